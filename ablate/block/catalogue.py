@@ -1,0 +1,141 @@
+"""What is known of the components: their names, slots, fields and sameness. Handed to this room, never imported by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real number within bounds; `above` and `below` are exclusive."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words."""
+
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A fixed number or an expression in the sizes of the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class GainField:
+    """A gain; `per` lists the shapes it may have."""
+
+    per: tuple[str, ...] = ("scalar",)
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """A width: a whole number or a multiple of the model's (`4x`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One component of a slot; `none` is allowed where `optional`."""
+
+    slot: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Any number of components of one slot, each name at most once."""
+
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """A sequence of parts, as a block is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Several sequences of parts, side by side."""
+
+
+FieldType: TypeAlias = Number | Flag | Word | Arithmetic | GainField | Width | Part | Parts | Sequenced | Branches
+
+
+@dataclass(frozen=True, slots=True)
+class Transparent:
+    """With these values (fixed gains compared as numbers) the component is the same, under training, as its field `keep`."""
+
+    when: Mapping[str, float]
+    keep: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSpec:
+    """One component as every torch-free room sees it.
+
+    `slots`     the places it may fill; `part` is a place in a sequence.
+    `role`      the word it has in addresses; a `modifier` (norm, combinator) is named after the part it serves.
+    `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
+    `stage`     orders components that share a list but act at different places.
+    """
+
+    name: str
+    slots: tuple[str, ...]
+    role: str
+    modifier: bool
+    fields: Mapping[str, FieldType]
+    summary: str
+    source: str
+    config: Callable[..., Any]
+    path: Path
+    shorthand: str | None = None
+    transparent: Transparent | None = None
+    stage: int = 0
+
+
+STABILISING_SLOT = "entropy"
+"""Components of this slot keep training stable: edits that add one come first on a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All components, by name."""
+
+    components: Mapping[str, ComponentSpec] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> ComponentSpec:
+        return self.components[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.components
+
+    def __iter__(self) -> Iterator[ComponentSpec]:
+        return iter(self.components.values())
+
+    def of_slot(self, slot: str) -> tuple[str, ...]:
+        """Names of the components that fit `slot`, sorted."""
+        return tuple(sorted(spec.name for spec in self if slot in spec.slots))
+
+    @staticmethod
+    def of(specs: Iterable[ComponentSpec]) -> Catalogue:
+        """A catalogue of `specs`; two of one name is a ValueError that names both files."""
+        found: dict[str, ComponentSpec] = {}
+        for spec in specs:
+            if spec.name in found:
+                raise ValueError(f"component {spec.name!r} is declared twice: {found[spec.name].path} and {spec.path}")
+            found[spec.name] = spec
+        return Catalogue(dict(sorted(found.items())))

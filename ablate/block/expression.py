@@ -1,0 +1,82 @@
+"""The block expression: small, immutable data that everything else interprets.
+
+A block is a sequence of parts; a part is a `Node`: the name of a component and a value for each of its fields.
+Equality is equality of value. Nothing here knows which components exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ablate.block.arithmetic import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """A factor on a signal: g = `value`, fixed or the start of a trainable parameter.
+
+    `per` says how many numbers it holds: one (`scalar`), one a head (`head`) or one a channel (`channel`).
+    A number is a constant expression; `1/sqrt(2*depth)` is evaluated when the model's sizes are known.
+    """
+
+    value: Expression
+    trainable: bool = False
+    per: str = "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A width: `units`, or `multiple` times the width of the model (`4x`). Exactly one of the two is set."""
+
+    multiple: float | None = None
+    units: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One component and a value for each of its fields, in the order the component declares them."""
+
+    name: str
+    fields: tuple[tuple[str, Value], ...] = ()
+
+    def __getitem__(self, field: str) -> Value:
+        return dict(self.fields)[field]
+
+    def replace(self, changes: Mapping[str, Value]) -> Node:
+        """The same node with some fields changed; a field it does not have is a KeyError."""
+        unknown = set(changes) - {name for name, _ in self.fields}
+        if unknown:
+            raise KeyError(f"{self.name} has no field {', '.join(sorted(unknown))}")
+        return Node(self.name, tuple((name, changes.get(name, value)) for name, value in self.fields))
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Parts applied one after another; no part at all is the identity."""
+
+    parts: tuple[Node, ...] = ()
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+
+Value: TypeAlias = "None | bool | int | float | str | Expression | Gain | Size | Node | Sequence | tuple[Node, ...] | tuple[Sequence, ...]"
+
+Block = Sequence
+"""A block is a sequence of parts that maps [batch, time, width] to the same shape."""
+
+
+def walk(value: Value) -> Iterator[Node]:
+    """Every node in `value`, parents before children, in order."""
+    if isinstance(value, Node):
+        yield value
+        for _, child in value.fields:
+            yield from walk(child)
+    elif isinstance(value, Sequence | tuple):
+        for child in value:
+            yield from walk(child)

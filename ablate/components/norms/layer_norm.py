@@ -1,0 +1,48 @@
+"""LayerNorm: centre and scale each token to mean 0 and variance 1 over the width.
+
+    y = (x - mean(x)) / sqrt(var(x) + eps) * g + b        mean and variance over the width
+
+    Ba et al. 2016, arXiv:1607.06450; Eq. 2 and 3 of arXiv:2405.19279 with c = 1.
+
+Dimension key: D width of the token (or of a head, for a norm on queries and keys).
+"""
+
+from ablate.components.declare import Cost, Sizes, component, flag, implements, number
+
+
+@component(
+    "layer_norm",
+    slots=("part", "norm"),
+    role="norm",
+    modifier=True,
+    source="Ba et al. 2016, arXiv:1607.06450",
+)
+class Config:
+    """`eps` is added to the variance, inside the root; `bias` trains the shift b; `scale` trains the gain g."""
+
+    eps: float = number(at_least=0)
+    scale: bool = flag()
+    bias: bool = flag()
+
+    def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
+        return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class LayerNorm(nn.Module):
+    """[..., D] -> [..., D]."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
+        super().__init__()
+        self.width = width or sizes.d_model
+        self.eps = config.eps
+        self.scale = nn.Parameter(torch.ones(self.width)) if config.scale else None
+        self.bias = nn.Parameter(torch.zeros(self.width)) if config.bias else None
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        return nn.functional.layer_norm(x, (self.width,), self.scale, self.bias, self.eps)

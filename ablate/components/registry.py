@@ -1,0 +1,84 @@
+"""The folder is the registry: every file below `components/` that declares a component is found.
+
+`declarations()` reads only the heads of the files, up to their first import of torch, and gives the catalogue.
+`implementation(name)` imports the whole file and gives its module class.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.components.declare import module_of
+
+FOLDER = Path(__file__).parent
+NOT_COMPONENTS = {"__init__.py", "declare.py", "registry.py"}
+
+
+def component_files() -> tuple[Path, ...]:
+    """Every file of the folder that holds a component, in order of path."""
+    return tuple(sorted(p for p in FOLDER.rglob("*.py") if p.name not in NOT_COMPONENTS))
+
+
+@functools.cache
+def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
+    """The catalogue of all components, the user's own files included; imports no torch."""
+    return Catalogue.of(spec for path in (*component_files(), *plugins) for spec in _read_head(path))
+
+
+@functools.cache
+def implementation(spec_name: str, path: Path) -> Any:
+    """The module class of a declared component; imports torch."""
+    for value in vars(_import_whole(path)).values():
+        if isinstance(getattr(value, "spec", None), ComponentSpec) and value.spec.name == spec_name:
+            return module_of(value)
+    raise LookupError(f"{path} declares no component {spec_name!r}")
+
+
+def _read_head(path: Path) -> Iterator[ComponentSpec]:
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    module = types.ModuleType(f"ablate._heads.{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    head = ast.Module(body=list(_until_torch(tree.body)), type_ignores=[])
+    exec(compile(head, str(path), "exec", dont_inherit=True), module.__dict__)
+    for value in list(vars(module).values()):
+        if isinstance(getattr(value, "spec", None), ComponentSpec):
+            yield value.spec
+
+
+def _until_torch(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        names = (
+            [alias.name for alias in statement.names]
+            if isinstance(statement, ast.Import)
+            else [statement.module or ""]
+            if isinstance(statement, ast.ImportFrom)
+            else []
+        )
+        if any(name.split(".")[0] == "torch" for name in names):
+            return
+        yield statement
+
+
+@functools.cache
+def _import_whole(path: Path) -> types.ModuleType:
+    if path.is_relative_to(FOLDER):
+        relative = path.relative_to(FOLDER).with_suffix("")
+        return importlib.import_module(".".join(("ablate.components", *relative.parts)))
+    name = f"ablate_plugin_{path.stem}"
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    if module_spec is None or module_spec.loader is None:
+        raise LookupError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[name] = module
+    module_spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,30 @@
+"""A trial: everything that decides the numbers one training run gives, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.block.architecture import Architecture
+from ablate.space.documents import Data, Measure, Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One training run. Executing it needs no other input.
+
+    `id` is the hash of all other fields and of the source of what computes them (see `plan/identity.py`).
+    `seed` decides batches and initialisation, `salt` the initialisation alone. `threads` is pinned on CPU.
+    `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
+    """
+
+    id: str
+    variant: str
+    architecture: Architecture
+    data: Data
+    corpus: str
+    folder: str
+    recipe: Recipe
+    measure: Measure
+    seed: int
+    salt: int
+    threads: int
