@@ -1,16 +1,21 @@
 """Arithmetic in fields: `1/sqrt(2*depth)`, read with Python's own parser and evaluated without `eval`.
 
 Known names: depth (number of blocks), layer (this block, from 1), width (of the model), heads, head_width,
-context (positions). Known functions: sqrt, exp, log, min, max.
+context (positions). Known functions: sqrt, exp, log, min, max. Every number is a float64, so nothing takes long.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from ablate.source.problems import quote
 
 NAMES = ("depth", "layer", "width", "heads", "head_width", "context")
 FUNCTIONS: Mapping[str, Callable[..., float]] = {
@@ -20,6 +25,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "min": min,
     "max": max,
 }
+ONE_ARGUMENT = ("sqrt", "exp", "log")
 OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -30,6 +36,9 @@ OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
     ast.UAdd: operator.pos,
 }
 MAX_LENGTH = 200
+
+_ALLOWED = re.compile(r"[A-Za-z0-9_.+\-*/(), ]*")
+"""Only these characters: so an offset into the text is a column, and no comment or second line hides in it."""
 
 
 class ArithmeticProblem(ValueError):
@@ -59,35 +68,49 @@ class Expression:
 
     def names(self) -> frozenset[str]:
         """The sizes it depends on."""
-        tree = ast.parse(self.text, mode="eval")
-        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+        return _names(self.text)
 
     def at(self, scope: Mapping[str, float]) -> float:
         """Its value in float64; raises ArithmeticProblem where it has none (1/0, sqrt(-1), too large)."""
         try:
-            value = float(_evaluate(ast.parse(self.text, mode="eval").body, scope))
-        except (ZeroDivisionError, OverflowError, ValueError, TypeError) as error:
-            raise ArithmeticProblem(f"{self.text} has no value here: {error}") from None
+            value = float(_evaluate(_tree(self.text), scope))
+        except ArithmeticProblem:
+            raise
+        except tuple(_WHY) as error:
+            raise ArithmeticProblem(_WHY[type(error)]) from None
         if not math.isfinite(value):
-            raise ArithmeticProblem(f"{self.text} is not finite here")
+            raise ArithmeticProblem("it is not a finite number")
         return value
+
+
+_WHY: Mapping[type[Exception], str] = {
+    ZeroDivisionError: "it divides by zero",
+    OverflowError: "a number in it is too large",
+    ValueError: "a root or logarithm in it does not exist",
+    TypeError: "a root in it is not a real number",
+}
 
 
 def parse(text: str | int | float) -> Expression:
     """Read arithmetic; raises ArithmeticProblem that says which characters are wrong."""
-    source = number_text(text) if isinstance(text, int | float) else text.strip()
-    if len(source) > MAX_LENGTH:
-        raise ArithmeticProblem(f"an expression has at most {MAX_LENGTH} characters")
+    if isinstance(text, int | float):
+        if not math.isfinite(text):
+            raise ArithmeticProblem("a number must be finite")
+        return Expression(number_text(text))
+    source = text.strip(" ")
     try:
-        tree = ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ArithmeticProblem(f"{source!r} is not arithmetic") from None
-    _check(tree.body, source)
-    expression = Expression(_print(tree.body))
+        expression = Expression(_print(_read(source)))
+        if len(expression.text) > MAX_LENGTH:  # 1e14 is written out, so that one number has one text
+            raise ArithmeticProblem(f"written out, this has more than {MAX_LENGTH} characters")
+    except ArithmeticProblem as problem:
+        lead = len(text) - len(text.lstrip(" "))
+        end = len(source) if problem.end is None else problem.end
+        raise ArithmeticProblem(str(problem), problem.start + lead, end + lead) from None
     if not expression.names():
-        expression = Expression(number_text(expression.at({}))) if isinstance(tree.body, ast.Constant) else expression
-        expression.at({})
+        try:
+            expression.at({})
+        except ArithmeticProblem as problem:
+            raise ArithmeticProblem(f"{expression.text} has no value: {problem}") from None
     return expression
 
 
@@ -96,34 +119,72 @@ def number_text(value: int | float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
-def _check(node: ast.expr, source: str) -> None:
+def _read(source: str) -> ast.expr:
+    if len(source) > MAX_LENGTH:
+        raise ArithmeticProblem(f"an expression has at most {MAX_LENGTH} characters")
+    allowed = _ALLOWED.match(source)
+    assert allowed is not None
+    if allowed.end() < len(source):
+        at = allowed.end()
+        raise ArithmeticProblem(f"{source[at]!r} has no place in arithmetic", at, at + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `1or 2` is refused below, in better words than Python's
+            tree = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ArithmeticProblem(f"{quote(source)} is not arithmetic") from None
+    _check(tree)
+    return tree
+
+
+def _check(node: ast.expr) -> None:
     start, end = node.col_offset, node.end_col_offset
     match node:
         case ast.Constant(value=bool() | str() | bytes() | complex() | None):
             raise ArithmeticProblem(f"{ast.unparse(node)} is not a number", start, end)
-        case ast.Constant():
-            return
+        case ast.Constant(value=int() | float() as value):
+            if abs(value) > 1e300:  # so that every number converts to a float and prints as one
+                raise ArithmeticProblem("this number is too large", start, end)
         case ast.Name(id=name):
             if name not in NAMES:
                 raise ArithmeticProblem(f"unknown size {name!r}", start, end)
         case ast.BinOp(left=left, op=op, right=right):
             if type(op) not in OPERATORS:
                 raise ArithmeticProblem("only + - * / ** are known here", start, end)
-            if isinstance(op, ast.Pow) and not isinstance(right, ast.Constant | ast.UnaryOp | ast.BinOp):
-                raise ArithmeticProblem("an exponent must be a number", start, end)
-            _check(left, source)
-            _check(right, source)
+            _check(left)
+            _check(right)
         case ast.UnaryOp(op=op, operand=operand):
             if type(op) not in OPERATORS:
                 raise ArithmeticProblem("only + and - are known here", start, end)
-            _check(operand, source)
+            _check(operand)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            if name not in FUNCTIONS:
-                raise ArithmeticProblem(f"unknown function {name!r}", start, start + len(name))
-            for argument in args:
-                _check(argument, source)
+            _check_call(node, name, args)
         case _:
             raise ArithmeticProblem("only arithmetic is allowed here", start, end)
+
+
+def _check_call(node: ast.Call, name: str, args: list[ast.expr]) -> None:
+    start, end = node.col_offset, node.end_col_offset
+    if name not in FUNCTIONS:
+        raise ArithmeticProblem(f"unknown function {name!r}", start, start + len(name))
+    if name in ONE_ARGUMENT and len(args) != 1:
+        raise ArithmeticProblem(f"{name} takes one argument", start, end)
+    if name not in ONE_ARGUMENT and len(args) < 2:
+        raise ArithmeticProblem(f"{name} takes at least two arguments", start, end)
+    for argument in args:
+        _check(argument)
+
+
+@functools.lru_cache(maxsize=4096)
+def _tree(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(text: str) -> frozenset[str]:
+    tree = _tree(text)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
 
 
 def _evaluate(node: ast.expr, scope: Mapping[str, float]) -> float:
@@ -143,7 +204,15 @@ def _evaluate(node: ast.expr, scope: Mapping[str, float]) -> float:
     raise ArithmeticProblem("only arithmetic is allowed here")
 
 
-PRECEDENCE: Mapping[type[ast.AST], int] = {ast.Add: 1, ast.Sub: 1, ast.Mult: 2, ast.Div: 2, ast.USub: 3, ast.UAdd: 3, ast.Pow: 4}
+PRECEDENCE: Mapping[type[ast.AST], int] = {
+    ast.Add: 1,
+    ast.Sub: 1,
+    ast.Mult: 2,
+    ast.Div: 2,
+    ast.USub: 3,
+    ast.UAdd: 3,
+    ast.Pow: 4,
+}
 SYMBOLS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",

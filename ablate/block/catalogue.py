@@ -77,7 +77,7 @@ FieldType: TypeAlias = Number | Flag | Word | Arithmetic | GainField | Width | P
 
 @dataclass(frozen=True, slots=True)
 class Transparent:
-    """With these values (fixed gains compared as numbers) the component is the same, under training, as its field `keep`."""
+    """With these values (of fixed gains) the component is the same, under training, as its field `keep`."""
 
     when: Mapping[str, float]
     keep: str

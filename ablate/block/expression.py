@@ -65,7 +65,8 @@ class Sequence:
         return len(self.parts)
 
 
-Value: TypeAlias = "None | bool | int | float | str | Expression | Gain | Size | Node | Sequence | tuple[Node, ...] | tuple[Sequence, ...]"
+Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size"
+Value: TypeAlias = "Scalar | Node | Sequence | tuple[Node, ...] | tuple[Sequence, ...] | None"
 
 Block = Sequence
 """A block is a sequence of parts that maps [batch, time, width] to the same shape."""

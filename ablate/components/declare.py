@@ -5,7 +5,7 @@ that checking and planning stay quick. Below the first import of torch stands th
 
     @component("rms_norm", slots=("part", "norm"), source="Zhang & Sennrich 2019, arXiv:1910.07467")
     class Config:
-        eps: float = number(at_least=0)
+        eps: float = number(at_least=0.0)
 
         def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
             return Cost(parameters=width or sizes.d_model)
@@ -20,6 +20,25 @@ that checking and planning stay quick. Below the first import of torch stands th
 A `Config` holds one value for each field. Numbers, flags and words are themselves. A gain, a slot or a sequence is a
 *maker*: called with the widths it should have, it gives a `Cost` to `cost` and a module to the constructor, so the two
 read alike and no component imports another. An empty slot is None.
+
+`cost(sizes, …)` and the constructor `(config, sizes, …)` end with the widths that the slot is filled with:
+
+    slot          widths        the module maps                        besides
+    part                        [B, T, D] -> [B, T, D]
+    norm          width         [..., width] -> [..., width]           without a width: the model's
+    weight        d_in, d_out   [..., d_in] -> [..., d_out]            initialise(draw)
+    activation                  elementwise
+    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both
+    position      d_head        (q, k) -> (q, k), each [B, H, T, K]
+    init                        fill(tensor, d_in, d_out, generator); no module, no parameters
+
+A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
+on the block, under its own address, and a combinator only holds on to what it calls.
+
+**Initialisation.** A module constructs its parameters at their constants (ones, zeros) where they start at one. A
+module with parameters that start elsewhere implements `initialise(draw)` and hands each to `draw.weight`, under its
+name, with its scheme (None: the model's). The random numbers depend on the seed and the parameter's address alone, so
+two models that share an address and a shape there share those numbers, whatever else differs between them.
 """
 
 from __future__ import annotations
@@ -29,7 +48,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ablate.block.catalogue import (
     Arithmetic,
@@ -45,46 +64,58 @@ from ablate.block.catalogue import (
     Width,
     Word,
 )
+from ablate.block.cost import Cost
+from ablate.block.fill import GainMaker, Maker
 from ablate.block.sizes import Sizes
 
 __all__ = [
     "Cost",
+    "Draw",
+    "GainMaker",
     "Maker",
+    "RegulatesLogits",
+    "RegulatesQueriesKeys",
     "Sizes",
     "arithmetic",
     "branches",
     "component",
     "flag",
-    "scaling",
     "implements",
     "module_of",
     "number",
     "part",
     "parts",
+    "scaling",
     "sequence",
     "width",
     "word",
 ]
 
-Maker = Callable[..., Any]
-"""Makes the thing in a slot: a Cost when costs are asked, an nn.Module when a model is built."""
-
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """`parameters` trained, and `flops` of matrix products in one forward pass over one sequence of seq_len tokens.
+@runtime_checkable
+class Draw(Protocol):
+    """Fills the parameters of one module, each from a random stream of its own."""
 
-    A product of [m, k] and [k, n] counts 2·m·k·n; norms, activations and softmax count nothing; causal attention is
-    counted in full. This is the convention of `torch.utils.flop_counter`, against which it is tested.
-    """
+    def weight(self, name: str, parameter: Any, scheme: Any, *, d_in: int, d_out: int) -> None:
+        """Fill the module's parameter `name` by `scheme`, an init, or by the model's where that is None."""
 
-    parameters: int = 0
-    flops: int = 0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.parameters + other.parameters, self.flops + other.flops)
+@runtime_checkable
+class RegulatesQueriesKeys(Protocol):
+    """Entropy regulation that acts on queries and keys, each [B, H, T, K], before positions enter."""
+
+    def on_queries_keys(self, q: Any, k: Any) -> tuple[Any, Any]:
+        """Queries and keys, regulated."""
+
+
+@runtime_checkable
+class RegulatesLogits(Protocol):
+    """Entropy regulation that maps the scores one by one, before masking and softmax."""
+
+    def on_logits(self, scores: Any) -> Any:
+        """Scores of the same shape, in float32 at least."""
 
 
 def number(
@@ -147,7 +178,6 @@ def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field,))
 def component(
     name: str,
     *,
@@ -186,10 +216,11 @@ def component(
 
 
 def implements(config: Any) -> Callable[[type[T]], type[T]]:
-    """Say which declaration a module class carries out."""
+    """Say which declaration a module class carries out; the class gets it as `Config`."""
 
     def bind(cls: type[T]) -> type[T]:
         config.implementation = cls
+        cls.Config = config  # type: ignore[attr-defined]
         return cls
 
     return bind

@@ -1,6 +1,7 @@
 """The folder is the registry: every file below `components/` that declares a component is found.
 
-`declarations()` reads only the heads of the files, up to their first import of torch, and gives the catalogue.
+`declarations()` reads only the heads of the files, up to their first import of torch (or of jaxtyping, which comes
+with it), and gives the catalogue.
 `implementation(name)` imports the whole file and gives its module class.
 """
 
@@ -64,7 +65,7 @@ def _until_torch(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             if isinstance(statement, ast.ImportFrom)
             else []
         )
-        if any(name.split(".")[0] == "torch" for name in names):
+        if any(name.split(".")[0] in {"torch", "jaxtyping"} for name in names):
             return
         yield statement
 

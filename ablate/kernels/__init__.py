@@ -1,0 +1,12 @@
+"""Kernels: attention backends behind one function.
+
+Here live: `attend` and its module `Attend`, the backends (`eager` is the reference for all others), the rule that
+chooses among them, and the entropy of attention. Never: knowledge of blocks, parameters, or a whole [B, H, T, T] where
+a backend does not need it.
+"""
+
+from ablate.kernels.attend import Attend, attend
+from ablate.kernels.choose import Choice, Needs, choose
+from ablate.kernels.entropy import attention_entropy
+
+__all__ = ["Attend", "Choice", "Needs", "attend", "attention_entropy", "choose"]

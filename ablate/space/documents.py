@@ -122,19 +122,46 @@ class Measure(Document):
     checkpoint_every: Count
 
 
+class Learned(Document):
+    """Learned absolute positions, one vector a position, from N(0, learned²)."""
+
+    learned: Positive
+
+
+class Embedding(Document):
+    """The embedding: weights from N(0, std²), its output multiplied by `scale`."""
+
+    std: Positive
+    scale: Positive
+
+
+class Model(Document):
+    """What stands around the blocks, but for the parts that are components (entry_norm, final_norm, init)."""
+
+    kind: Literal["decoder"]
+    layers: Count
+    width: Count
+    heads: Count
+    context: Count
+    causal: bool
+    position: Literal["none", "sinusoidal"] | Learned
+    embedding: Embedding
+    head: Literal["tied", "untied"]
+
+
 class Judged(Document):
     """How a metric is judged: a margin of equivalence (`1%` of the baseline's mean, or an absolute number) and a scale.
 
     On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05.
     """
 
-    margin: Annotated[str | float | None, BeforeValidator(_real)]
+    margin: Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$")] | Literal["none"]
     scale: Literal["linear", "log"]
     better: Literal["lower", "higher"]
 
 
 class Judge(Document):
-    """What is compared, and against which block."""
+    """What is compared, and against which block. `confidence` is that of the intervals printed."""
 
     metrics: dict[str, Judged]
     against: str

@@ -1,1 +1,1 @@
-
+"""Combinators: what joins sequences of parts, by skips, gains and branches. No part of a branch is registered here."""

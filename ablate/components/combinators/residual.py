@@ -11,7 +11,7 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.catalogue import Transparent
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, scaling, sequence
+from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, scaling, sequence
 
 
 @component(
@@ -25,12 +25,13 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
 class Config:
     """`skip` multiplies the input, `gain` the branch: scalars or one number a channel."""
 
-    skip: Maker = scaling(per=("scalar", "channel"))
-    gain: Maker = scaling(per=("scalar", "channel"))
+    skip: GainMaker = scaling(per=("scalar", "channel"))
+    gain: GainMaker = scaling(per=("scalar", "channel"))
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        return self.skip(sizes.d_model) + self.gain(sizes.d_model) + self.branch()
+        """The gains, where they are trained, and the branch."""
+        return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.branch()), Cost())
 
 
 from jaxtyping import Float
@@ -39,14 +40,15 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Residual(nn.Module):
-    """[B, T, D] -> [B, T, D]."""
+    """The sum of skip and branch."""
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.skip = config.skip(sizes.d_model) if config.skip.value != 0 else None
         self.gain = config.gain(sizes.d_model)
-        self.branch = config.branch()
+        self.branch = config.branch()  # not a module: its parts stand beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        branch = self.gain(self.branch(x))
-        return branch if self.skip is None else self.skip(x) + branch
+        """[B, T, D] -> [B, T, D]."""
+        branch: Tensor = self.gain(self.branch(x))
+        return branch if self.skip is None else branch + self.skip(x)

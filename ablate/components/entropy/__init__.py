@@ -1,1 +1,1 @@
-
+"""Entropy: what keeps the attention logits small: acting on queries and keys, or on the logits. Slot `entropy`."""

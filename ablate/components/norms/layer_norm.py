@@ -20,11 +20,12 @@ from ablate.components.declare import Cost, Sizes, component, flag, implements, 
 class Config:
     """`eps` is added to the variance, inside the root; `bias` trains the shift b; `scale` trains the gain g."""
 
-    eps: float = number(at_least=0)
+    eps: float = number(at_least=0.0)
     scale: bool = flag()
     bias: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
+        """One trained gain and one shift a channel, where they exist."""
         return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
 
 
@@ -35,7 +36,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class LayerNorm(nn.Module):
-    """[..., D] -> [..., D]."""
+    """The norm over the last axis."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
         super().__init__()
@@ -45,4 +46,5 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.width)) if config.bias else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        """[..., D] -> [..., D]."""
         return nn.functional.layer_norm(x, (self.width,), self.scale, self.bias, self.eps)

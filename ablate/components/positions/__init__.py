@@ -1,1 +1,1 @@
-
+"""Positions: positions that act on queries and keys. Slot `position`; those added to embeddings belong to the model."""

@@ -1,0 +1,236 @@
+"""The Python face of `ablate`: the same steps as the command line's verbs, as functions.
+
+    >>> import ablate
+    >>> space = ablate.load_space("spaces/op_vs_preln.yaml", profile="smoke")   # doctest: +SKIP
+    >>> plan = ablate.plan(space)                                               # doctest: +SKIP
+    >>> run = ablate.run(space)                                                 # doctest: +SKIP
+    >>> run.summary.effects[0].verdict                                          # doctest: +SKIP
+    'equivalent'
+
+What is heavy (torch, DuckDB, MLflow) is imported by the functions that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ablate.block.catalogue import Catalogue
+from ablate.components.registry import declarations
+from ablate.errors import InputError
+from ablate.grammar.grammar import Grammar
+from ablate.grammar.grammar import load_grammar as read_grammar_file
+from ablate.plan.build import build_plan
+from ablate.plan.plan import Plan
+from ablate.source.located import to_python
+from ablate.space.metrics import Definition
+from ablate.space.load import load_space as read_space_file
+from ablate.space.space import Space
+
+if TYPE_CHECKING:
+    import pandas
+    from rich.console import Console
+
+    from ablate.data.report import CorpusReport
+    from ablate.execute.controller import Ended
+    from ablate.execute.task import Executor
+    from ablate.report.summary import Summary
+    from ablate.store.describe import Documents
+
+RESULTS = Path("results")
+ExecutorName: TypeAlias = Literal["local", "inline"]
+PathLike: TypeAlias = "str | Path"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already."""
+
+    space: Space
+    plan: Plan
+    corpus: CorpusReport
+    known: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run came to: the plan, how its trials ended, and what the numbers say."""
+
+    plan: Plan
+    ended: Ended
+    summary: Summary
+    definitions: Mapping[str, str]
+
+
+def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
+    """Every component that is known, those in the user's own files included."""
+    return declarations(tuple(Path(plugin).resolve() for plugin in plugins))
+
+
+def load_grammar(path: PathLike, *, plugins: Sequence[PathLike] = ()) -> Grammar:
+    """Read a grammar; InputError shows every mistake at its place."""
+    return read_grammar_file(Path(path), catalogue(plugins))
+
+
+def load_space(
+    path: PathLike, *, profile: str | None = None, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()
+) -> Space:
+    """Read a space; `settings` are `path=value` texts laid over it. InputError shows every mistake at its place."""
+    return read_space_file(Path(path), catalogue(plugins), profile=profile, settings=settings)
+
+
+def check(space: Space) -> Plan:
+    """Everything about a space that can be checked without reading its corpus; the plan, without its corpus."""
+    from ablate.data.tokenizer import vocab_size_of
+
+    return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+
+
+def plan(space: Space, *, results: PathLike = RESULTS) -> Planned:
+    """The plan of a space over its corpus, and what the results folder knows of it. Nothing is trained."""
+    from ablate.data.streams import check_corpus, fingerprint
+    from ablate.store.ledger import known_outcomes
+
+    check(space)  # so that a mistake in the space is told before its corpus is read
+    folder = Path(results)
+    corpus = fingerprint(space.data, space.folder, cache_of(folder))
+    check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
+    built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
+    return Planned(space, built, corpus, frozenset(known_outcomes(folder)))
+
+
+def run(
+    space: Space,
+    *,
+    results: PathLike = RESULTS,
+    executor: ExecutorName = "local",
+    workers: int | None = None,
+    fresh: bool = False,
+    plugins: Sequence[PathLike] = (),
+    console: Console | None = None,
+    show_plan: Callable[[Planned], None] | None = None,
+    mirror: bool = True,
+) -> Run:
+    """Train what the plan asks for and the results folder does not know, and judge it.
+
+    `fresh` trains everything again. A Ctrl-C stops at the next step of each running trial and leaves all of it
+    resumable by calling this again. Raises RefusedError where the folder is locked by another run or cannot be written,
+    and where the corpus is missing or too small; a trial that fails is an outcome, not an exception.
+    """
+    from rich.console import Console
+
+    from ablate.execute.controller import Ended
+    from ablate.store.results import Results
+
+    console = console or Console()
+    folder = Path(results)
+    with Results(folder, say=lambda text: console.print(f"note: {text}", style="yellow")) as store:
+        planned = plan(space, results=folder)
+        if show_plan is not None:
+            show_plan(planned)
+        known = store.outcomes()
+        trials = {trial.id: trial for trial in planned.plan.trials}
+        to_run = tuple(trial for trial in trials.values() if fresh or trial.id not in known)
+        documents = _documents(planned, folder, train=bool(to_run))
+        store.record_plan(planned.plan, documents)
+        ended = Ended()
+        if to_run:
+            chosen = _executor(executor, workers)
+            ended = _train(planned, to_run, store, chosen, plugins, console)
+        store.refresh()
+        finals = store.finals(list(trials))
+        if mirror and to_run:
+            _mirror(folder, console)
+    from ablate.report.verdicts import judge
+
+    definitions = {definition.metric: definition.definition for definition in documents.definitions}
+    return Run(planned.plan, ended, judge(planned.plan, space.judge, finals), definitions)  # type: ignore[arg-type]
+
+
+def query(sql: str, *, results: PathLike = RESULTS) -> pandas.DataFrame:
+    """What SQL over the results gives, also while a run is writing; read-only."""
+    import pandas
+
+    from ablate.store.query import query as ask
+
+    answer = ask(Path(results), sql)
+    return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def cache_of(results: Path) -> Path:
+    """Where a results folder keeps token streams; several runs may share it."""
+    return results / "corpus"
+
+
+def _executor(name: str, workers: int | None) -> Executor:
+    if name == "inline":
+        from ablate.execute.inline import Inline
+
+        return Inline()
+    if name == "local":
+        from ablate.execute.local import Local
+
+        return Local(workers)
+    raise InputError(f"unknown executor {name!r}\n  = there are: local, inline")
+
+
+def _train(
+    planned: Planned,
+    trials: tuple[Any, ...],
+    store: Any,
+    executor: Executor,
+    plugins: Sequence[PathLike],
+    console: Console,
+) -> Ended:
+    from ablate.data.streams import prepare
+    from ablate.execute.controller import execute
+    from ablate.execute.interrupt import Interrupt
+    from ablate.report.progress import Progress
+
+    cache = cache_of(store.folder)
+    prepare(planned.space.data, planned.space.folder, cache)  # once, before workers ask for it all at the same time
+    labels = {trial.id: f"{planned.plan.variant(trial.variant).name} · seed {trial.seed}" for trial in trials}
+    with Interrupt(console.print) as interrupt, Progress(len(trials), executor.workers, console) as progress:
+        return execute(
+            trials,
+            store,
+            executor,
+            cache=cache,
+            plugins=tuple(Path(plugin).resolve() for plugin in plugins),
+            labels=labels,
+            watcher=progress,
+            should_stop=interrupt,
+            say=console.print,
+        )
+
+
+def _documents(planned: Planned, folder: Path, *, train: bool) -> Documents:
+    """What is kept with a plan. Definitions come from the trainer when it runs, else from the store that it filled."""
+    from ablate.store.describe import Documents
+
+    if train:
+        from ablate.train.definitions import definitions
+
+        found = definitions()
+    else:
+        from ablate.store.query import query as ask
+
+        rows = ask(folder, "SELECT metric, definition, source FROM definitions ORDER BY metric").rows
+        found = tuple(Definition(*row) for row in rows)
+    space = planned.space
+    return Documents(
+        source=space.path.read_text(encoding="utf-8"),
+        resolved=to_python(space.located),
+        definitions=found,
+        corpus=planned.corpus.model_dump(mode="json"),
+    )
+
+
+def _mirror(folder: Path, console: Console) -> None:
+    from ablate.store.mirror import mirror
+
+    with console.status("sending to MLflow"):
+        sent = mirror(folder)
+    console.print(f"MLflow: {sent} runs sent to {folder / 'mlflow.db'}", style="dim")

@@ -1,0 +1,106 @@
+"""Addresses: the name each part of a block has, in the expression, in the module and in the result rows.
+
+Parts are named by role, flat within a block, never by list index, so that removing a norm renames (and reseeds)
+no attention behind it:
+
+    a principal (attention, mlp)        its role, with an ordinal among its like: `attention`, `attention_2`
+    a modifier just before a principal  `attention_norm`
+    any other modifier                  after the principal before it: `attention_post_norm`; if there is none before
+                                        it in its sequence, after the next principal inside what follows
+    a combinator                        after the first principal inside it: `attention_residual`
+
+Principals are named first, so no modifier ever takes a name from one. A modifier with no principal to serve has its
+role alone. What is still ambiguous gets an ordinal in reading order (`attention_norm_2`).
+
+A *path* leads to a part through the expression: an index into a sequence, then the name of a field, and so on.
+`(0, "branch", 1)` is the second part of the branch of the block's first part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeAlias
+
+from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
+from ablate.block.expression import Block, Node, Sequence
+
+Path: TypeAlias = tuple[int | str, ...]
+
+
+def address(layer: int, name: str) -> str:
+    """The address, in the model, of the part `name` of block `layer` (from 1).
+
+    >>> address(3, "attention")
+    'layers.3.attention'
+    """
+    return f"layers.{layer}.{name}"
+
+
+def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
+    """Each part of `block` with its path and its name, in reading order, parents before what is inside them.
+
+    Only places in sequences are named here; what fills a slot of a part is addressed by the field (`attention.query`).
+    """
+    parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
+    principals: dict[Path, str] = {}
+    for path, spec in parts.items():
+        if not spec.modifier:
+            principals[path] = _unused(spec.role, principals.values())
+    names = dict(principals)
+    for path, spec in parts.items():
+        if spec.modifier:
+            name = _combinator_name if _is_combinator(spec) else _modifier_name
+            names[path] = _unused(name(path, parts, principals), names.values())
+    return tuple((path, names[path]) for path in parts)
+
+
+def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Every part of `sequence` and of the sequences inside it, with its path; parents before children."""
+    for index, node in enumerate(sequence):
+        path = (*start, index)
+        yield path, node
+        for inner, inside in sequences_of(node, catalogue[node.name], path):
+            yield from parts_of(inside, catalogue, inner)
+
+
+def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[tuple[Path, Sequence]]:
+    """The sequences that `node` holds in its own fields, with their paths."""
+    for field, kind in spec.fields.items():
+        value = node[field]
+        if isinstance(kind, Sequenced) and isinstance(value, Sequence):
+            yield (*path, field), value
+        elif isinstance(kind, Branches) and isinstance(value, tuple):
+            yield from (((*path, field, i), branch) for i, branch in enumerate(value) if isinstance(branch, Sequence))
+
+
+def _combinator_name(path: Path, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
+    inside = _principals_in(path, principals)
+    return f"{inside[0]}_{parts[path].role}" if inside else parts[path].role
+
+
+def _modifier_name(path: Path, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
+    role = parts[path].role
+    siblings = [other for other in parts if len(other) == len(path) and other[:-1] == path[:-1]]
+    here = siblings.index(path)
+    before = [name for sibling in siblings[:here] for name in _principals_in(sibling, principals)]
+    after = [name for sibling in siblings[here:] for name in _principals_in(sibling, principals)]
+    served = next((s for s in siblings[here:] if s in principals or _is_combinator(parts[s])), None)
+    if served in principals or (after and not before):
+        return f"{after[0]}_{role}"
+    return f"{before[-1]}_post_{role}" if before else role
+
+
+def _principals_in(path: Path, principals: Mapping[Path, str]) -> list[str]:
+    """Names of the principals at or inside the part at `path`, in reading order."""
+    return [name for other, name in principals.items() if other[: len(path)] == path]
+
+
+def _is_combinator(spec: ComponentSpec) -> bool:
+    return any(isinstance(kind, Sequenced | Branches) for kind in spec.fields.values())
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """`name`, or with the first ordinal that is free: name_2, name_3, …"""
+    ordinals = (name if ordinal == 1 else f"{name}_{ordinal}" for ordinal in itertools.count(1))
+    return next(candidate for candidate in ordinals if candidate not in taken)

@@ -1,0 +1,126 @@
+"""From the values of a node to the values of a component's Config, whatever is made of them: costs or modules.
+
+The walk over declared fields is written once, here. Numbers, flags and words are taken as they are; arithmetic and
+widths become numbers at the sizes of the model; gains, slots and sequences become *makers*, given by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from ablate.block.address import Path
+from ablate.block.arithmetic import ArithmeticProblem, Expression
+from ablate.block.catalogue import (
+    Arithmetic,
+    Branches,
+    ComponentSpec,
+    FieldType,
+    GainField,
+    Part,
+    Parts,
+    Sequenced,
+    Width,
+)
+from ablate.block.expression import Gain, Node, Sequence, Size
+from ablate.block.sizes import Sizes
+from ablate.errors import InputError
+
+Maker: TypeAlias = Callable[..., Any]
+"""Makes the thing in a slot: a Cost when costs are asked, a module when a model is built."""
+
+
+@runtime_checkable
+class GainMaker(Protocol):
+    """Makes a gain for a number of channels; `value` is its fixed number, None if it is trained."""
+
+    @property
+    def value(self) -> float | None:
+        """The fixed number, or None."""
+
+    def __call__(self, width: int) -> Any:
+        """The gain, for a signal of `width` channels (or heads, where it is one number a head)."""
+
+
+@runtime_checkable
+class Makers(Protocol):
+    """What is made of the three kinds of field that hold more than a number."""
+
+    def part(self, node: Node) -> Maker:
+        """A maker for a component in a slot, called with the widths that the slot has."""
+
+    def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
+        """A maker for a gain that is, or starts at, `value`."""
+
+    def sequence(self, sequence: Sequence, path: Path) -> Maker:
+        """A maker for the sequence at `path` of the block, called without widths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a node stands: the sizes of the model, and the layer (from 1; None outside the layers)."""
+
+    sizes: Sizes
+    layer: int | None = None
+
+    def number(self, expression: Expression, where: str) -> float:
+        """The value of arithmetic here; InputError if it has none."""
+        scope = self.sizes.scope(self.layer or 0)
+        if self.layer is None:
+            del scope["layer"]
+        try:
+            return expression.at(scope)
+        except ArithmeticProblem as problem:
+            place = "outside the layers" if self.layer is None else f"in layer {self.layer} of {self.sizes.n_layers}"
+            raise InputError(
+                f"{where} is {expression.text}, which has no value {place}: {problem}\n"
+                "  = change the expression or the sizes of the model"
+            ) from None
+
+    def width(self, size: Size, where: str) -> int:
+        """The width in units; InputError if a multiple of the model's width is not a whole number of at least 1."""
+        units = size.units if size.units is not None else (size.multiple or 0) * self.sizes.d_model
+        if units < 1 or units != int(units):
+            raise InputError(
+                f"{where} is {size.multiple:g} times the model's width of {self.sizes.d_model}, which makes {units:g}: "
+                "not a whole number of units\n  = give the number of units itself"
+            )
+        return int(units)
+
+
+def field_values(
+    node: Node, spec: ComponentSpec, surroundings: Surroundings, makers: Makers, path: Path = ()
+) -> dict[str, Any]:
+    """A value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
+
+    `path` is where the node stands in the block. Raises InputError where arithmetic or a width has no value.
+    """
+
+    def filled(field: str, kind: FieldType) -> Any:
+        return _filled(node[field], kind, f"{node.name}.{field}", surroundings, makers, (*path, field))
+
+    return {field: filled(field, kind) for field, kind in spec.fields.items()}
+
+
+def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings, makers: Makers, path: Path) -> Any:
+    match kind, value:
+        case Arithmetic(), Expression():
+            return surroundings.number(value, where)
+        case GainField(), Gain():
+            return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
+        case Width(), Size():
+            return surroundings.width(value, where)
+        case Part(), None:
+            return None
+        case Part(), Node():
+            return makers.part(value)
+        case Parts(), tuple():
+            return tuple((node.name, makers.part(node)) for node in value)
+        case Sequenced(), Sequence():
+            return makers.sequence(value, path)
+        case Branches(), tuple():
+            return tuple(makers.sequence(branch, (*path, index)) for index, branch in enumerate(value))
+        case ((Arithmetic() | GainField() | Width() | Part() | Parts() | Sequenced() | Branches()), _):
+            raise TypeError(f"{where} holds {value!r}, which is no {type(kind).__name__}")
+    return value

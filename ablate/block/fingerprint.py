@@ -1,0 +1,52 @@
+"""What a value is, as text that two equal values share and two different ones do not; and the hash of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+from ablate.block.arithmetic import Expression
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Gain, Node, Sequence, Size
+from ablate.block.normal import normalise
+
+DIGITS = 12
+
+
+def fingerprint(block: Block, catalogue: Catalogue) -> str:
+    """The first 12 hex digits of the SHA-256 of the block's normal form."""
+    return digest(normalise(block, catalogue))
+
+
+def digest(value: Any, digits: int = DIGITS) -> str:
+    """Hex digits of the SHA-256 of `canonical(value)`, keys sorted."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def canonical(value: Any) -> Any:
+    """Plain JSON data of an expression, a frozen dataclass or a document; numbers of equal value are equal text."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() | float():
+            return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)
+        case Expression(text=text):
+            return {"arithmetic": text}
+        case Gain():
+            return {"gain": value.value.text, "trainable": value.trainable, "per": value.per}
+        case Size():
+            return {"multiple": canonical(value.multiple), "units": value.units}
+        case Node():
+            return {"component": value.name, **{name: canonical(child) for name, child in value.fields}}
+        case Sequence() | tuple() | list():
+            return [canonical(child) for child in value]
+        case dict():
+            return {str(key): canonical(child) for key, child in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if hasattr(value, "model_dump"):
+        return canonical(value.model_dump(mode="python"))
+    raise TypeError(f"{type(value).__name__} has no canonical form")

@@ -1,0 +1,113 @@
+"""The normal form of a block: descriptions that train to the same bits have the same one.
+
+Rules admitted (each side, compiled as written, trains to the same bits on CPU; see tests/compiler):
+
+* constant arithmetic is its number; a fixed gain holds one number, whatever `per` says;
+* a component with its transparent values is its kept field (a residual with fixed skip 0 and gain 1 is its branch);
+* components of one list that act at different stages stand in the order of the stages.
+
+Not admitted: what is the same at initialisation only (a trainable gain on a matrix), and norm after norm, whose
+epsilons differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ablate.block.arithmetic import Expression, number_text
+from ablate.block.catalogue import Catalogue, Transparent
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+
+
+def normalise(block: Block, catalogue: Catalogue) -> Block:
+    """The normal form; normalising twice changes nothing."""
+    return _sequence(block, catalogue)
+
+
+def resolve(block: Block, scope: Mapping[str, float]) -> Block:
+    """The block as one layer sees it: arithmetic as numbers, multiples of the width as units.
+
+    `scope` gives depth, layer, width, heads, head_width and context. Raises ArithmeticProblem where a value has none.
+    """
+
+    def at(value: Value) -> Value:
+        match value:
+            case Expression():
+                return Expression(number_text(value.at(scope)))
+            case Gain():
+                return Gain(Expression(number_text(value.value.at(scope))), value.trainable, value.per)
+            case Size(multiple=float() | int()):
+                return Size(units=units(value, int(scope["width"])))
+            case Node():
+                return Node(value.name, tuple((name, at(child)) for name, child in value.fields))
+            case Sequence():
+                return Sequence(tuple(at(child) for child in value))  # type: ignore[misc]
+            case tuple():
+                return tuple(at(child) for child in value)  # type: ignore[return-value]
+        return value
+
+    return at(block)  # type: ignore[return-value]
+
+
+def units(size: Size, width: int) -> int:
+    """The whole number a size stands for at a width; ValueError where a multiple of the width is not whole."""
+    if size.units is not None:
+        return size.units
+    exact = (size.multiple or 0) * width
+    if exact != int(exact) or exact < 1:
+        raise ValueError(f"{size.multiple:g} times the width {width} is {exact:g}, not a whole number of at least 1")
+    return int(exact)
+
+
+def fixed(value: Value) -> float | None:
+    """The number of a gain or expression that is constant and not trained; None otherwise."""
+    match value:
+        case Gain(value=expression, trainable=False):
+            return expression.constant
+        case Expression():
+            return value.constant
+        case int() | float() if not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def is_transparent(node: Node, rule: Transparent | None) -> bool:
+    """Whether a node has the values at which its component is the same as the field it keeps."""
+    return rule is not None and all(fixed(node[name]) == value for name, value in rule.when.items())
+
+
+def _sequence(parts: Sequence, catalogue: Catalogue) -> Sequence:
+    spliced: list[Node] = []
+    for part in parts:
+        node = _node(part, catalogue)
+        rule = catalogue[node.name].transparent
+        if rule is not None and is_transparent(node, rule):
+            kept = node[rule.keep]
+            assert isinstance(kept, Sequence)
+            spliced.extend(kept)
+        else:
+            spliced.append(node)
+    return Sequence(tuple(spliced))
+
+
+def _node(node: Node, catalogue: Catalogue) -> Node:
+    return Node(node.name, tuple((name, _value(value, catalogue)) for name, value in node.fields))
+
+
+def _value(value: Value, catalogue: Catalogue) -> Value:
+    match value:
+        case Expression():
+            constant = value.constant
+            return value if constant is None else Expression(number_text(constant))
+        case Gain(value=expression, trainable=trainable, per=per):
+            reduced = _value(expression, catalogue)
+            assert isinstance(reduced, Expression)
+            return Gain(reduced, trainable, per if trainable else "scalar")
+        case Node():
+            return _node(value, catalogue)
+        case Sequence():
+            return _sequence(value, catalogue)
+        case tuple():
+            children = [_value(child, catalogue) for child in value]
+            return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value,arg-type]
+    return value

@@ -1,0 +1,102 @@
+"""A block as the YAML one would write: reading it back gives the same block.
+
+Without defaults every field is written. With the catalogue and the defaults of a grammar, what the defaults say is left
+out and a component's shorthand is used: `residual: [layer_norm, attention]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ablate.block.arithmetic import Expression, number_text
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+
+Defaults = Mapping[str, Mapping[str, Value]]
+"""For each component the values of fields that may be left out."""
+
+PLAIN = re.compile(r"[A-Za-z0-9_.+*/()^-]+(?:%|x)?")
+RESERVED = {"none", "null", "true", "false", "~"}
+
+
+def print_block(block: Block, catalogue: Catalogue | None = None, defaults: Defaults | None = None) -> str:
+    """One line of YAML in flow style."""
+    return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
+
+
+def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defaults | None = None) -> str:
+    """Any value of a field, as YAML in flow style."""
+    defaults = defaults or {}
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _number(value)
+        case str():
+            return _scalar(value)
+        case Expression(text=text):
+            return _scalar(text)
+        case Gain():
+            return _gain(value)
+        case Size(units=int() as count):
+            return str(count)
+        case Size(multiple=float() | int() as multiple):
+            return f"{number_text(multiple)}x"
+        case Node():
+            text = _entry(value, catalogue, defaults)
+            return text if _is_word(text) else "{" + text + "}"
+        case Sequence():
+            return print_block(value, catalogue, defaults)
+        case tuple() if all(isinstance(child, Node) for child in value):
+            if not value:
+                return "none"
+            texts = [print_value(child, catalogue, defaults) for child in value]
+            return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        case tuple():
+            return "[" + ", ".join(print_value(child, catalogue, defaults) for child in value) + "]"
+    raise TypeError(f"{type(value).__name__} is not a value of a block")
+
+
+def _entry(node: Node, catalogue: Catalogue | None, defaults: Defaults) -> str:
+    known = defaults.get(node.name, {})
+    absent = object()
+    said = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
+    if not said:
+        return node.name
+    shorthand = catalogue[node.name].shorthand if catalogue is not None else None
+    if [name for name, _ in said] == [shorthand]:
+        text = print_value(said[0][1], catalogue, defaults)
+        if not text.startswith("{") or not _looks_like_fields(said[0][1], node, catalogue):
+            return f"{node.name}: {text}"
+    fields = ", ".join(f"{name}: {print_value(value, catalogue, defaults)}" for name, value in said)
+    return f"{node.name}: {{{fields}}}"
+
+
+def _looks_like_fields(value: Value, node: Node, catalogue: Catalogue | None) -> bool:
+    """Whether a mapping after a shorthand could be taken for the component's own fields."""
+    names = {name for name, _ in node.fields}
+    return isinstance(value, Gain) or (isinstance(value, Node) and value.name in names)
+
+
+def _gain(gain: Gain) -> str:
+    if not gain.trainable and gain.per == "scalar":
+        return _scalar(gain.value.text)
+    extra = f", per: {gain.per}" if gain.per != "scalar" else ""
+    return f"{{init: {_scalar(gain.value.text)}, trainable: {'true' if gain.trainable else 'false'}{extra}}}"
+
+
+def _number(value: int | float) -> str:
+    return number_text(value)
+
+
+def _scalar(text: str) -> str:
+    safe = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.startswith(("*", "-", "+", "."))
+    negative = re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", text)
+    return text if safe or negative else f'"{text}"'
+
+
+def _is_word(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None

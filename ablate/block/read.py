@@ -1,0 +1,227 @@
+"""Reading a block from located YAML, against a catalogue: every mistake is noted at its place, and reading goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Map
+from typing import TypeVar
+
+from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, FieldType, GainField, Part, Parts, Sequenced
+from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, note_unknown, read_scalar, shown
+from ablate.source.located import Items, Located, Mapping, Scalar
+from ablate.source.problems import Problems, nearest, quote
+
+__all__ = ["Extension", "Invalid", "Reader", "is_reference"]
+
+T = TypeVar("T")
+Extension = Callable[[Located, FieldType], "Value | None"]
+"""Reads what only a grammar knows (`$rule`, `let`, `one_of`); None for anything else."""
+
+
+class Reader:
+    """Reads expressions. `defaults` are the values, still located, of fields that may be left out."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        defaults: Map[str, Map[str, Located]],
+        problems: Problems,
+        extension: Extension | None = None,
+    ):
+        self.catalogue, self.problems, self.extension = catalogue, problems, extension
+        self._located_defaults = defaults
+        self._defaults: dict[tuple[str, str], Value] = {}
+        self._under_way: set[tuple[str, str]] = set()
+        self._plain: Reader = self
+
+    def extended(self, extension: Extension) -> Reader:
+        """The same reader, which also reads what `extension` knows; defaults are read once, without it."""
+        other = Reader(self.catalogue, self._located_defaults, self.problems, extension)
+        other._defaults, other._under_way, other._plain = self._defaults, self._under_way, self._plain
+        return other
+
+    def block(self, located: Located) -> Block | None:
+        """A whole block; None if it has mistakes (they are in the collector)."""
+        try:
+            value = self.value(located, Sequenced())
+        except Invalid:
+            return None
+        assert isinstance(value, Sequence)
+        return value
+
+    def value(self, located: Located, kind: FieldType) -> Value:
+        """A value of one kind; raises Invalid after noting the mistakes."""
+        if (extended := self._extended(located, kind)) is not None:
+            return extended
+        match kind:
+            case Part(slot=slot, optional=optional):
+                return self._part(located, slot, optional)
+            case Parts(slot=slot):
+                return self._parts(located, kind, slot)
+            case Sequenced():
+                return self._sequence(located)
+            case Branches():
+                return self._branches(located)
+        return read_scalar(located, kind, self.problems)
+
+    def default(self, component: str, field: str) -> Value:
+        """The value a component's field has where nothing is said; KeyError where the grammar gives none."""
+        key = (component, field)
+        if key not in self._defaults:
+            located = self._located_defaults[component][field]
+            if key in self._under_way:
+                fail(self.problems, f"the default of {component}.{field} contains itself", located)
+            self._under_way.add(key)
+            try:
+                self._defaults[key] = self._plain.value(located, self.catalogue[component].fields[field])
+            finally:
+                self._under_way.discard(key)
+        return self._defaults[key]
+
+    def node(self, name: Scalar, body: Located | None, slot: str) -> Node:
+        """One component: its name and what is said of it."""
+        spec = self._spec(name, slot)
+        said = self._said(spec, body)
+        fields = self._each(tuple(spec.fields), lambda field: (field, self._field(spec, field, said, name)))
+        return Node(spec.name, tuple(fields))
+
+    def _extended(self, located: Located, kind: FieldType) -> Value:
+        """What the grammar makes of a reference; None for anything else. Outside a grammar's rules it is a mistake."""
+        if self.extension is not None and (extended := self.extension(located, kind)) is not None:
+            return extended
+        if is_reference(located):
+            what = quote(located.value) if isinstance(located, Scalar) else "this"
+            fail(self.problems, f"{what} has a meaning only in the rules of a grammar", located)
+        return None
+
+    def _field(self, spec: ComponentSpec, field: str, said: Map[str, Located], name: Scalar) -> Value:
+        if field in said:
+            return self.value(said[field], spec.fields[field])
+        try:
+            return self.default(spec.name, field)
+        except KeyError:
+            way_out = f"give it here, or for all under `defaults: {{{spec.name}: {{{field}: …}}}}` in the grammar"
+            fail(self.problems, f"{spec.name} needs a value for {field!r}", name, (way_out,))
+
+    def _said(self, spec: ComponentSpec, body: Located | None) -> dict[str, Located]:
+        """Fields and what is written for each; a body that is no mapping of fields is the shorthand's value."""
+        if body is None:
+            return {}
+        if spec.shorthand is not None and (not isinstance(body, Mapping) or self._is_value(body, spec)):
+            return {spec.shorthand: body}
+        if not isinstance(body, Mapping):
+            notes = (f"its fields are: {', '.join(spec.fields)}" if spec.fields else "it has none",)
+            fail(self.problems, f"{spec.name} takes a mapping of fields", body, notes)
+        unknown = [key for key, _ in body.entries if key.value not in spec.fields]
+        for key in unknown:
+            message = f"{spec.name} has no field {shown(key)}"
+            note_unknown(self.problems, message, key, spec.fields, "its fields are")
+        if unknown:
+            raise Invalid
+        return {str(key.value): value for key, value in body.entries}
+
+    def _is_value(self, body: Mapping, spec: ComponentSpec) -> bool:
+        """Whether a mapping is meant as the shorthand's value (a component, a gain) and not as the fields."""
+        keys = [str(key) for key in body]
+        if any(key in spec.fields for key in keys):
+            return False
+        match spec.fields[str(spec.shorthand)]:
+            case GainField():
+                return any(key in GAIN_KEYS for key in keys) or is_reference(body)
+            case Part() | Parts() | Sequenced():
+                named = any(key in self.catalogue for key in keys)
+                return named or is_reference(body) or all(nearest(key, spec.fields) is None for key in keys)
+        return is_reference(body)
+
+    def _spec(self, name: Scalar, slot: str) -> ComponentSpec:
+        accepts = f"slot {slot} accepts"
+        fitting = self.catalogue.of_slot(slot)
+        if not isinstance(name.value, str) or name.value not in self.catalogue:
+            fail_unknown(self.problems, f"unknown component {shown(name)} for slot {slot}", name, fitting, accepts)
+        spec = self.catalogue[name.value]
+        if slot not in spec.slots:
+            message = f"{spec.name} does not fit slot {slot}: it is for {' and '.join(spec.slots)}"
+            fail_unknown(self.problems, message, name, fitting, accepts)
+        return spec
+
+    def _part(self, located: Located, slot: str, optional: bool) -> Node | None:
+        if not _is_none(located):
+            return self._one(located, slot)
+        if not optional:
+            fail(self.problems, f"slot {slot} cannot be empty here", located, (self._accepts(slot),))
+        return None
+
+    def _one(self, located: Located, slot: str) -> Node:
+        if isinstance(located, Scalar):
+            return self.node(located, None, slot)
+        if isinstance(located, Mapping) and len(located.entries) == 1:
+            key, body = located.entries[0]
+            return self.node(key, body, slot)
+        what = "a list" if isinstance(located, Items) else f"a mapping of {len(located.entries)} keys"
+        notes = ("write its name, or `name: {field: value}`", self._accepts(slot))
+        fail(self.problems, f"expected one component for slot {slot}, got {what}", located, notes)
+
+    def _parts(self, located: Located, kind: Parts, slot: str) -> tuple[Node, ...]:
+        if _is_none(located):
+            return ()
+        items = _items(located)
+        found = self._each(items, lambda item: self._extended(item, kind) or self._one(item, slot))
+        names = [node.name for node in found if isinstance(node, Node)]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                fail(self.problems, f"{name} stands twice in this list", items[index])
+        return tuple(found)  # type: ignore[arg-type]
+
+    def _sequence(self, located: Located) -> Sequence:
+        if _is_none(located):
+            return Sequence()
+        found: list[Node] = []
+        for value in self._each(_items(located), self._step):
+            found.extend(value.parts if isinstance(value, Sequence) else [value])
+        return Sequence(tuple(found))
+
+    def _step(self, item: Located) -> Node | Sequence:
+        if (extended := self._extended(item, Sequenced())) is not None:
+            return extended  # type: ignore[return-value]
+        if isinstance(item, Items) or _is_none(item):
+            return self._sequence(item)
+        return self._one(item, "part")
+
+    def _branches(self, located: Located) -> tuple[Sequence, ...]:
+        if _is_none(located):
+            return ()
+        if not isinstance(located, Items):
+            fail(self.problems, "expected a list of branches, each a sequence of parts", located)
+        return tuple(self._each(located.items, lambda branch: self.value(branch, Sequenced())))  # type: ignore[arg-type]
+
+    def _each(self, items: tuple[object, ...], read: Callable[..., T]) -> list[T]:
+        """Read every item, so that all mistakes are noted, and then give up if there was one."""
+        found: list[T] = []
+        invalid = False
+        for item in items:
+            try:
+                found.append(read(item))
+            except Invalid:
+                invalid = True
+        if invalid:
+            raise Invalid
+        return found
+
+    def _accepts(self, slot: str) -> str:
+        return f"slot {slot} accepts: {', '.join(self.catalogue.of_slot(slot))}"
+
+
+def is_reference(located: Located) -> bool:
+    """Whether a value is one that a grammar expands: `$rule`, `{let: …, in: …}` or `{one_of: …}`."""
+    if isinstance(located, Scalar):
+        return isinstance(located.value, str) and located.value.startswith("$")
+    return isinstance(located, Mapping) and set(located) in ({"let", "in"}, {"one_of"})
+
+
+def _is_none(located: Located) -> bool:
+    return isinstance(located, Scalar) and located.value in (None, "none")
+
+
+def _items(located: Located) -> tuple[Located, ...]:
+    return located.items if isinstance(located, Items) else (located,)

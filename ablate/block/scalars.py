@@ -1,0 +1,156 @@
+"""Reading the fields that hold no other component: numbers, flags, words, widths, arithmetic and gains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NoReturn
+
+from ablate.block import arithmetic
+from ablate.block.arithmetic import ArithmeticProblem, Expression
+from ablate.block.catalogue import Arithmetic, FieldType, Flag, GainField, Number, Width, Word
+from ablate.block.expression import Gain, Size, Value
+from ablate.source.located import Items, Located, Mapping, Scalar
+from ablate.source.problems import Problems, quote, suggest
+
+GAIN_KEYS = ("init", "trainable", "per")
+LARGEST_MULTIPLE = 1e6
+
+
+class Invalid(Exception):
+    """A mistake was noted; what was being read has no value."""
+
+
+def read_scalar(located: Located, kind: FieldType, problems: Problems) -> Value:
+    """A value of a kind that holds no component; raises Invalid after noting the mistake."""
+    if isinstance(kind, GainField):
+        return _gain(located, kind, problems)
+    scalar = _scalar(located, kind, problems)
+    match kind:
+        case Number():
+            return _number(scalar, kind, problems)
+        case Flag():
+            if not isinstance(scalar.value, bool):
+                fail(problems, f"expected true or false, got {shown(scalar)}", scalar)
+            return scalar.value
+        case Word(choices=choices):
+            if scalar.value not in choices:
+                fail_unknown(problems, f"unknown word {shown(scalar)}", scalar, choices, "one of")
+            return str(scalar.value)
+        case Width():
+            return _width(scalar, problems)
+        case Arithmetic():
+            return _arithmetic(scalar, problems)
+    raise TypeError(f"{type(kind).__name__} holds more than a scalar")
+
+
+def fail(problems: Problems, message: str, located: Located, notes: Iterable[str] = ()) -> NoReturn:
+    """Note a mistake and give up on the value."""
+    problems.add(message, located.span, notes=notes)
+    raise Invalid
+
+
+def note_unknown(problems: Problems, message: str, word: Scalar, choices: Iterable[str], lead: str) -> None:
+    """Note a word that is none of `choices`, with the one it most likely means; `lead` introduces them."""
+    known = tuple(choices)
+    notes = (f"{lead}: {', '.join(known) or 'nothing'}",)
+    problems.add(message, word.span, label=suggest(word.text, known) or "", notes=notes)
+
+
+def fail_unknown(problems: Problems, message: str, word: Scalar, choices: Iterable[str], lead: str) -> NoReturn:
+    """`note_unknown`, and give up on the value."""
+    note_unknown(problems, message, word, choices, lead)
+    raise Invalid
+
+
+def shown(scalar: Scalar) -> str:
+    """A scalar as it is spoken of in a message."""
+    return quote(scalar.value) if isinstance(scalar.value, str) else scalar.text or "nothing"
+
+
+def _scalar(located: Located, kind: FieldType, problems: Problems) -> Scalar:
+    if not isinstance(located, Scalar):
+        what = "a list" if isinstance(located, Items) else "a mapping"
+        fail(problems, f"expected {_described(kind)}, got {what}", located)
+    return located
+
+
+def _described(kind: FieldType) -> str:
+    match kind:
+        case Number():
+            return "a number"
+        case Flag():
+            return "true or false"
+        case Word(choices=choices):
+            return f"one of {', '.join(choices)}"
+        case Width():
+            return "a width"
+    return "a number or an expression"
+
+
+def _number(scalar: Scalar, kind: Number, problems: Problems) -> float:
+    if isinstance(scalar.value, bool) or not isinstance(scalar.value, int | float):
+        fail(problems, f"expected a number, got {shown(scalar)}", scalar)
+    value = float(scalar.value)
+    if not math.isfinite(value):
+        fail(problems, f"expected a finite number, got {scalar.text}", scalar)
+    bounds = (
+        (kind.at_least, value.__ge__, "at least"),
+        (kind.at_most, value.__le__, "at most"),
+        (kind.above, value.__gt__, "above"),
+        (kind.below, value.__lt__, "below"),
+    )
+    for limit, holds, words in bounds:
+        if limit is not None and not holds(float(limit)):
+            fail(problems, f"expected a number {words} {limit:g}, got {shown(scalar)}", scalar)
+    return value
+
+
+def _width(scalar: Scalar, problems: Problems) -> Size:
+    value = scalar.value
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return Size(units=value)
+    if isinstance(value, str) and value.endswith("x"):
+        try:
+            multiple = float(value[:-1])
+        except ValueError:
+            multiple = math.nan
+        if 0 < multiple <= LARGEST_MULTIPLE:
+            return Size(multiple=multiple)
+    fail(
+        problems,
+        f"expected a width, got {shown(scalar)}",
+        scalar,
+        ("a whole number, or a multiple of the model's: 4x",),
+    )
+
+
+def _arithmetic(scalar: Scalar, problems: Problems) -> Expression:
+    if isinstance(scalar.value, bool) or scalar.value is None:
+        fail(problems, f"expected a number or an expression, got {shown(scalar)}", scalar)
+    try:
+        return arithmetic.parse(scalar.value)
+    except ArithmeticProblem as problem:
+        notes = (
+            f"sizes known here: {', '.join(arithmetic.NAMES)}",
+            f"functions: {', '.join(arithmetic.FUNCTIONS)}; operators: + - * / **",
+        )
+        problems.add(str(problem), scalar.within(problem.start, problem.end), notes=notes)
+        raise Invalid from None
+
+
+def _gain(located: Located, kind: GainField, problems: Problems) -> Gain:
+    if isinstance(located, Scalar):
+        return Gain(_arithmetic(located, problems))
+    if not isinstance(located, Mapping):
+        fail(problems, "a gain is a number, an expression, or {init: …, trainable: true}", located)
+    for key, _ in located.entries:
+        if key.value not in GAIN_KEYS:
+            fail_unknown(problems, f"a gain has no {quote(key.text)}", key, GAIN_KEYS, "it has")
+    if "init" not in located:
+        fail(problems, "a gain needs `init`, the number it is or starts at", located)
+    start = read_scalar(located["init"], Arithmetic(), problems)
+    trainable = read_scalar(located["trainable"], Flag(), problems) if "trainable" in located else True
+    per = read_scalar(located["per"], Word(kind.per), problems) if "per" in located else "scalar"
+    assert isinstance(start, Expression)
+    return Gain(start, bool(trainable), str(per))

@@ -1,0 +1,95 @@
+"""Finding parts of a block by address: `attention.entropy`, `*_norm.eps`, `layers.*.mlp`.
+
+The first word names parts as they are registered in the compiled block (`attention`, `mlp_2`, `attention_norm`; `*` and
+`?` as in file names); each further word is a field of the component found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ablate.block.address import Path, name_parts
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Node, Sequence, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A pattern for parts, and the fields to follow from there."""
+
+    part: str
+    fields: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        return ".".join((self.part, *self.fields))
+
+
+def parse_address(text: str) -> Address:
+    """`layers.*.attention.query` and `attention.query` are the same address; ValueError for an empty word."""
+    words = text.removeprefix("layers.*.").split(".")
+    if not all(words):
+        raise ValueError(f"{text!r} is not an address: words with dots between them, such as attention.entropy")
+    return Address(words[0], tuple(words[1:]))
+
+
+def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
+    """Every part of a block with its name, in reading order: what `select` looks through."""
+    return tuple((name, node_at(block, path)) for path, name in name_parts(block, catalogue))
+
+
+def select(parts: Iterable[tuple[str, Node]], address: Address) -> tuple[Value, ...]:
+    """The values at an address, in order; empty where there is no such part or field."""
+    found: list[Value] = []
+    for name, node in parts:
+        if fnmatchcase(name, address.part):
+            value: Value = node
+            for field in address.fields:
+                if not isinstance(value, Node) or field not in dict(value.fields):
+                    break
+                value = value[field]
+            else:
+                found.append(value)
+    return tuple(found)
+
+
+def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:
+    """The block with `change` made to every part whose name matches, and how many matched."""
+    paths = [path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)]
+    # Innermost first, so that a change to a combinator keeps the changes made inside it.
+    for path in sorted(paths, key=len, reverse=True):
+        block = _replace(block, path, change)  # type: ignore[assignment]
+    return block, len(paths)
+
+
+def node_at(block: Block, path: Path) -> Node:
+    """The node at a path, as `name_parts` gives it."""
+    value: Value = block
+    for step in path:
+        value = _step(value, step)
+    assert isinstance(value, Node)
+    return value
+
+
+def _step(value: Value, step: int | str) -> Value:
+    if isinstance(step, str):
+        assert isinstance(value, Node)
+        return value[step]
+    return value.parts[step] if isinstance(value, Sequence) else value[step]  # type: ignore[index]
+
+
+def _replace(value: Value, path: Path, change: Callable[[Node], Node]) -> Value:
+    if not path:
+        assert isinstance(value, Node)
+        return change(value)
+    step, rest = path[0], path[1:]
+    changed = _replace(_step(value, step), rest, change)
+    if isinstance(step, str):
+        assert isinstance(value, Node)
+        return value.replace({step: changed})
+    items = list(value)  # type: ignore[arg-type]
+    items[step] = changed  # type: ignore[call-overload]
+    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,44 @@
+"""A block as a module: every part registered once, flat, under its address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(eq=False)
+class Chain:
+    """Modules applied one after another; none at all is the identity.
+
+    Not an `nn.Module`, so that whoever holds it registers nothing: the parts belong to the block. A plain class and no
+    closure, so that a copied block's chains call the copied parts.
+    """
+
+    parts: tuple[nn.Module, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Every part in turn."""
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+class Block(nn.Module):
+    """One block of a model.
+
+    `parts` are registered under their names, so that `block.get_submodule("attention_norm")`, the keys of the state and
+    the addresses in result rows say the same; `chain` says in which order they are applied.
+    """
+
+    def __init__(self, parts: Mapping[str, nn.Module], chain: Chain):
+        super().__init__()
+        for name, part in parts.items():
+            self.add_module(name, part)
+        self.chain = chain
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        return self.chain(x)

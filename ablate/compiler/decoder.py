@@ -1,0 +1,64 @@
+"""Decoder: blocks between an embedding and a head that predicts the next token.
+
+    x_0 = entry_norm(positions(embedding(tokens)))        x_l = layers.l(x_{l-1})        logits = head(final_norm(x_L))
+
+Whether attention sees the past alone or everything is the sizes' `causal`, for every block alike.
+
+Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.block.fill import Surroundings
+from ablate.block.sizes import Sizes
+from ablate.compiler.build import Builder, build_block
+from ablate.compiler.embedding import Embedding, Head, LearnedPositions, SinusoidalPositions, TiedHead
+from ablate.errors import InputError
+
+
+class Decoder(nn.Module):
+    """[B, T] tokens -> [B, T, V] logits. A slot that the architecture leaves empty is None."""
+
+    def __init__(self, architecture: Architecture, catalogue: Catalogue):
+        super().__init__()
+        sizes = architecture.sizes
+        around = Builder(catalogue, Surroundings(sizes))
+        entry, final = architecture.entry_norm, architecture.final_norm
+        self.embedding = Embedding(
+            sizes.vocab_size, sizes.d_model, std=architecture.embedding_std, scale=architecture.embedding_scale
+        )
+        self.positions = positions(architecture.positions, sizes, std=architecture.position_std)
+        self.entry_norm = around.part(entry)(sizes.d_model) if entry else None
+        self.layers = nn.ModuleDict(
+            {str(n): build_block(architecture.block, sizes, catalogue, n) for n in range(1, sizes.n_layers + 1)}
+        )
+        self.final_norm = around.part(final)(sizes.d_model) if final else None
+        self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """[B, T] -> [B, T, V]."""
+        x = self.embedding(tokens)
+        for part in (self.positions, self.entry_norm, *self.layers.values(), self.final_norm):
+            if part is not None:
+                x = part(x)
+        logits: Tensor = self.head(x, self.embedding.weight) if isinstance(self.head, TiedHead) else self.head(x)
+        return logits
+
+
+def positions(name: str, sizes: Sizes, *, std: float | None) -> nn.Module | None:
+    """The positions that a model adds to its embedding: `none`, `sinusoidal`, or `learned`, which start from `std`."""
+    match name, std:
+        case "none", _:
+            return None
+        case "sinusoidal", _:
+            return SinusoidalPositions()
+        case "learned", float() | int():
+            return LearnedPositions(sizes.seq_len, sizes.d_model, std=std)
+        case "learned", None:
+            raise InputError("learned positions have no standard deviation to start from\n  = give position_std")
+    raise InputError(f"unknown positions {name!r} of the model\n  = there are none, learned, sinusoidal")

@@ -1,0 +1,62 @@
+"""Scale: a gain as a module, recognised by probes and by the optimiser's groups through its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Scale(nn.Module):
+    """y = g * x, where g is fixed or trained, one number or one a channel (LayerScale, arXiv:2103.17239).
+
+    A trained gain is the parameter `factor`, of shape [] or [channels], which starts at `start`. A fixed one is a plain
+    number, exact in every type, and a fixed gain of 1 hands its input through.
+    """
+
+    factor: nn.Parameter | None
+
+    def __init__(self, start: float, *, channels: int | None = None, trainable: bool = False):
+        super().__init__()
+        self.start = float(start)
+        shape = () if channels is None else (channels,)
+        self.factor = nn.Parameter(torch.full(shape, self.start)) if trainable else None
+
+    @property
+    def value(self) -> float | Tensor:
+        """g as it stands: a number if fixed, else the parameter."""
+        return self.start if self.factor is None else self.factor
+
+    def initialise(self, draw: object) -> None:
+        """Set a trained gain to its start again, at the precision that it has now."""
+        if self.factor is not None:
+            nn.init.constant_(self.factor, self.start)
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        """[..., D] -> [..., D]."""
+        return x if self.factor is None and self.start == 1 else self.value * x
+
+    def extra_repr(self) -> str:
+        """How it is printed: its start, and whether it is trained."""
+        return f"{self.start:g}, trainable={self.factor is not None}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleMaker:
+    """Makes the Scale of one field; `value` is its fixed number, None if it is trained."""
+
+    start: float
+    trainable: bool
+    per: str
+
+    @property
+    def value(self) -> float | None:
+        """The fixed number, or None."""
+        return None if self.trainable else self.start
+
+    def __call__(self, width: int) -> Scale:
+        """The Scale for a signal of `width` channels."""
+        channels = None if self.per == "scalar" else width
+        return Scale(self.start, channels=channels, trainable=self.trainable)

@@ -1,0 +1,23 @@
+"""The size of a model, counted: built on the meta device, where nothing is stored or computed."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.block.cost import Cost
+from ablate.compiler.compile import compile_model
+
+
+def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
+    """Parameters, and FLOPs of one forward pass over one sequence, as PyTorch itself counts them.
+
+    `plan/size.py` says the same in closed form, without torch; a test holds the two together.
+    """
+    model = compile_model(architecture, catalogue, device="meta")
+    tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(tokens)
+    return Cost(parameters=sum(p.numel() for p in model.parameters()), flops=counter.get_total_flops())

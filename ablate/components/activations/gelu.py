@@ -1,0 +1,35 @@
+"""GELU: weigh each input by the probability that a standard normal is below it.
+
+    y = x * (1 + erf(x / sqrt(2))) / 2        exact; its tanh approximation is `gelu_tanh`
+
+    Hendrycks & Gimpel 2016, arXiv:1606.08415, Eq. 1.
+
+It acts elementwise, on any shape.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("gelu", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class GELU(nn.Module):
+    """The activation as a module."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape]."""
+        return nn.functional.gelu(x)

@@ -1,0 +1,35 @@
+"""ReLU: keep what is positive.
+
+    y = max(x, 0)        y(kx) = k*y(x) for k > 0
+
+    Nair & Hinton 2010, Rectified Linear Units Improve Restricted Boltzmann Machines, ICML.
+
+It acts elementwise, on any shape.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("relu", slots=("activation",), source="Nair & Hinton 2010, ICML")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class ReLU(nn.Module):
+    """The activation as a module."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape]."""
+        return nn.functional.relu(x)

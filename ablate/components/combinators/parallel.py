@@ -1,0 +1,59 @@
+"""Parallel: a skip past several branches that all read the same input.
+
+    y = skip * x + gain * (branch_1(x) + branch_2(x) + …)
+
+One gain for each branch is said by a branch that is itself `residual: {skip: 0, gain: …}`. A fixed skip of 0 is no
+skip at all.
+
+    Wang & Komatsuzaki 2021, GPT-J-6B (mesh-transformer-jax); arXiv:2311.01906, Sec. 4.3.
+
+Dimension key: B batch, T time, D width of the model.
+"""
+
+from ablate.components.declare import Cost, GainMaker, Maker, Sizes, branches, component, implements, scaling
+from ablate.errors import InputError
+
+
+@component(
+    "parallel",
+    slots=("part",),
+    modifier=True,
+    source="Wang & Komatsuzaki 2021, GPT-J-6B",
+    shorthand="branches",
+)
+class Config:
+    """`skip` multiplies the input, `gain` the sum of the branches: scalars or one number a channel."""
+
+    skip: GainMaker = scaling(per=("scalar", "channel"))
+    gain: GainMaker = scaling(per=("scalar", "channel"))
+    branches: tuple[Maker, ...] = branches()
+
+    def __post_init__(self) -> None:
+        if not self.branches:
+            raise InputError("parallel has no branches\n  = give it at least one: branches: [[attention], [mlp]]")
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """The gains, where they are trained, and the branches."""
+        gains = (self.skip(sizes.d_model), self.gain(sizes.d_model))
+        return sum((*gains, *(branch() for branch in self.branches)), Cost())
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Parallel(nn.Module):
+    """The sum of skip and branches."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.skip = config.skip(sizes.d_model) if config.skip.value != 0 else None
+        self.gain = config.gain(sizes.d_model)
+        self.branches = tuple(branch() for branch in config.branches)  # not modules: see `declare.py`
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        first, *others = (branch(x) for branch in self.branches)
+        summed: Tensor = self.gain(sum(others, first))
+        return summed if self.skip is None else summed + self.skip(x)

@@ -1,0 +1,42 @@
+"""Clamp: bound the attention logits by cutting them off.
+
+    s' = min(max(s, -bound), bound)        a logit beyond the bound gets no gradient
+
+It acts on the scaled scores, before masking.
+
+    He et al. 2024, arXiv:2405.19279, App. A and C (clamping attention logits, after DBRX).
+
+Dimension key: B batch, H heads, T queries, S keys.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+
+
+@component("clamp", slots=("entropy",), source="He et al. 2024, arXiv:2405.19279", shorthand="bound", stage=1)
+class Config:
+    """`bound` is the largest absolute value of a logit."""
+
+    bound: float = number(above=0.0)
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Clamp(nn.Module):
+    """Regulates logits."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.bound = config.bound
+
+    def on_logits(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+        """The scores, cut off at the bound."""
+        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return wide.clamp(-self.bound, self.bound)

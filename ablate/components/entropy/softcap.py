@@ -1,0 +1,42 @@
+"""Softcap: bound the attention logits smoothly, by tanh.
+
+    s' = cap * tanh(s / cap)        |s'| < cap, and s' = s to third order around 0
+
+It acts on the scaled scores, before masking, in float32 at least.
+
+    x.AI 2024, Grok-1 (cap 30), the "tanh" of arXiv:2405.19279, App. H.1; Gemma 2 (cap 50), arXiv:2408.00118, Sec. 2.
+
+Dimension key: B batch, H heads, T queries, S keys.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+
+
+@component("softcap", slots=("entropy",), source="x.AI 2024, Grok-1; arXiv:2405.19279", shorthand="cap", stage=1)
+class Config:
+    """`cap` bounds the absolute value of a logit."""
+
+    cap: float = number(above=0.0)
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Softcap(nn.Module):
+    """Regulates logits."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.cap = config.cap
+
+    def on_logits(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+        """The scores, squeezed into (-cap, cap)."""
+        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        return self.cap * torch.tanh(wide / self.cap)

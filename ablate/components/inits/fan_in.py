@@ -1,0 +1,39 @@
+"""Fan-in: normal entries whose variance falls with the width they sum over, so that the output keeps its scale.
+
+    W_ij ~ N(0, gain² / d_in)        gain 1 keeps the variance of a linear map, sqrt(2) that of one after ReLU
+
+    LeCun et al. 1998, Efficient BackProp, Sec. 4.6; gain sqrt(2): He et al. 2015, arXiv:1502.01852, Eq. 10.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+
+
+@component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain")
+class Config:
+    """`gain` is the standard deviation of the output for inputs of variance 1."""
+
+    gain: float = number(at_least=0.0)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import math
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class FanIn:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.gain = config.gain
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Draw every entry anew, in place."""
+        tensor.normal_(0.0, self.gain / math.sqrt(d_in), generator=generator)

@@ -1,0 +1,37 @@
+"""Normal: independent entries of one standard deviation, whatever the shape.
+
+    W_ij ~ N(0, std²)
+
+    Radford et al. 2019 (GPT-2), std 0.02; the initialisation of arXiv:2405.19279, App. C.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+
+
+@component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std")
+class Config:
+    """`std` is the standard deviation of each entry."""
+
+    std: float = number(at_least=0.0)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class Normal:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.std = config.std
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Draw every entry anew, in place."""
+        tensor.normal_(0.0, self.std, generator=generator)

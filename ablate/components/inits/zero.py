@@ -1,0 +1,35 @@
+"""Zero: every entry starts at 0, so what the matrix feeds is silent until it has learned.
+
+    W_ij = 0
+
+    He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: queries at zero make attention uniform at initialisation.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class Zero:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        """Nothing to keep."""
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Set every entry to 0, in place; draws nothing."""
+        tensor.zero_()

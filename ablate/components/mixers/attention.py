@@ -1,0 +1,102 @@
+"""Attention: each token reads a weighted mean of the values of the tokens it may see.
+
+    q, k = query(pre_qk(x)), key(pre_qk(x))        v = value(pre_v(x))        split into H heads
+    q, k = entropy(q, k), then position(q, k)      (QK-Norm before rotary positions: a rotation keeps its bound)
+    s    = logits(scale * q kᵀ)                    (softcap and clamp, in the order listed)
+    y    = projection(concat_heads(softmax(s) v))  softmax over the keys seen: all, or the past where causal
+
+    Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40.
+
+Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
+"""
+
+from ablate.components.declare import (
+    Cost,
+    Maker,
+    RegulatesLogits,
+    RegulatesQueriesKeys,
+    Sizes,
+    arithmetic,
+    component,
+    implements,
+    part,
+    parts,
+)
+from ablate.errors import InputError
+
+
+@component("attention", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
+class Config:
+    """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm."""
+
+    query: Maker = part("weight")
+    key: Maker = part("weight")
+    value: Maker = part("weight")
+    projection: Maker = part("weight")
+    pre_qk: Maker | None = part("norm", optional=True)
+    pre_v: Maker | None = part("norm", optional=True)
+    entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
+    position: Maker | None = part("position", optional=True)
+    scale: float = arithmetic()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Four weights, the norms, and two products over all pairs of tokens; InputError for a broken head."""
+        width = whole_heads(sizes)
+        weights = (self.query, self.key, self.value, self.projection)
+        norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
+        per_head = [regulation for _, regulation in self.entropy] + ([self.position] if self.position else [])
+        costs = [w(width, width) for w in weights] + [n(width) for n in norms] + [h(sizes.d_head) for h in per_head]
+        return sum(costs, Cost(flops=4 * sizes.seq_len**2 * width))  # q kᵀ, and its softmax times v
+
+
+def whole_heads(sizes: Sizes) -> int:
+    """The width of the model; InputError unless it divides into the heads."""
+    if sizes.d_model % sizes.n_heads:
+        raise InputError(
+            f"attention: a width of {sizes.d_model} does not divide into {sizes.n_heads} heads\n"
+            "  = choose a width that is a multiple of the number of heads"
+        )
+    return sizes.d_model
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.kernels.attend import Attend
+
+
+@implements(Config)
+class Attention(nn.Module):
+    """Multi-head self-attention."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        width = whole_heads(sizes)
+        self.n_heads = sizes.n_heads
+        self.pre_qk = config.pre_qk(width) if config.pre_qk else None
+        self.pre_v = config.pre_v(width) if config.pre_v else None
+        self.query = config.query(width, width)
+        self.key = config.key(width, width)
+        self.value = config.value(width, width)
+        self.entropy = nn.ModuleDict({name: regulation(sizes.d_head) for name, regulation in config.entropy})
+        self.position = config.position(sizes.d_head) if config.position else None
+        maps = tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits))
+        self.attend = Attend(causal=sizes.causal, scale=config.scale, logits=maps)
+        self.projection = config.projection(width, width)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        to_match = x if self.pre_qk is None else self.pre_qk(x)
+        to_carry = x if self.pre_v is None else self.pre_v(x)
+        q, k, v = self.heads(self.query(to_match)), self.heads(self.key(to_match)), self.heads(self.value(to_carry))
+        for regulation in self.entropy.values():
+            if isinstance(regulation, RegulatesQueriesKeys):
+                q, k = regulation.on_queries_keys(q, k)
+        if self.position is not None:
+            q, k = self.position(q, k)
+        y: Tensor = self.projection(self.attend(q, k, v).transpose(1, 2).flatten(2))
+        return y
+
+    def heads(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
+        """Cut the width into heads."""
+        return x.reshape(*x.shape[:2], self.n_heads, -1).transpose(1, 2)

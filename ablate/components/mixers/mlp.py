@@ -1,0 +1,55 @@
+"""MLP: each token by itself through a wider layer and a nonlinearity, gated or not.
+
+    y = down(act(α * up(x)))                      α is `input_scale`
+    y = down(act(α * up(x)) ⊙ gate(x))            gated
+
+    Vaswani et al. 2017, arXiv:1706.03762, Eq. 2; gated: Shazeer 2020, arXiv:2002.05202, Eq. 5 and 6; α, which brings
+    the inputs of the nonlinearity to order 1 where no norm does: Brock et al. 2021, arXiv:2102.06171, as used by
+    arXiv:2405.19279, App. C.
+
+Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, flag, implements, part, width
+
+
+@component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
+class Config:
+    """`hidden` is the width M; the weight `gate` is used only where `gated`; `input_scale` is α."""
+
+    activation: Maker = part("activation")
+    hidden: int = width()
+    gated: bool = flag()
+    input_scale: float = arithmetic()
+    up: Maker = part("weight")
+    down: Maker = part("weight")
+    gate: Maker = part("weight")
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Two weights, or three where gated."""
+        up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
+        gate = self.gate(sizes.d_model, self.hidden) if self.gated else Cost()
+        return sum((up, gate, down, self.activation()), Cost())
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class MLP(nn.Module):
+    """Two layers and a nonlinearity, for each token by itself."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.input_scale = config.input_scale
+        self.up = config.up(sizes.d_model, config.hidden)
+        self.gate = config.gate(sizes.d_model, config.hidden) if config.gated else None
+        self.activation = config.activation()
+        self.down = config.down(config.hidden, sizes.d_model)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        hidden: Float[Tensor, "B T M"] = self.activation(self.input_scale * self.up(x))
+        y: Tensor = self.down(hidden if self.gate is None else hidden * self.gate(x))
+        return y

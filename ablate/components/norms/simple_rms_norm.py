@@ -1,0 +1,47 @@
+"""Simple RMSNorm: RMSNorm without a trained gain, so it holds no parameters at all.
+
+    y = x / sqrt(mean(x²) + eps)        mean over the width; eps is inside the root
+
+    Qin et al. 2023, arXiv:2307.14995, Sec. 3.2 (x / (|x|₂ / sqrt(D))).
+
+A token of zeros with eps 0 has no direction to keep: its output is NaN.
+
+Dimension key: D width of the token (or of a head, for a norm on queries and keys).
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+
+
+@component(
+    "simple_rms_norm",
+    slots=("part", "norm"),
+    role="norm",
+    modifier=True,
+    source="Qin et al. 2023, arXiv:2307.14995",
+)
+class Config:
+    """`eps` is added to the mean square, inside the root."""
+
+    eps: float = number(at_least=0.0)
+
+    def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class SimpleRMSNorm(nn.Module):
+    """The norm over the last axis."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
+        super().__init__()
+        self.width = width or sizes.d_model
+        self.eps = config.eps
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        """[..., D] -> [..., D]."""
+        return nn.functional.rms_norm(x, (self.width,), None, self.eps)

@@ -1,0 +1,65 @@
+"""RoPE: rotate queries and keys by angles that grow with position, so that their products know only distances.
+
+    q'_t = R_t q_t,  k'_t = R_t k_t        (R_t q)·(R_s k) = q·R_{s-t} k
+    R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/K),        t = 0, 1, …,  i = 0, …, K/2 - 1
+
+    Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs).
+
+The width of a head must be even. Angles are computed in float64: at float32 they lose digits with every position.
+
+Dimension key: B batch, H heads, T time, K width of a head, P = K/2 pairs.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.errors import InputError
+
+
+@component("rope", slots=("position",), source="Su et al. 2021, arXiv:2104.09864", shorthand="base")
+class Config:
+    """`base` sets the slowest rotation; the paper's is 10000."""
+
+    base: float = number(above=0.0)
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products; InputError for an odd width."""
+        if width % 2:
+            raise InputError(f"rope turns pairs of channels, but a head has {width}\n  = choose an even width per head")
+        return Cost()
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class RoPE(nn.Module):
+    """The rotation of queries and keys."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        config.cost(sizes, width)
+        self.base = config.base
+
+    def forward(
+        self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
+    ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
+        """([B, H, T, K], [B, H, T, K]) -> the same shapes."""
+        # Not a buffer: .to(bfloat16) would round it. A few small operations, shared by q and k.
+        cosine, sine = self.rotation(q.shape[-2], q.shape[-1], q.device)
+        return turn(q, cosine, sine), turn(k, cosine, sine)
+
+    def rotation(self, n_positions: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of every angle, each [T, P], in float64."""
+        pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
+        times = torch.arange(n_positions, device=device, dtype=torch.float64)
+        angles = times[:, None] * self.base ** (-pairs / width)
+        return angles.cos(), angles.sin()
+
+
+def turn(x: Float[Tensor, "B H T K"], cosine: Float[Tensor, "T P"], sine: Float[Tensor, "T P"]) -> Tensor:
+    """Each pair of neighbouring channels, turned; in float32 at least, and back to the type of `x`."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    even, odd = x.to(wide).reshape(*x.shape[:-1], -1, 2).unbind(-1)
+    cosine, sine = cosine.to(wide), sine.to(wide)
+    return torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), -1).flatten(-2).to(x.dtype)

@@ -1,0 +1,47 @@
+"""Dense: a trained matrix, with a bias or without.
+
+    y = x Wᵀ + b        W is [d_out, d_in], as PyTorch stores it; b starts at 0
+
+    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.2 and 3.3.
+
+Dimension key: I width of the input (d_in), O width of the output (d_out).
+"""
+
+from ablate.components.declare import Cost, Draw, Maker, Sizes, component, flag, implements, part
+
+
+@component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762")
+class Config:
+    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init)."""
+
+    bias: bool = flag()
+    init: Maker | None = part("init", optional=True)
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """A matrix and a bias; one product for each token."""
+        return Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Dense(nn.Module):
+    """The linear map."""
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+        self.init = config.init() if config.init else None
+        self.weight = nn.Parameter(torch.empty(d_out, d_in))
+        self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the matrix; the bias stays at its zeros."""
+        draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
+
+    def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
+        """[..., I] -> [..., O]."""
+        return nn.functional.linear(x, self.weight, self.bias)

@@ -1,0 +1,74 @@
+"""Batches as a function of (seed, step), and the fixed windows of an evaluation.
+
+The position in the data is the step: nothing is shuffled and nothing is remembered, so a resumed run needs no state of
+a loader, and runs that share a seed see the same batches in the same order, whatever their model is.
+
+A window is seq_len tokens and, one place on, the seq_len tokens that are to be predicted. Windows never leave their
+stream, so never cross from one split into another; documents within a stream are one behind the other, each ended by
+the separator, and windows may span them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from ablate.data.tokenizer import Tokens
+from ablate.errors import RefusedError
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Random access to batches of windows that start anywhere in a stream, drawn with replacement.
+
+    Window b of step s starts at word b of the Philox4x64 stream with key (seed, s) (Salmon et al. 2011, "Parallel
+    random numbers: as easy as 1, 2, 3"), modulo the number of places: raw words, which no release of NumPy changes.
+
+        tokens, targets = Batches(streams.train, seq_len=64, batch=16, seed=0).at(step=7)
+    """
+
+    stream: Tokens
+    seq_len: int
+    batch: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self.stream) <= self.seq_len:
+            raise RefusedError(
+                f"data: a split of {len(self.stream):,} tokens holds no window of {self.seq_len} + 1. "
+                "Name more text, or lower model.context."
+            )
+
+    def at(self, step: int) -> tuple[Int64[Tensor, "batch time"], Int64[Tensor, "batch time"]]:
+        """The tokens of a step, and what is to be predicted at each."""
+        words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
+        places = len(self.stream) - self.seq_len  # the bias of the remainder is below places / 2**64
+        return _windows(self.stream, (words % np.uint64(places)).astype(np.int64), self.seq_len)
+
+
+def evaluation_windows(
+    stream: Tokens, seq_len: int, windows: int
+) -> tuple[Int64[Tensor, "windows time"], Int64[Tensor, "windows time"]]:
+    """The same windows every time: evenly spaced over a stream, none sharing a token with another.
+
+    Raises RefusedError when the stream is too short for that many.
+    """
+    needed = windows * (seq_len + 1)
+    if len(stream) < needed:
+        raise RefusedError(
+            f"data: a split of {len(stream):,} tokens does not hold {windows} windows of {seq_len} + 1 tokens, "
+            f"{needed:,} together. Name more text, hold out a larger share (data.tuning, data.verdict), "
+            "or lower measure.evaluation.windows or model.context."
+        )
+    return _windows(stream, np.arange(windows) * len(stream) // windows, seq_len)
+
+
+def _windows(stream: Tokens, starts: npt.NDArray[np.int64], seq_len: int) -> tuple[Tensor, Tensor]:
+    found = stream[starts[:, None] + np.arange(seq_len + 1)].astype(np.int64)
+    windows = torch.from_numpy(np.asarray(found))
+    return windows[:, :-1].contiguous(), windows[:, 1:].contiguous()

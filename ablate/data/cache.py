@@ -1,0 +1,174 @@
+"""Files that are whole or absent: token streams with a checksum, and what was found last time.
+
+    <fingerprint>.tokens    the tokens of train, tuning and verdict, one behind the other, uint16 little-endian
+    <fingerprint>.json      their lengths, checksum and tokenizer; written last, so tokens without it do not count
+    <source>.found.json     the stamp of a source, and the report made when it had that stamp
+
+Every file is written under another name, synced, then renamed. What a fingerprint names is a function of the
+fingerprint, so two processes that write at once replace a file by the same bytes, and no lock is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ablate.data.report import CorpusReport
+from ablate.data.text import SPLITS, Split
+from ablate.data.tokenizer import Tokens
+from ablate.errors import RefusedError
+from ablate.space.documents import Document
+
+ON_DISK = np.dtype("<u2")
+ABANDONED_AFTER_S = 24 * 3600.0
+PARTIAL = ".partial"
+
+SomeDocument = TypeVar("SomeDocument", bound=Document)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTokens:
+    """Token streams in the cache, mapped into memory, and the tokenizer that made them (None: nothing was learnt)."""
+
+    streams: Mapping[Split, Tokens]
+    tokenizer: str | None
+
+
+class Sidecar(Document):
+    """What stands beside a file of tokens."""
+
+    lengths: dict[Split, int]
+    checksum: str
+    tokenizer: str | None
+
+
+class Found(Document):
+    """A source as it was when it had this stamp."""
+
+    stamp: str
+    report: CorpusReport
+
+
+def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens], tokenizer: str | None) -> None:
+    """Put token streams into the cache. Raises RefusedError where it cannot be written."""
+    arrays = [np.ascontiguousarray(streams[split], dtype=ON_DISK) for split in SPLITS]
+    running = hashlib.sha256()
+    for array in arrays:
+        running.update(array.data)
+    sidecar = Sidecar(
+        lengths={split: len(streams[split]) for split in SPLITS}, checksum=running.hexdigest(), tokenizer=tokenizer
+    )
+    sweep(cache)
+    write_whole(cache / f"{fingerprint}.tokens", (array.data for array in arrays))
+    write_whole(cache / f"{fingerprint}.json", [_seal(sidecar)])
+
+
+def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
+    """Token streams from the cache; None where they are absent or damaged. Damage is said."""
+    path = cache / f"{fingerprint}.tokens"
+    try:
+        sidecar = _unseal(Sidecar, cache / f"{fingerprint}.json")
+        if sidecar is None:
+            return None
+        tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
+        if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
+            raise ValueError("its bytes are not those that were written")
+    except (OSError, ValueError) as error:  # np.memmap raises ValueError for a file of no or an odd number of bytes
+        _log.warning("token cache %s is damaged (%s) and is made anew", path, error)
+        return None
+    ends = np.cumsum([sidecar.lengths[split] for split in SPLITS])
+    streams = {split: tokens[end - sidecar.lengths[split] : end] for split, end in zip(SPLITS, ends, strict=True)}
+    return HeldTokens(streams, sidecar.tokenizer)
+
+
+def remember(cache: Path, source: str, found: Found) -> None:
+    """Note what a source holds while it has its stamp."""
+    write_whole(cache / f"{source}.found.json", [_seal(found)])
+
+
+def recall(cache: Path, source: str, stamp: str) -> CorpusReport | None:
+    """What was noted of a source at this stamp; None when nothing was, or when the note is damaged (which is said)."""
+    path = cache / f"{source}.found.json"
+    try:
+        found = _unseal(Found, path)
+    except (OSError, ValueError) as error:
+        _log.warning("%s is damaged (%s); the corpus is read anew", path, error)
+        return None
+    return found.report if found is not None and found.stamp == stamp else None
+
+
+def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write a file so that, whatever happens meanwhile, `path` holds all of it or what it held before.
+
+    Raises RefusedError where that fails.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("xb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise RefusedError(
+            f"cannot write the corpus cache {path}: {error.strerror or error}. "
+            "Make room or grant permission there, or choose another folder with --results."
+        ) from error
+    finally:
+        with suppress(OSError):  # it is renamed, or the folder is not to be written and the error above says so
+            partial.unlink(missing_ok=True)
+
+
+def sweep(cache: Path) -> None:
+    """Remove what killed processes left half-written a day ago or longer."""
+    for partial in cache.glob(f"*{PARTIAL}"):
+        with suppress(OSError):  # another process swept it, or it is not ours to remove
+            if time.time() - partial.stat().st_mtime > ABANDONED_AFTER_S:
+                partial.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut, where folders can be synced."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _seal(document: Document) -> bytes:
+    """A document as JSON with a checksum of itself."""
+    content = document.model_dump(mode="json")
+    return json.dumps({"checksum": _checksum(content), "content": content}).encode()
+
+
+def _unseal(kind: type[SomeDocument], path: Path) -> SomeDocument | None:
+    """A sealed document; None where there is no such file, ValueError where it is not as it was written."""
+    try:
+        sealed = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if not isinstance(sealed, dict) or sealed.get("checksum") != _checksum(sealed.get("content")):
+        raise ValueError("its checksum does not hold")
+    return kind.model_validate_json(json.dumps(sealed["content"]))
+
+
+def _checksum(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

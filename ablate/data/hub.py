@@ -1,0 +1,67 @@
+"""`hub: ...`: a split of a data set of the Hugging Face hub, streamed through `datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ablate.data.text import Skipped, Text
+from ablate.errors import RefusedError
+
+MOST_BYTES = 2**30
+"""A hub data set is read up to the document that reaches this many bytes of text: what training at the sizes of the
+papers consumes a few times over, and what fits in memory. The report's title says it."""
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """The texts in `field` of one split of the data set `name`, in its own order, up to `most_bytes`.
+
+    It is read once. Its stamp never changes, so that a cached corpus needs no network: delete the cache to read anew.
+    """
+
+    name: str
+    split: str
+    field: str
+    most_bytes: int = MOST_BYTES
+
+    @property
+    def title(self) -> str:
+        """The name on the hub, and how much of it is read."""
+        return f"hub {self.name}, split {self.split}, field {self.field}, at most {self.most_bytes:,} bytes"
+
+    @property
+    def place(self) -> str:
+        """The name on the hub: the same on every machine."""
+        return f"hub:{self.name}"
+
+    def stamp(self) -> str | None:
+        """Always the same."""
+        return f"{self.name}/{self.split}/{self.field}/{self.most_bytes}"
+
+    def texts(self) -> Iterator[Text | Skipped]:
+        """Documents, named by their position. Raises RefusedError where the hub cannot be read or lacks the field."""
+        from datasets import load_dataset
+
+        read = 0
+        try:
+            for position, row in enumerate(load_dataset(self.name, split=self.split, streaming=True)):
+                found = self._text(f"{position:09d}", row)
+                yield found
+                read += len(found.content) if isinstance(found, Text) else 0
+                if read >= self.most_bytes:
+                    return
+        except (OSError, ValueError, RuntimeError) as error:  # no network, no such set or split; a set that is a script
+            raise RefusedError(
+                f"data.corpus.hub: cannot read split '{self.split}' of '{self.name}': {error}\n"
+                "A hub data set needs a network, and its name, split and access as the hub has them. "
+                "Without a network use python_stdlib or files of your own: data: {corpus: {files: ['texts/*.txt']}}"
+            ) from error
+
+    def _text(self, name: str, row: dict[str, object]) -> Text | Skipped:
+        if self.field not in row:
+            raise RefusedError(
+                f"data.corpus.hub: '{self.name}' has no field '{self.field}'. Its fields: {', '.join(sorted(row))}."
+            )
+        text = row[self.field]
+        return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "holds no text")

@@ -1,0 +1,191 @@
+"""Corpus to token streams, by way of the cache.
+
+`fingerprint` answers from names, sizes and times of files where nothing changed, so that every plan can ask;
+`prepare` opens the streams themselves and holds them against their checksum. Both read the corpus when it is new or
+seems changed, and both find the same fingerprint: it hashes contents, in order, with splits and tokenizer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy.typing as npt
+
+from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
+from ablate.data.corpus import Corpus, divide, source_of
+from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
+from ablate.data.text import SPLITS, Source, Split
+from ablate.data.tokenizer import (
+    BpeTokenizer,
+    Tokenizer,
+    Tokens,
+    describe_tokenizer,
+    tokenizer_from,
+    train_tokenizer,
+    vocab_size_of,
+)
+from ablate.errors import RefusedError
+from ablate.space.documents import Data
+
+FORMAT = 1
+"""Raised when the same texts should give other tokens or other splits than before: it enters every fingerprint."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenStreams:
+    """The tokens of each split, read-only and mapped from the cache, and the report on them."""
+
+    train: Tokens
+    tuning: Tokens
+    verdict: Tokens
+    tokenizer: Tokenizer
+    report: CorpusReport
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens are less than this."""
+        return self.report.vocab_size
+
+    @property
+    def fingerprint(self) -> str:
+        """Hexadecimal; equal for equal texts, splits and tokenizer, on every machine."""
+        return self.report.fingerprint
+
+    def split(self, name: Split) -> Tokens:
+        """The tokens of one split."""
+        return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
+
+    def describe(self) -> str:
+        """Files, bytes, tokens and shares of each split, and what was skipped, in some lines."""
+        return self.report.describe()
+
+    def decode(self, tokens: npt.ArrayLike) -> str:
+        """The text that tokens stand for."""
+        return self.tokenizer.decode(tokens)
+
+
+def fingerprint(data: Data, folder: Path, cache: Path) -> CorpusReport:
+    """The report on a corpus, quickly where its files are as they were; else as `prepare` does.
+
+    Quick means that no text is read: a file that changed within its size and time of change is not noticed.
+    """
+    source = source_of(data, folder)
+    return _recalled(source, data, cache, source.stamp()) or _prepare(source, data, cache).report
+
+
+def prepare(data: Data, folder: Path, cache: Path) -> TokenStreams:
+    """The token streams of a corpus, made where the cache does not hold them whole.
+
+    `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes.
+    Raises what `read_corpus` raises, and RefusedError where the cache cannot be written.
+    """
+    return _prepare(source_of(data, folder), data, cache)
+
+
+def check_corpus(corpus: TokenStreams | CorpusReport, seq_len: int, batch: int, windows: int) -> None:
+    """Raise RefusedError, with what was found and what is needed, where a corpus is too small for a recipe.
+
+    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in verdict.
+    """
+    require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows)
+
+
+def _prepare(source: Source, data: Data, cache: Path) -> TokenStreams:
+    stamp = source.stamp()  # before reading, so that a change while we read is seen the next time
+    known = _recalled(source, data, cache, stamp)
+    held = load_tokens(cache, known.fingerprint) if known else None
+    if known and held:
+        return _streams(known, data, held)
+    corpus = divide(source, data)
+    identity = _identity(corpus, data)
+    if not (known and known.fingerprint == identity):  # else it was found damaged just now
+        held = load_tokens(cache, identity)
+    held = held or _tokenise(corpus, identity, data, cache)
+    report = _report(corpus, identity, data, held)
+    if stamp is not None:
+        remember(cache, _key(source, data), Found(stamp=stamp, report=report))
+    return _streams(report, data, held)
+
+
+def _recalled(source: Source, data: Data, cache: Path, stamp: str | None) -> CorpusReport | None:
+    return recall(cache, _key(source, data), stamp) if stamp is not None else None
+
+
+def _tokenise(corpus: Corpus, identity: str, data: Data, cache: Path) -> HeldTokens:
+    tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"])
+    streams = {split: tokenizer.encode(corpus.texts[split]) for split in SPLITS}
+    store_tokens(cache, identity, streams, tokenizer.to_json())
+    held = load_tokens(cache, identity)
+    if held is None:
+        raise RefusedError(
+            f"the corpus cache in {cache} does not hold what was just written there. Look after that disk, "
+            "or choose another folder with --results."
+        )
+    return held
+
+
+def _streams(report: CorpusReport, data: Data, held: HeldTokens) -> TokenStreams:
+    return TokenStreams(
+        train=held.streams["train"],
+        tuning=held.streams["tuning"],
+        verdict=held.streams["verdict"],
+        tokenizer=tokenizer_from(data.tokenizer, held.tokenizer),
+        report=report,
+    )
+
+
+def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> CorpusReport:
+    asked: Mapping[Split, float] = {
+        "train": 1 - data.tuning - data.verdict,
+        "tuning": data.tuning,
+        "verdict": data.verdict,
+    }
+    splits = {
+        split: SplitReport(
+            asked=asked[split],
+            files=len(corpus.texts[split]),
+            bytes=corpus.bytes_of(split),
+            tokens=len(held.streams[split]),
+        )
+        for split in SPLITS
+    }
+    report = CorpusReport(
+        title=corpus.title,
+        tokenizer=describe_tokenizer(data.tokenizer),
+        fingerprint=identity,
+        vocab_size=vocab_size_of(data.tokenizer),
+        train=splits["train"],
+        tuning=splits["tuning"],
+        verdict=splits["verdict"],
+        skipped=corpus.skipped,
+        notes=(),
+    )
+    notes = (*share_notes(report), *_vocabulary_notes(tokenizer_from(data.tokenizer, held.tokenizer)))
+    return report.model_copy(update={"notes": notes})
+
+
+def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
+    if not isinstance(tokenizer, BpeTokenizer) or tokenizer.used == tokenizer.vocab_size:
+        return ()
+    return (
+        f"the training split gave {tokenizer.used:,} of the {tokenizer.vocab_size:,} tokens asked: "
+        "no further pair occurs twice, and the other ids are never used",
+    )
+
+
+def _identity(corpus: Corpus, data: Data) -> str:
+    """What is computed from: contents, order, splits, tokenizer. Not names, times, machines or the shares asked."""
+    described = json.dumps([FORMAT, corpus.digest, describe_tokenizer(data.tokenizer)])
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
+def _key(source: Source, data: Data) -> str:
+    """The name of a source in the cache: where it is on this machine, and all that `data` says of it."""
+    described = json.dumps(
+        [FORMAT, source.title, source.place, data.model_dump(mode="json"), describe_tokenizer(data.tokenizer)]
+    )
+    return hashlib.sha256(described.encode()).hexdigest()[:32]

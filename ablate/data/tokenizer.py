@@ -1,0 +1,161 @@
+"""Tokenizers: bytes, and byte-level BPE trained on the training split. Both turn any text into tokens and back.
+
+Every document is followed by one separator token, so that a model can tell where one ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ablate.data.text import Text
+from ablate.space.documents import Bpe
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Trained
+
+Tokens: TypeAlias = npt.NDArray[np.uint16]
+
+END_OF_TEXT = "<|endoftext|>"
+"""The separator of BPE. Only the separator becomes this token: the same letters inside a text stay letters."""
+
+
+class Tokenizer(Protocol):
+    """Text to tokens and back."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Tokens are less than this."""
+
+    @property
+    def separator(self) -> int:
+        """The token behind every document."""
+
+    def encode(self, texts: Iterable[Text]) -> Tokens:
+        """The tokens of all texts in order, the separator behind each."""
+
+    def decode(self, tokens: npt.ArrayLike) -> str:
+        """The text that tokens stand for; bytes that are not UTF-8 (a text cut in two) appear as `\\ufffd`."""
+
+    def to_json(self) -> str | None:
+        """What `tokenizer_from` needs to make it again; None when `Data.tokenizer` says it all."""
+
+
+@dataclass(frozen=True)
+class ByteTokenizer:
+    """A token is a byte of the UTF-8 text; the separator is byte 0, which text hardly ever holds."""
+
+    vocab_size: int = 256
+    separator: int = 0
+
+    def encode(self, texts: Iterable[Text]) -> Tokens:
+        """Bytes, with byte 0 behind each text."""
+        joined = b"".join(part for text in texts for part in (text.content, b"\x00"))
+        return np.frombuffer(joined, dtype=np.uint8).astype(np.uint16)
+
+    def decode(self, tokens: npt.ArrayLike) -> str:
+        """The bytes as UTF-8."""
+        return np.asarray(tokens).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
+
+    def to_json(self) -> str | None:
+        """Nothing was learnt."""
+        return None
+
+
+@dataclass(frozen=True)
+class BpeTokenizer:
+    """Byte-level byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909; on bytes as in GPT-2).
+
+    Token 0 is the separator, then come the 256 bytes, then merges by falling frequency in the training split.
+    """
+
+    trained: Trained
+    vocab_size: int
+    separator: int = 0
+
+    @staticmethod
+    def train(texts: Iterable[Text], vocab_size: int) -> BpeTokenizer:
+        """Merges learnt from `texts`: the same for the same texts, on any number of threads.
+
+        A small corpus may run out of pairs that occur twice; ids that no merge took then stay unused (see `used`).
+        """
+        from tokenizers import Tokenizer as Trained
+        from tokenizers import decoders, models, pre_tokenizers, trainers
+
+        trained = Trained(models.BPE())
+        trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trained.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            min_frequency=2,
+            special_tokens=[END_OF_TEXT],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        trained.train_from_iterator((text.content.decode("utf-8") for text in texts), trainer)
+        return BpeTokenizer.from_json(trained.to_str(), vocab_size)
+
+    @staticmethod
+    def from_json(trained: str, vocab_size: int) -> BpeTokenizer:
+        """A tokenizer from what `to_json` gave."""
+        from tokenizers import Tokenizer as Trained
+
+        tokenizer = Trained.from_str(trained)
+        tokenizer.encode_special_tokens = True  # letters inside a text are never the separator
+        return BpeTokenizer(tokenizer, vocab_size)
+
+    @property
+    def used(self) -> int:
+        """How many of the `vocab_size` ids stand for something."""
+        return int(self.trained.get_vocab_size())
+
+    def encode(self, texts: Iterable[Text]) -> Tokens:
+        """Merged tokens, with `END_OF_TEXT` behind each text."""
+        pieces: list[Tokens] = [np.empty(0, dtype=np.uint16)]
+        for some in _in_batches(texts, 64):
+            encoded = self.trained.encode_batch_fast([text.content.decode("utf-8") for text in some])
+            pieces += (np.array([*each.ids, self.separator], dtype=np.uint16) for each in encoded)
+        return np.concatenate(pieces)
+
+    def decode(self, tokens: npt.ArrayLike) -> str:
+        """The text, with separators as `END_OF_TEXT`."""
+        return str(self.trained.decode(np.asarray(tokens).tolist(), skip_special_tokens=False))
+
+    def to_json(self) -> str | None:
+        """The vocabulary and merges."""
+        return str(self.trained.to_str())
+
+
+def vocab_size_of(tokenizer: Literal["bytes"] | Bpe) -> int:
+    """The vocabulary, known before any text is read."""
+    return tokenizer.bpe if isinstance(tokenizer, Bpe) else ByteTokenizer().vocab_size
+
+
+def describe_tokenizer(tokenizer: Literal["bytes"] | Bpe) -> str:
+    """A tokenizer by what decides its tokens. Releases of `tokenizers` may merge differently, so BPE names its own."""
+    return f"bpe {tokenizer.bpe} (tokenizers {version('tokenizers')})" if isinstance(tokenizer, Bpe) else "bytes"
+
+
+def train_tokenizer(tokenizer: Literal["bytes"] | Bpe, texts: Iterable[Text]) -> Tokenizer:
+    """The tokenizer that `Data.tokenizer` asks for, given the texts of the training split."""
+    return BpeTokenizer.train(texts, tokenizer.bpe) if isinstance(tokenizer, Bpe) else ByteTokenizer()
+
+
+def tokenizer_from(tokenizer: Literal["bytes"] | Bpe, trained: str | None) -> Tokenizer:
+    """The tokenizer again, from what its `to_json` gave."""
+    if isinstance(tokenizer, Bpe) and trained is not None:
+        return BpeTokenizer.from_json(trained, tokenizer.bpe)
+    return ByteTokenizer()
+
+
+def _in_batches(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
+    """`texts` in lists of at most `size`."""
+    rest = iter(texts)
+    while some := list(islice(rest, size)):
+        yield some

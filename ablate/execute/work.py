@@ -1,0 +1,87 @@
+"""One trial carried out. Every executor, and every test, runs this function."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from ablate.compiler import compile_model
+from ablate.components.registry import declarations
+from ablate.data.batches import Batches, evaluation_windows
+from ablate.data.streams import prepare
+from ablate.errors import RefusedError
+from ablate.execute.task import Emit, Message, ShouldStop, Task
+from ablate.plan.trial import Trial
+from ablate.train.events import Checkpoint, Event, Outcome
+from ablate.train.loop import train
+from ablate.train.threads import pin_threads
+
+SPEAK_EVERY = 0.25
+"""Seconds between messages of a running trial, so that what is a second old has been handed over."""
+
+
+def carry_out(task: Task, emit: Emit, should_stop: ShouldStop) -> None:
+    """Train one trial, handing over what it yields several times a second; the last event is always its outcome.
+
+    What goes wrong in the trial is an outcome of kind `bug` with the whole trace; nothing is raised but by `emit`.
+    """
+    buffer: list[Event] = []
+    step = 0
+    spoke = time.monotonic()
+
+    def speak() -> None:
+        nonlocal spoke
+        emit(Message(task.trial.id, tuple(buffer), step))
+        buffer.clear()
+        spoke = time.monotonic()
+
+    def step_begins() -> bool:
+        """The trainer asks this before every step."""
+        nonlocal step
+        step += 1
+        if time.monotonic() - spoke > SPEAK_EVERY:
+            speak()
+        return should_stop()
+
+    try:
+        for event in _events(task, step_begins):
+            buffer.append(event)
+            step = max(step, event.step)
+            if isinstance(event, Checkpoint | Outcome):
+                speak()
+    except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, with the trace in its row
+        detail = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        buffer.append(Outcome("bug", step, detail))
+        speak()
+
+
+def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event]:
+    trial = task.trial
+    pin_threads(trial.threads)
+    streams = prepare(trial.data, Path(trial.folder), task.cache)
+    if streams.fingerprint != trial.corpus:
+        raise RefusedError(
+            f"the corpus changed since the trial was planned: {trial.corpus[:16]} then, {streams.fingerprint[:16]} now"
+        )
+    sizes = trial.architecture.sizes
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = compile_model(
+        trial.architecture,
+        declarations(task.plugins),
+        seed=trial.seed,
+        salt=trial.salt,
+        dtype=model_dtype(trial),
+        device=device,
+    )
+    batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
+    evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)
+    yield from train(model, trial, batches, evaluation, resume=task.resume, should_stop=should_stop)
+
+
+def model_dtype(trial: Trial) -> torch.dtype:
+    """The type of the parameters: bfloat16 training keeps them in float32 and casts as it computes."""
+    return torch.float64 if trial.recipe.dtype == "float64" else torch.float32

@@ -1,0 +1,136 @@
+"""Derivations as arithmetic: everything a rule can become is numbered, so counting, listing and drawing are one thing.
+
+A template stands for a finite list of values. `count` is its length, an exact integer of any size; `at(k)` is its k-th
+value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from ablate.block.expression import Node, Sequence, Value
+
+Bound: TypeAlias = Mapping[str, int]
+"""For each name of a surrounding `let`, the number of the derivation that was drawn for it."""
+
+
+class Template:
+    """A numbered list of values."""
+
+    count: int
+
+    def at(self, k: int, bound: Bound) -> Value:
+        """The k-th value, 0 <= k < count."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Template):
+    """One value."""
+
+    value: Value
+    count: int = 1
+
+    def at(self, k: int, bound: Bound) -> Value:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Template):
+    """The values of each alternative, one alternative after another."""
+
+    alternatives: tuple[Template, ...]
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", sum(option.count for option in self.alternatives))
+
+    def at(self, k: int, bound: Bound) -> Value:
+        for option in self.alternatives:
+            if k < option.count:
+                return option.at(k, bound)
+            k -= option.count
+        raise IndexError("beyond the last derivation")
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Template):
+    """A value with holes: every combination of what may fill them, the last hole varying fastest."""
+
+    shape: Value
+    holes: tuple[Template, ...]
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", prod(hole.count for hole in self.holes))
+
+    def at(self, k: int, bound: Bound) -> Value:
+        values: list[Value] = []
+        for hole in reversed(self.holes):
+            k, index = divmod(k, hole.count)
+            values.append(hole.at(index, bound))
+        return fill(self.shape, values[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Template):
+    """Draw once, use in many places: `drawn` is numbered first, then `body` with that number bound to `name`."""
+
+    name: str
+    drawn: int
+    body: Template
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", self.drawn * self.body.count)
+
+    def at(self, k: int, bound: Bound) -> Value:
+        drawn, index = divmod(k, self.body.count)
+        return self.body.at(index, {**bound, self.name: drawn})
+
+
+@dataclass(frozen=True, slots=True)
+class Same(Template):
+    """A use of a name bound by `let`: the derivation drawn there, read as this place needs it."""
+
+    name: str
+    reading: Template
+    count: int = 1
+
+    def at(self, k: int, bound: Bound) -> Value:
+        return self.reading.at(bound[self.name], bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """The place of the `index`-th hole in the shape of a product."""
+
+    index: int
+
+
+def fill(shape: Value, values: list[Value]) -> Value:
+    """The shape with its holes filled; what fills a place in a sequence or a list of components is spliced in."""
+    match shape:
+        case Hole(index=index):
+            return values[index]
+        case Node(name=name, fields=fields):
+            return Node(name, tuple((key, fill(child, values)) for key, child in fields))
+        case Sequence(parts=parts):
+            return Sequence(_spliced(parts, values))
+        case tuple():
+            return _spliced(shape, values)  # type: ignore[arg-type,return-value]
+    return shape
+
+
+def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
+    found: list[Node] = []
+    for item in items:
+        filled = fill(item, values)
+        if isinstance(item, Hole) and isinstance(filled, Sequence | tuple):
+            found.extend(filled)  # type: ignore[arg-type]
+        else:
+            found.append(filled)  # type: ignore[arg-type]
+    return tuple(found)

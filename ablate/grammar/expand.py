@@ -1,0 +1,201 @@
+"""From the rules of a grammar, as written, to templates of derivations.
+
+* `$rule` draws anew at every place; `$rule(a, b)` hands it arguments, which are themselves drawn anew at each use.
+* `{let: {n: $norm}, in: …}` draws once; `$n` is that same derivation wherever it stands.
+* `{one_of: […]}` is a choice on the spot.
+* A rule that reaches itself must declare `max_depth`; at that depth it has no further alternatives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import NoReturn
+
+from ablate.block.catalogue import FieldType
+from ablate.block.expression import Value
+from ablate.block.read import Invalid, Reader, is_reference
+from ablate.grammar.derivation import Choice, Constant, Hole, Let, Product, Same, Template
+from ablate.grammar.rules import Rule
+from ablate.source.located import Items, Located, Mapping, Scalar
+from ablate.source.problems import Problems, suggest
+
+REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
+
+
+@dataclass
+class _Bound:
+    """A name bound by `let`: its expression, where that is read, and how many derivations it has (known at first use)."""
+
+    unique: str
+    located: Located
+    scope: Scope
+    drawn: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """What names mean at one place: arguments of the rule being read, names bound by `let`, depths left to rules."""
+
+    arguments: Map[str, tuple[Located, Scope]] = field(default_factory=dict)
+    bound: Map[str, _Bound] = field(default_factory=dict)
+    left: Map[str, int] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
+
+
+class Expander:
+    """Reads rules into templates; a rule is read once for each kind of place and depth at which it is used."""
+
+    def __init__(self, rules: Map[str, Rule], reader: Reader, problems: Problems):
+        self.rules, self.problems = rules, problems
+        self._plain = reader
+        self._known: dict[tuple[object, ...], Template] = {}
+        self._fresh = count()
+        self._reached: set[str] = set()
+
+    def used(self, rule: str) -> bool:
+        """Whether a rule has been reached."""
+        return rule in self._reached
+
+    def template(self, located: Located, kind: FieldType, scope: Scope) -> Template:
+        """All values that an expression can take at a place of this kind. Raises Invalid after noting mistakes."""
+        holes: list[Template] = []
+
+        def extension(inner: Located, inner_kind: FieldType) -> Value | None:
+            if not is_reference(inner):
+                return None
+            holes.append(self._reference(inner, inner_kind, scope))
+            return Hole(len(holes) - 1)  # type: ignore[return-value]
+
+        reader = self._plain.extended(extension)
+        shape = reader.value(located, kind)
+        return Product(shape, tuple(holes)) if holes else Constant(shape)
+
+    def _reference(self, located: Located, kind: FieldType, scope: Scope) -> Template:
+        if isinstance(located, Mapping):
+            entries = {str(key.value): value for key, value in located.entries}
+            if "one_of" in entries:
+                return self._choice(entries["one_of"], kind, scope)
+            return self._let(entries["let"], entries["in"], kind, scope)
+        assert isinstance(located, Scalar)
+        match = REFERENCE.fullmatch(str(located.value))
+        if match is None:
+            self._fail(f"{located.value!r} is not a reference", located, ("write $rule or $rule(argument, …)",))
+        name, arguments = match[1], match[2]
+        if name in scope.arguments:
+            return self.template(scope.arguments[name][0], kind, scope.arguments[name][1])
+        if name in scope.bound:
+            return self._same(scope.bound[name], kind)
+        if name not in self.rules:
+            known = (*self.rules, *scope.arguments, *scope.bound)
+            self.problems.add(
+                f"unknown rule ${name}",
+                located.span,
+                label=suggest(name, known) or "",
+                notes=(f"known here: {', '.join('$' + other for other in known)}",),
+            )
+            raise Invalid
+        return self._rule(self.rules[name], located, arguments, kind, scope)
+
+    def _rule(self, rule: Rule, at: Scalar, arguments: str | None, kind: FieldType, scope: Scope) -> Template:
+        self._reached.add(rule.name)
+        given = _split(arguments) if arguments is not None else []
+        if len(given) != len(rule.parameters):
+            wanted = f"{rule.name}({', '.join(rule.parameters)})" if rule.parameters else rule.name
+            self._fail(
+                f"${rule.name} takes {len(rule.parameters)} arguments, got {len(given)}", at, (f"it is {wanted}",)
+            )
+        bound = {name: (Scalar(text, text, at.span), scope) for name, text in zip(rule.parameters, given, strict=True)}
+        resolved = {name: _outermost(pair) for name, pair in bound.items()}
+        left = dict(scope.left)
+        if rule.max_depth is not None:
+            left[rule.name] = left.get(rule.name, rule.max_depth) - 1
+            if left[rule.name] < 0:
+                return Choice(())
+        key = (
+            rule.name,
+            kind,
+            tuple((name, located.value, id(where)) for name, (located, where) in sorted(resolved.items())),
+            tuple(sorted(left.items())),
+        )
+        if key in self._known:
+            return self._known[key]
+        if rule.name in scope.chain:
+            self._check_bounded((*scope.chain[scope.chain.index(rule.name) :], rule.name), at)
+        inner = Scope(resolved, {}, left, (*scope.chain, rule.name))
+        template = self._alternatives(rule.alternatives, kind, inner)
+        self._known[key] = template
+        return template
+
+    def _check_bounded(self, cycle: tuple[str, ...], at: Scalar) -> None:
+        if all(self.rules[name].max_depth is None for name in cycle):
+            self._fail(
+                f"unbounded recursion: {' → '.join(cycle)}",
+                at,
+                (f"say how deep it may go: `{cycle[0]}: {{max_depth: 3, one_of: […]}}`",),
+            )
+
+    def _choice(self, located: Located, kind: FieldType, scope: Scope) -> Template:
+        if not isinstance(located, Items):
+            self._fail("one_of needs a list of alternatives", located, ())
+        return self._alternatives(located.items, kind, scope)
+
+    def _alternatives(self, items: tuple[Located, ...], kind: FieldType, scope: Scope) -> Template:
+        found: list[Template] = []
+        invalid = False
+        for item in items:
+            try:
+                found.append(self.template(item, kind, scope))
+            except Invalid:
+                invalid = True
+        if invalid:
+            raise Invalid
+        return found[0] if len(found) == 1 else Choice(tuple(found))
+
+    def _let(self, names: Located, body: Located, kind: FieldType, scope: Scope) -> Template:
+        if not isinstance(names, Mapping) or not names.entries:
+            self._fail("let needs a mapping of names: `let: {n: $norm}`", names, ())
+        bound = {
+            str(key.value): _Bound(f"{key.value}#{next(self._fresh)}", value, scope) for key, value in names.entries
+        }
+        template = self.template(body, kind, replace(scope, bound={**scope.bound, **bound}))
+        for key, _ in reversed(names.entries):
+            one = bound[str(key.value)]
+            if one.drawn is None:
+                self._fail(f"${key.value} is bound here but never used", key, ())
+            template = Let(one.unique, one.drawn, template)
+        return template
+
+    def _same(self, bound: _Bound, kind: FieldType) -> Template:
+        reading = self.template(bound.located, kind, bound.scope)
+        if bound.drawn not in (None, reading.count):
+            self._fail("this has different derivations at the places where it is used", bound.located, ())
+        bound.drawn = reading.count
+        return Same(bound.unique, reading)
+
+    def _fail(self, message: str, located: Located, notes: tuple[str, ...]) -> NoReturn:
+        self.problems.add(message, located.span, notes=notes)
+        raise Invalid
+
+
+def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
+    """An argument that only passes on an argument is that one; so equal uses of a rule are read once."""
+    located, scope = pair
+    while str(located.value).startswith("$") and str(located.value)[1:] in scope.arguments:
+        found, scope = scope.arguments[str(located.value)[1:]]
+        assert isinstance(found, Scalar)
+        located = found
+    return located, scope
+
+
+def _split(text: str) -> list[str]:
+    """Arguments between commas that are not inside brackets."""
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[start:index].strip())
+            start = index + 1
+    return [*parts, text[start:].strip()]

@@ -1,0 +1,40 @@
+"""The entropy of attention, exact and without the whole matrix.
+
+    H_t = -Σ_s p_ts log p_ts        in nats; 0 where a query looks at one key, log(t) where it looks at t keys evenly
+
+    Zhai et al. 2023, arXiv:2303.06296, Sec. 3.1.
+
+Dimension key: B batch, H heads, T time, K width of a head.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.kernels.eager import LogitMap, scores
+
+
+def attention_entropy(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H T K"],
+    *,
+    causal: bool,
+    scale: float,
+    logits: tuple[LogitMap, ...] = (),
+    rows: int = 128,
+) -> Float[Tensor, "B H T"]:
+    """The entropy of each query's weights, in float32 at least, `rows` queries at a time.
+
+    LSE_t - q_t·Σ_s p_ts k_s·scale would need no scores at all, but is off by nats in bfloat16 just where attention
+    collapses, and does not hold under maps on the logits.
+    """
+    n_times = q.shape[-2]
+    chunks = []
+    for first in range(0, n_times, rows):
+        last = min(first + rows, n_times)
+        seen = k[..., :last, :] if causal else k
+        chunk = scores(q[..., first:last, :], seen, causal=causal, scale=scale, logits=logits, first=first)
+        chunks.append(torch.special.entr(torch.softmax(chunk, dim=-1)).sum(-1))
+    return torch.cat(chunks, dim=-1)

@@ -1,0 +1,87 @@
+"""The size of a model in closed form: parameters and FLOPs, from what each component declares, without torch.
+
+`compiler/size.py` counts the same on the meta device; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ablate.block.address import Path, address, name_parts
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.block.cost import Cost
+from ablate.block.expression import Block, Node, Sequence
+from ablate.block.fill import GainMaker, Maker, Surroundings, field_values
+from ablate.block.sizes import Sizes
+
+
+def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
+    """Parameters and FLOPs of the whole model; InputError where a component cannot be built at these sizes."""
+    return sum(part_costs(architecture, catalogue).values(), Cost())
+
+
+def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Cost]:
+    """The cost of each part by address, in the order of the forward pass; a combinator's is its own gains alone."""
+    return dict(_model_costs(architecture, catalogue))
+
+
+def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
+    """The cost of each part of one block, by its address in layer `layer`."""
+    costing = _Costing(catalogue, Surroundings(sizes, layer))
+    costing.sequence(block, ())()
+    return {address(layer, name): costing.parts[path] for path, name in name_parts(block, catalogue)}
+
+
+def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
+    sizes = architecture.sizes
+    around = _Costing(catalogue, Surroundings(sizes))
+    table = sizes.vocab_size * sizes.d_model
+    yield "embedding", Cost(parameters=table)
+    if architecture.positions == "learned":
+        yield "positions", Cost(parameters=sizes.seq_len * sizes.d_model)
+    if architecture.entry_norm is not None:
+        yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
+    for layer in range(1, sizes.n_layers + 1):
+        yield from block_costs(architecture.block, sizes, catalogue, layer).items()
+    if architecture.final_norm is not None:
+        yield "final_norm", around.part(architecture.final_norm)(sizes.d_model)
+    yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
+
+
+@dataclass(frozen=True, slots=True)
+class _GainCost:
+    value: float | None
+    per: str
+
+    def __call__(self, width: int) -> Cost:
+        numbers = 1 if self.per == "scalar" else width
+        return Cost(parameters=numbers if self.value is None else 0)
+
+
+@dataclass
+class _Costing:
+    """Makers of costs. A sequence costs its holder nothing: what is inside is kept by path, each part for itself."""
+
+    catalogue: Catalogue
+    surroundings: Surroundings
+    parts: dict[Path, Cost] = field(default_factory=dict)
+
+    def part(self, node: Node, path: Path = ()) -> Maker:
+        spec = self.catalogue[node.name]
+        config: Any = spec.config(**field_values(node, spec, self.surroundings, self, path))
+        return partial(config.cost, self.surroundings.sizes)
+
+    def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
+        return _GainCost(None if trainable else value, per)
+
+    def sequence(self, sequence: Sequence, path: Path) -> Maker:
+        def inside() -> Cost:
+            for index, node in enumerate(sequence):
+                self.parts[(*path, index)] = self.part(node, (*path, index))()
+            return Cost()
+
+        return inside

@@ -1,0 +1,32 @@
+"""Activation RMS: the size of the activations.
+
+    sqrt(m2(X)) = sqrt(mean_αj X_αj²)
+
+    He et al. 2024, Section 4, arXiv:2405.19279
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import Definition, StreamProbe
+
+
+def activation_rms(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The root of the second moment over tokens and neurons."""
+    return {"activation_rms": x.square().mean().sqrt()}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "activation_rms",
+            "root mean square of the activations over the tokens of the batch and the width",
+            "He et al. 2024, Section 4, arXiv:2405.19279",
+        ),
+    ),
+    measure=activation_rms,
+)

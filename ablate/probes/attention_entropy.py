@@ -1,0 +1,42 @@
+"""Attention entropy: how many tokens does a token attend to?
+
+    H = mean over batch, heads and queries of  - Σ_m A_m log A_m        in nats, A the softmax weights of one query
+
+0 when every query attends to one token (entropy collapse). A causal query sees only itself and what came before, so
+uniform attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, with
+whatever regulates the logits applied.
+
+    Zhai et al. 2023, Section 3, arXiv:2303.06296
+
+Dimension key: B batch, H heads, T time, K head size.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.kernels import Attend, attention_entropy
+from ablate.probes.probe import AttentionProbe, Definition
+
+
+def mean_entropy(
+    core: nn.Module, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
+) -> dict[str, Float[Tensor, ""]]:
+    """Mean entropy of the softmax of `core` over batch, heads and queries."""
+    if not isinstance(core, Attend):
+        raise TypeError(f"attention entropy is read off an Attend, not a {type(core).__name__}")
+    entropy_BHT = attention_entropy(q.double(), k.double(), causal=core.causal, scale=core.scale, logits=core.logits)
+    return {"attention_entropy": entropy_BHT.mean()}
+
+
+PROBE = AttentionProbe(
+    definitions=(
+        Definition(
+            "attention_entropy",
+            "entropy of the softmax weights of one query in nats, mean over batch, heads and queries",
+            "Zhai et al. 2023, Section 3, arXiv:2303.06296",
+        ),
+    ),
+    measure=mean_entropy,
+)

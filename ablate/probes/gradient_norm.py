@@ -1,0 +1,46 @@
+"""Gradient norms: the 2-norm of the loss's gradient, of each part on its own.
+
+    |g_part|_2 = sqrt(Σ (∂L/∂θ)²)        over the parameters θ that the part holds itself, before clipping
+
+A part here is a module with parameters of its own (`layers.3.attention.query`); a parameter that two parts share counts
+for the first. The squares of all parts add up to the square of the whole model's norm, which training always reports,
+at the empty address.
+
+    Pascanu et al. 2013, arXiv:1211.5063
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ablate.probes.probe import Definition, ParameterProbe, Reading
+
+
+def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:
+    """The norm of each part's gradient; a parameter without a gradient counts as zero."""
+    squares: dict[str, list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        owner, _, own_name = name.rpartition(".")
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        # A parameter held by the model itself goes by its own name: the empty address is the whole model's.
+        squares.setdefault(owner or own_name, []).append(gradient.double().square().sum())
+    for address, parts in squares.items():
+        yield Reading("gradient_norm", address, torch.stack(parts).sum().sqrt())
+
+
+PROBE = ParameterProbe(
+    definitions=(
+        Definition(
+            "gradient_norm",
+            "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
+            "or of the whole model at the empty address",
+            "Pascanu et al. 2013, arXiv:1211.5063",
+        ),
+    ),
+    measure=part_gradient_norms,
+)

@@ -1,0 +1,58 @@
+"""The rest of the Gram matrices: what Eq. 4 weighs kurtosis and token correlation against.
+
+    n² d · Kurt + Σ_{i≠j} (Σ_F)²_ij  =  Σ_α (Σ_I)²_αα + Σ_{α≠β} (Σ_I)²_αβ        at m2(X) = 1
+
+Each term is a moment of its own. Divided by n² d², with F = `feature_correlation_rms`, N = `token_norm_kurtosis` and
+C = `token_correlation_rms`:
+
+    Kurt / d + (1 - 1/d) F²  =  N / n + (1 - 1/n) C²
+
+    F² = mean_{i≠j} ((Σ_F)_ij / n)²        N = mean_α (|x_α|² / d)²
+
+N is to tokens what kurtosis is to neurons: 1 when all tokens have the same norm, n when one token holds everything.
+
+    He et al. 2024, Eq. 4, arXiv:2405.19279
+
+Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ X [d, d].
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import Definition, StreamProbe
+
+SOURCE = "He et al. 2024, Eq. 4, arXiv:2405.19279"
+
+
+def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The terms of Eq. 4 that no other probe gives; the first is NaN at width 1.
+
+    Σ_F is built as it is, also where Σ_I is smaller: a balance computed by way of Eq. 4 would say nothing.
+    """
+    n, d = x.shape
+    x = x / x.square().mean().sqrt()
+    feature_gram = x.mT @ x / n
+    off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()
+    return {
+        "feature_correlation_rms": (off_diagonal_squares / x.new_tensor(d * (d - 1))).sqrt(),
+        "token_norm_kurtosis": x.square().mean(-1).square().mean(),
+    }
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "feature_correlation_rms",
+            "root mean square of mean_a x_ai x_aj over all pairs of different neurons, at mean square activation 1",
+            SOURCE,
+        ),
+        Definition(
+            "token_norm_kurtosis",
+            "mean over tokens of (|x|^2 / d)^2 at mean square activation 1; 1 when all tokens have one norm",
+            SOURCE,
+        ),
+    ),
+    measure=gram,
+)

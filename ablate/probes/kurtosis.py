@@ -1,0 +1,37 @@
+"""Kurtosis of neuron RMS: are a few neurons much larger than the rest?
+
+    s_j = sqrt(mean_α X_αj²)        Kurt(X) = mean_j s_j⁴ / (mean_j s_j²)²        X not centred
+
+1 when all neurons are of one size, d when one of the d neurons holds everything; NaN when X is zero. Others report this
+number less 1, of centred activations, or with n - 1 for n: not so here.
+
+    He et al. 2024, Eq. 1, arXiv:2405.19279
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import Definition, StreamProbe
+
+
+def kurtosis(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """Eq. 1 over the n tokens of a batch."""
+    mean_squares = x.square().mean(0)  # s_j²
+    return {"kurtosis": mean_squares.square().mean() / mean_squares.mean().square()}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "kurtosis",
+            "mean_j s_j^4 / (mean_j s_j^2)^2 with s_j the root mean square of neuron j over the tokens of the batch, "
+            "not centred; 1 at least, the width at most",
+            "He et al. 2024, Eq. 1, arXiv:2405.19279",
+        ),
+    ),
+    measure=kurtosis,
+)

@@ -1,0 +1,52 @@
+"""The folder is the registry: every file of it that is not listed here as something else holds one probe, `PROBE`.
+
+A space asks for a probe by its file's name. `gain` is not asked for: it reads on every measured step of a model that
+trains gains.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablate.errors import InputError
+
+if TYPE_CHECKING:  # the names of the probes are known without torch
+    from ablate.probes.probe import Definition, Probe
+
+NOT_PROBES = {"__init__", "probe", "registry", "watch"}
+ALWAYS = ("gain",)
+
+
+def probe_names() -> tuple[str, ...]:
+    """The probes that a space may ask for, sorted."""
+    return tuple(name for name in _files() if name not in ALWAYS)
+
+
+@functools.cache
+def probes() -> Mapping[str, Probe]:
+    """Every probe by name, those that always read included."""
+    return {name: importlib.import_module(f"ablate.probes.{name}").PROBE for name in _files()}
+
+
+def select(names: Iterable[str]) -> tuple[Probe, ...]:
+    """The probes asked for, and those that always read; an unknown name is an InputError that lists the known ones."""
+    asked = tuple(dict.fromkeys((*names, *ALWAYS)))
+    unknown = [name for name in asked if name not in probes()]
+    if unknown:
+        listed = ", ".join(map(repr, unknown))
+        raise InputError(f"error: unknown probe {listed}\n  = measure.probes accepts: {', '.join(probe_names())}")
+    return tuple(probes()[name] for name in asked)
+
+
+def definitions() -> tuple[Definition, ...]:
+    """What every metric of every probe means, in order of the metrics' names."""
+    found = (definition for probe in probes().values() for definition in probe.definitions)
+    return tuple(sorted(found, key=lambda definition: definition.metric))
+
+
+def _files() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in NOT_PROBES))

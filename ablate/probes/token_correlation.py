@@ -1,0 +1,59 @@
+"""Token correlation: have the tokens become alike (rank collapse)?
+
+    c_αβ = (Σ_I)_αβ / d = <x_α, x_β> / d        with X first divided by sqrt(m2(X)), so that mean_α c_αα = 1
+
+`token_correlation_mean` and `token_correlation_rms` are the mean and the root mean square of the entries off the
+diagonal, over all tokens of the batch jointly. They are inner products, not cosines: a token larger than others counts
+for more. Both are 1 when all tokens are the same; the mean of tokens that have nothing in common is 0.
+
+No n × n matrix is built where there are more tokens than neurons:
+
+    Σ_αβ (Σ_I)_αβ = |Σ_α x_α|²        Σ_αβ (Σ_I)²_αβ = Tr(Σ_I Σ_I) = Tr(Σ_F Σ_F) = Σ_ij (Σ_F)²_ij
+
+    He et al. 2024, Section 4, Eq. 4 and footnote 3, arXiv:2405.19279
+
+Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ X [d, d].
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import Definition, StreamProbe
+
+SOURCE = "He et al. 2024, Section 4 and footnote 3, arXiv:2405.19279"
+
+
+def token_correlation(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """Mean and RMS of the entries of X Xᵀ / d off the diagonal, at m2(X) = 1; NaN for a single token."""
+    n, d = x.shape
+    x = x / x.square().mean().sqrt()
+    squared_norms = x.square().sum(-1)  # the diagonal of Σ_I
+    smaller_gram = x @ x.mT if n <= d else x.mT @ x
+    off_diagonal = x.sum(0).square().sum() - squared_norms.sum()
+    # In exact arithmetic never below zero; in float64 the two sums may cancel to a little less.
+    off_diagonal_squares = (smaller_gram.square().sum() - squared_norms.square().sum()).clamp(min=0)
+    pairs = x.new_tensor(n * (n - 1))
+    return {
+        "token_correlation_mean": off_diagonal / (d * pairs),
+        "token_correlation_rms": (off_diagonal_squares / pairs).sqrt() / d,
+    }
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "token_correlation_mean",
+            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch, at mean square activation 1",
+            SOURCE,
+        ),
+        Definition(
+            "token_correlation_rms",
+            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch, "
+            "at mean square activation 1",
+            SOURCE,
+        ),
+    ),
+    measure=token_correlation,
+)

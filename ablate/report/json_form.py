@@ -1,0 +1,73 @@
+"""The plan table and the screen as JSON, for `--json`: the same content, every number in full.
+
+JSON has no infinity and no NaN: a bound that does not exist is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict
+
+from ablate.plan.plan import Plan
+from ablate.report import footnotes
+from ablate.report.summary import Summary
+
+
+def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
+    """A summary with every arm, effect and definition; effects are tied to arms by `before` and `after`."""
+    document = asdict(summary)
+    for arm, described in zip(summary.arms, document["arms"], strict=True):
+        described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
+        described["success"] = arm.success(summary.confidence)
+    document["peculiarities"] = footnotes.peculiarities(summary)
+    document["definitions"] = footnotes.definitions(summary, definitions or {})
+    return _dump(document)
+
+
+def plan_to_json(plan: Plan, known: Container[str], *, seconds: float | None = None) -> str:
+    """A plan's variants, comparisons and trials; `known` and `seconds` as in `tables.plan_table`."""
+    return _dump(
+        {
+            "space": plan.space,
+            "question": plan.question,
+            "design": plan.design,
+            "baseline": plan.baseline,
+            "seeds": plan.seeds,
+            "variants": [
+                {
+                    "id": variant.id,
+                    "names": variant.names,
+                    "edits": variant.edits,
+                    "parameters": variant.parameters,
+                    "flops": variant.flops,
+                }
+                for variant in plan.variants
+            ],
+            "comparisons": [
+                {"kind": c.kind, "change": c.change, "detail": c.detail, "before": c.before, "after": c.after}
+                for c in plan.comparisons
+            ],
+            "trials": [
+                {"id": trial.id, "variant": trial.variant, "seed": trial.seed, "known": trial.id in known}
+                for trial in plan.trials
+            ],
+            "seconds": seconds,
+            "notes": plan.notes,
+        }
+    )
+
+
+def _dump(document: Mapping[str, object]) -> str:
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,163 @@
+"""What is shown while trials run: one overall bar with the time left, and a line for each running trial.
+
+On a terminal the lines are redrawn in place, and only a trial that did not finish leaves a line behind. Elsewhere (a
+file, a CI log) there is a line for each trial that ends and an overall line every ten seconds or so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ablate.report import wording
+from ablate.report.time_left import TimeLeft
+
+BETWEEN_LINES = 10.0
+"""Seconds between overall lines where nothing can be redrawn."""
+
+NOT_DONE = "interrupted"
+"""The outcome of a trial that will go on: it is not counted as ended."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """What is known of a running trial."""
+
+    label: str
+    steps: int
+    began: float
+    step: int = 0
+    loss: float | None = None
+
+
+class Progress:
+    """Shows how far `total_trials` on `workers` have come; use as a context manager.
+
+    `clock` gives seconds and never goes back. Calls may come from any one thread while the terminal is redrawn by
+    another.
+    """
+
+    def __init__(
+        self, total_trials: int, workers: int, console: Console, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._total, self._console, self._clock = total_trials, console, clock
+        self._left = TimeLeft(total_trials, workers)
+        self._running: dict[str, _Line] = {}
+        self._outcomes: dict[str, str] = {}
+        self._said = clock()
+        self._lock = threading.RLock()
+        self._live = (
+            Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=True)
+            if console.is_terminal
+            else None
+        )
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def started(self, trial_id: str, label: str, steps: int) -> None:
+        """A trial of `steps` steps is running; `label` names its variant and seed."""
+        with self._lock:
+            now = self._clock()
+            self._outcomes.pop(trial_id, None)
+            self._running[trial_id] = _Line(label=label, steps=steps, began=now)
+            self._left.started(trial_id, steps, now)
+        self._say_overall()
+
+    def step(self, trial_id: str, step: int, loss: float) -> None:
+        """A running trial has done `step` steps; its last training loss was `loss`."""
+        with self._lock:
+            line = self._running[trial_id]
+            line.step, line.loss = step, loss
+            self._left.step(trial_id, step, self._clock())
+        self._say_overall()
+
+    def ended(self, trial_id: str, outcome_kind: str) -> None:
+        """A trial ended (`finished`, `diverged`, …); an interrupted one is not counted."""
+        with self._lock:
+            now, done = self._clock(), outcome_kind != NOT_DONE
+            line = self._running.pop(trial_id, None)
+            if done:
+                self._outcomes[trial_id] = outcome_kind
+            self._left.ended(trial_id, now, finished=outcome_kind == "finished", done=done)
+        if not self._live or outcome_kind != "finished":
+            self._say_ended(line, trial_id, outcome_kind, now)
+        self._say_overall()
+
+    def overall(self) -> str:
+        """The overall line: `12 of 20 trials, 1 diverged, 2 running, about 4 min left`."""
+        with self._lock:
+            counts = Counter(self._outcomes.values())
+            parts = [f"{len(self._outcomes)} of {wording.plural(self._total, 'trial')}"]
+            parts += [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if kind != "finished"]
+            if self._running:
+                parts.append(f"{len(self._running)} running")
+            return ", ".join([*parts, self._time_left()])
+
+    def _time_left(self) -> str:
+        seconds = self._left.remaining(self._clock())
+        if seconds is None:
+            return "estimating the time left"
+        return "done" if seconds == 0 and not self._running else f"about {wording.duration(seconds)} left"
+
+    def _say_ended(self, line: _Line | None, trial_id: str, outcome_kind: str, now: float) -> None:
+        parts = [outcome_kind.replace("_", " ")]
+        if line:
+            parts.append(f"{now - line.began:.0f} s")
+            parts += [f"step {line.step}/{line.steps}"] if line.step else []
+            parts += [f"train loss {line.loss:.4g}"] if line.loss is not None else []
+        place = f"[{len(self._outcomes)}/{self._total}]"
+        self._print(f"{place} {line.label if line else trial_id}: {', '.join(parts)}")
+
+    def _say_overall(self) -> None:
+        if not self._live and self._clock() - self._said >= BETWEEN_LINES:
+            self._said = self._clock()
+            self._print(self.overall())
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+    def _render(self) -> RenderableType:
+        with self._lock:
+            bar = ProgressBar(total=max(1.0, float(self._total)), completed=self._completed(), width=30)
+            head = Table.grid(padding=(0, 1))
+            head.add_row(bar, self.overall())
+            lines = Table.grid(padding=(0, 2))
+            for _ in range(2):
+                lines.add_column(no_wrap=True)
+            for _ in range(2):
+                lines.add_column(no_wrap=True, justify="right")
+            room = max(1, self._console.height - 4)
+            for trial_id, line in list(self._running.items())[:room]:
+                pace = self._left.pace(trial_id)
+                lines.add_row(
+                    Text(f"  {line.label}"),
+                    f"step {line.step}/{line.steps}",
+                    "" if line.loss is None else f"train loss {line.loss:.4f}",
+                    "" if pace is None else f"{pace:.3g} s/step",
+                )
+            more = len(self._running) - room
+            rest = [Text(f"  and {more} more", style="dim")] if more > 0 else []
+            return Group(head, lines, *rest)
+
+    def _completed(self) -> float:
+        """Trials that ended, and the share done of those running."""
+        return len(self._outcomes) + sum(min(1.0, line.step / max(1, line.steps)) for line in self._running.values())

@@ -1,0 +1,147 @@
+"""The answer to a space's question, as frozen values: what `verdicts.judge` gives and the tables show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ablate.report.statistics import wilson
+
+Verdict: TypeAlias = Literal["better", "worse", "equivalent", "undecided", "diverged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What is judged and how. `margin` is absolute on the metric's scale; `stated` is that margin as the space put it.
+
+    On the log scale values are natural logarithms, differences log ratios, and means geometric. Without a usable
+    margin `why_no_margin` says why, and nothing can be equivalent.
+    """
+
+    name: str
+    scale: Literal["linear", "log"]
+    better: Literal["lower", "higher"]
+    margin: float | None
+    stated: str
+    why_no_margin: str
+
+    @property
+    def log(self) -> bool:
+        """Whether differences are ratios."""
+        return self.scale == "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """Where the n finished seeds of a variant end: their mean (geometric on the log scale) and standard deviation.
+
+    On the log scale `sd` is that of the natural logarithms. It is None for a single seed.
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One variant and what became of its trials. `missing` has the seeds without a result, and why."""
+
+    variant: str
+    name: str
+    edits: tuple[str, ...]
+    parameters: int
+    flops: int
+    finished: int
+    diverged: int
+    missing: tuple[tuple[int, str], ...]
+    levels: Mapping[str, Level]
+
+    @property
+    def ended(self) -> int:
+        """Trials with a result: finished or diverged."""
+        return self.finished + self.diverged
+
+    def success(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Wilson's interval of the share of seeds that do not diverge."""
+        return wilson(self.finished, self.ended, confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What one change does to one metric, over the n seeds that finished on both sides.
+
+    `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
+    scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
+    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Intervals are not adjusted for
+    the number of comparisons; `p_adjusted` is (Holm). What cannot be computed is None; an interval that n is too small
+    to bound is infinite. `differs` marks an equivalent effect that is significant all the same. `seeds_needed` is a
+    total of pairs, None where nothing is left to decide or no affordable number would do.
+    """
+
+    kind: str
+    metric: str
+    change: str
+    before: str
+    after: str
+    n: int
+    ended_before: int
+    ended_after: int
+    diverged_before: int
+    diverged_after: int
+    estimate: float | None
+    low: float | None
+    high: float | None
+    tost_low: float | None
+    tost_high: float | None
+    p: float | None
+    p_adjusted: float | None
+    scale: Literal["linear", "log"]
+    margin: float | None
+    verdict: Verdict
+    differs: bool
+    seeds_needed: int | None
+    note: str
+
+    @property
+    def survivors(self) -> bool:
+        """Whether the difference is about survivors: some seed diverged on a side."""
+        return self.diverged_before + self.diverged_after > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Every verdict of a space. `baseline` is the name of the variant the others are judged against."""
+
+    space: str
+    question: str
+    design: str
+    baseline: str
+    confidence: float
+    metrics: tuple[Metric, ...]
+    arms: tuple[Arm, ...]
+    effects: tuple[Effect, ...]
+    notes: tuple[str, ...]
+
+    def arm(self, variant: str) -> Arm:
+        """The arm of that variant id; KeyError if there is none."""
+        for arm in self.arms:
+            if arm.variant == variant:
+                return arm
+        raise KeyError(variant)
+
+    def metric(self, name: str) -> Metric:
+        """The metric of that name; KeyError if it is not judged."""
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise KeyError(name)
+
+    def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
+        """The effects of one kind (`edit`, `baseline`), grouped by comparison, in the plan's order."""
+        groups: dict[tuple[str, str, str], list[Effect]] = {}
+        for effect in self.effects:
+            if effect.kind == kind:
+                groups.setdefault((effect.change, effect.before, effect.after), []).append(effect)
+        return tuple(tuple(group) for group in groups.values())

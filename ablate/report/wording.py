@@ -1,0 +1,179 @@
+"""Numbers and verdicts in words. Digits follow the interval: two that it leaves uncertain, no more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ablate.report.statistics import MOST_SEEDS
+from ablate.report.summary import Arm, Effect, Level, Metric
+
+
+def spoken(name: str) -> str:
+    """A metric's name in a sentence.
+
+    >>> spoken("peak_kurtosis")
+    'peak kurtosis'
+    """
+    return name.replace("_", " ")
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun.
+
+    >>> plural(1, "seed"), plural(5, "seed")
+    ('1 seed', '5 seeds')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """A time in one or two units, no more exact than an estimate is.
+
+    >>> duration(42), duration(400), duration(5000), duration(300_000)
+    ('40 s', '7 min', '1 h 23 min', '3 d 11 h')
+    """
+    if seconds < 57.5:
+        return f"{max(5, 5 * round(seconds / 5))} s"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+def factor(log: float) -> float:
+    """exp(log), infinite where that is too large a number."""
+    return math.exp(log) if log < 700 else math.inf
+
+
+def decimals(uncertainty: float) -> int:
+    """How many decimals (up to 6) show two significant digits of an uncertainty above zero.
+
+    >>> decimals(0.0143), decimals(22.0)
+    (3, 0)
+    """
+    return min(6, max(0, 1 - math.floor(math.log10(uncertainty))))
+
+
+def significant(value: float) -> str:
+    """Three significant digits, without an exponent where that stays short.
+
+    >>> significant(1234.5), significant(0.5), significant(2e-7)
+    ('1234', '0.500', '2e-07')
+    """
+    if 1000 <= abs(value) < 1e6:
+        return f"{value:.0f}"
+    return f"{value:#.3g}".rstrip(".") if 1e-3 <= abs(value) < 1000 else f"{value:.3g}"
+
+
+def level(value: Level | None, metric: Metric) -> str:
+    """Mean ± standard deviation over seeds; on the log scale the geometric mean and the factor it varies by.
+
+    `2.310 ± 0.011`, `3.02 ×÷ 1.08`.
+    """
+    if value is None:
+        return "no value"
+    if metric.log:
+        return significant(value.mean) + ("" if value.sd is None else f" ×÷ {factor(value.sd):.2f}")
+    if not value.sd:
+        return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
+    places = decimals(value.sd)
+    return f"{value.mean:.{places}f} ± {value.sd:.{places}f}"
+
+
+def difference(effect: Effect) -> str:
+    """The paired difference and its interval: `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
+    if effect.estimate is None:
+        return "no pair"
+    return ("×" if effect.scale == "log" else "") + _with_interval(effect, turned=False)
+
+
+def _with_interval(effect: Effect, *, turned: bool) -> str:
+    """`estimate [low, high]`; `turned` gives the size of a fall as a positive number or a factor above one."""
+    estimate, low, high = effect.estimate or 0.0, effect.low, effect.high
+    values = [estimate]
+    if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
+        values += [low, high]
+    if turned and estimate < 0:
+        values = [-estimate, *(-value for value in reversed(values[1:]))]
+    numbers = _rounded(values, log=effect.scale == "log", sign="" if turned else "+")
+    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]" if len(numbers) > 1 else numbers[0]
+
+
+def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
+    if log:
+        return [significant(factor(value)) for value in values]
+    half = (values[2] - values[1]) / 2 if len(values) > 1 else 0.0
+    return [f"{value:{sign}.{decimals(half)}f}" if half else f"{value:{sign}.4g}" for value in values]
+
+
+def margin(metric: Metric) -> str:
+    """`1 %`, `±0.02`, or on the log scale `a factor 1.05`; empty where there is none."""
+    if metric.margin is None:
+        return ""
+    if metric.stated.endswith("%"):
+        return metric.stated
+    return f"a factor {factor(metric.margin):.3g}" if metric.log else f"±{metric.margin:.3g}"
+
+
+def verdict(effect: Effect) -> str:
+    """The verdict with what qualifies it: `better, survivors`, `equivalent, differs`, `undecided, +9 seeds`."""
+    words: list[str] = [effect.verdict]
+    if effect.verdict == "undecided":
+        words.append(_undecided(effect, "+{}", f"> {MOST_SEEDS} seeds"))
+    if effect.differs:
+        words.append("differs")
+    if effect.survivors and effect.verdict not in ("diverged", "undecided"):
+        words.append("survivors")
+    return ", ".join(words)
+
+
+def _undecided(effect: Effect, more: str, too_many: str) -> str:
+    if effect.n < 2:
+        return f"n = {effect.n}"
+    if effect.seeds_needed is not None:
+        return more.format(plural(effect.seeds_needed - effect.n, "seed"))
+    return "no difference" if effect.estimate == 0 else too_many
+
+
+def phrase(effect: Effect, metric: Metric) -> str:
+    """One verdict as part of a sentence: `lowers peak kurtosis by a factor 1.61 [1.40, 1.86] (better)`."""
+    name = spoken(metric.name)
+    if effect.verdict == "undecided":
+        return f"{name} undecided ({_undecided(effect, 'about {} more', f'over {MOST_SEEDS} seeds needed')})"
+    if effect.verdict == "equivalent":
+        differs = f", though it differs: {difference(effect)}" if effect.differs else ""
+        return f"{name} equivalent within {margin(metric)}{differs}"
+    if effect.verdict == "diverged":
+        return f"{name} cannot be compared"
+    size = ("a factor " if metric.log else "") + _with_interval(effect, turned=True)
+    return f"{'lowers' if (effect.estimate or 0.0) < 0 else 'raises'} {name} by {size} ({effect.verdict})"
+
+
+def fate(before: Arm, after: Arm) -> str:
+    """Who diverged, where someone did: `2 of 5 seeds diverged, 0 of 5 before`."""
+    if before.diverged + after.diverged == 0:
+        return ""
+    return f"{after.diverged} of {after.ended} seeds diverged, {before.diverged} of {before.ended} before"
+
+
+def cost(before: Arm, after: Arm) -> str:
+    """What the change costs: `parameters -0.2 %, FLOPs the same`."""
+    return ", ".join(
+        f"{noun} {_change(old, new)}"
+        for noun, old, new in (
+            ("parameters", before.parameters, after.parameters),
+            ("FLOPs", before.flops, after.flops),
+        )
+    )
+
+
+def _change(old: int, new: int) -> str:
+    if old == new:
+        return "the same"
+    share = 100 * (new - old) / old
+    return f"{share:+.1f} %" if abs(share) >= 0.05 else f"{new - old:+,}"

@@ -1,0 +1,238 @@
+"""From located values to frozen pydantic documents; every mistake at its place, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import replace
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from ablate.source.annotations import (
+    Place,
+    annotated,
+    arms,
+    bare,
+    choices,
+    described,
+    fields,
+    is_model,
+    is_union,
+    metadata,
+)
+from ablate.source.core_schema import ValueProblem, resolve
+from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
+from ablate.source.problems import Problems, nearest, quote, shorten, suggest
+
+T = TypeVar("T", bound=BaseModel)
+Loc = tuple[int | str, ...]
+
+MANY: Final = 20
+"""More unknown keys than this in one mapping are counted, not shown."""
+
+
+def validate(model: type[T], located: Located, problems: Problems, where: str = "") -> T | None:
+    """The document that a value spells; None if it has mistakes, which are then in `problems`.
+
+    `where` names the value in messages (`recipe`); without it they speak of the document.
+    """
+    place = Place(model, located, None, where, model.model_config.get("strict"))
+    try:
+        return model.model_validate(to_python(located))
+    except ValidationError as error:
+        _note(place, error.errors(include_url=False), problems)
+        return None
+
+
+def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> None:
+    """Sort the errors by what they are about, so that one mistake is shown once."""
+    mappings: dict[Loc, tuple[Place, list[str], dict[str, None]]] = {}
+    seen: set[Loc] = set()
+    for error in errors:
+        place, rest = _follow(root, error["loc"])
+        at = error["loc"][: len(error["loc"]) - len(rest)]
+        if is_union(bare(place.wanted)) and rest:
+            if at not in seen:  # each arm complains; the value is judged once
+                seen.add(at)
+                _note_union(place, problems)
+        elif is_model(bare(place.wanted)) and error["type"] in ("missing", "extra_forbidden", "invalid_key"):
+            _, missing, unknown = mappings.setdefault(at, (place, [], {}))
+            if error["type"] == "missing":
+                missing.append(str(error["loc"][-1]))
+            elif error["type"] == "extra_forbidden":
+                unknown.setdefault(str(error["loc"][-1]))
+            else:  # a number, true, false or null, of which pydantic gives no place
+                unknown.update(dict.fromkeys(key.text for key in _keys(place) if not isinstance(key.value, str)))
+        elif rest == ("[key]",):
+            problems.add("this key must be text", _opening(place), label="put it in quotes")
+        else:
+            _note_value(place, error, problems)
+    for place, missing, unknown in mappings.values():
+        _note_keys(place, missing, list(unknown), problems)
+
+
+def _keys(place: Place) -> list[Scalar]:
+    return [key for key, _ in place.found.entries] if isinstance(place.found, Mapping) else []
+
+
+def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
+    """As far down as the document goes; a choice of types ends the way, since what follows names an arm."""
+    for taken, step in enumerate(loc):
+        if is_union(bare(place.wanted)) or (child := place.child(step)) is None:
+            return place, loc[taken:]
+        place = child
+    return place, ()
+
+
+def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: Problems) -> None:
+    """Unknown and missing keys of one mapping; a misspelt key is not missing as well."""
+    known = fields(bare(place.wanted))
+    inside = f" in {place.name}" if place.name else ""
+    accepted = f"{place.name or 'this document'} accepts: {', '.join(known)}"
+    spelt = {key.text: key for key in _keys(place)}
+    free = [key for key in known if key not in spelt]
+    for word in unknown[:MANY]:
+        meant = nearest(word, free)
+        missing = [key for key in missing if key != meant]
+        free = [key for key in free if key != meant]
+        label = "" if meant is None else f"did you mean {quote(meant)}?"
+        problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=(accepted,))
+    if len(unknown) > MANY:
+        more = f"{len(unknown) - MANY} more unknown keys{inside}"
+        problems.add(more, spelt[unknown[MANY]].span, label="from here on", notes=(accepted,))
+    if missing and not (unknown and len(known) == 1):  # the unknown key stands where the only one should
+        several = "missing keys" if len(missing) > 1 else "missing key"
+        notes = tuple(f"{key}: {described(annotated(known[key]))}" for key in missing)
+        problems.add(f"{several} {', '.join(map(quote, missing))}{inside}", _opening(place), notes=notes)
+
+
+def _opening(place: Place) -> Span:
+    return place.found.span if place.key is None else place.key.span
+
+
+_UNEXPECTED: Final = ("literal_error", "enum", "string_pattern_mismatch")
+_BOUNDS: Final[Map[str, str]] = {
+    "greater_than": "be greater than {gt}",
+    "greater_than_equal": "be at least {ge}",
+    "less_than": "be less than {lt}",
+    "less_than_equal": "be at most {le}",
+    "multiple_of": "be a multiple of {multiple_of}",
+    "finite_number": "be finite",
+    "string_too_short": "be at least {min_length} characters long",
+    "string_too_long": "be at most {max_length} characters long",
+    "too_short": "hold {min_length} or more values",
+    "too_long": "hold {max_length} or fewer values",
+}
+
+
+def _note_value(place: Place, error: ErrorDetails, problems: Problems) -> None:
+    """A value of the wrong type or outside its bounds."""
+    kind, context = error["type"], error.get("ctx", {})
+    subject = place.name or "this"
+    span = place.found.span
+    fixed_list = get_origin(bare(place.wanted)) is tuple and Ellipsis not in get_args(bare(place.wanted))
+    if (
+        kind in ("literal_error", "enum", "string_pattern_mismatch")
+        or kind.endswith("_type")
+        or (fixed_list and kind in ("missing", "too_long"))
+    ):
+        _note_unexpected(place, problems)
+    elif kind in _BOUNDS:
+        bounds = _BOUNDS[kind].format(**{name: _number(limit) for name, limit in context.items()})
+        problems.add(f"{subject} must {bounds}, got {shown(place.found)}", span)
+    elif kind in ("value_error", "assertion_error"):
+        problems.add(f"{subject}: {context['error']}", span)
+    else:
+        problems.add(f"{subject}: {error['msg']}", span)
+
+
+def _note_unexpected(place: Place, problems: Problems) -> None:
+    """A value that is none of what its type accepts."""
+    found = place.found
+    prefix = f"{place.name}: " if place.name else ""
+    label = ""
+    if isinstance(found, Scalar) and isinstance(found.value, str):
+        words = [word for word in choices(place.wanted) if isinstance(word, str)]
+        label = suggest(found.value, words) or _unquote(place.wanted, found)
+    problems.add(f"{prefix}expected {described(place.wanted)}, got {shown(found)}", found.span, label=label)
+
+
+def _unquote(wanted: Any, found: Scalar) -> str:
+    """The hint for a number in quotes."""
+    try:
+        plain = resolve(found.text)
+    except ValueProblem:
+        return ""
+    if isinstance(plain, str) or found.span.text[:1] not in ("'", '"'):
+        return ""
+    fits = any(_fits(arm, Scalar(plain, found.text, found.span)) for arm in arms(wanted)) or plain in choices(wanted)
+    return "remove the quotes" if fits else ""
+
+
+def _note_union(place: Place, problems: Problems) -> None:
+    """A value that no arm of a choice accepts: the complaints of the arm that was meant, or what is accepted."""
+    arm = _meant(place)
+    if arm is not None:
+        wanted: Any = Annotated[arm, *metadata(place.wanted)] if metadata(place.wanted) else arm
+        # A document brings its own strictness; any other type has that of the document it stands in.
+        strict = None if is_model(bare(arm)) else place.strict
+        try:
+            TypeAdapter(wanted).validate_python(to_python(place.found), strict=strict)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            if all(one["type"] != "string_pattern_mismatch" for one in errors):
+                return _note(replace(place, wanted=wanted), errors, problems)
+    return _note_unexpected(place, problems)
+
+
+def _meant(place: Place) -> Any | None:
+    """The arm a value was written for: of mappings the one that shares most keys, else the only one of its kind."""
+    fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.found)]
+    if isinstance(place.found, Mapping):
+        keys = [str(key) for key in place.found]
+        scored = [(_shared(fields(bare(arm)), keys) if is_model(bare(arm)) else 0.5, arm) for arm in fitting]
+        best, arm = max(scored, key=lambda pair: pair[0], default=(0, None))
+        return arm if best > 0 else None
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _shared(accepted: Iterable[str], keys: list[str]) -> float:
+    known = list(accepted)
+    return sum(1.0 if key in known else 0.5 if nearest(key, known) else 0.0 for key in keys[:MANY])
+
+
+def _fits(arm: Any, found: Located) -> bool:
+    """Whether a value has the shape of a type, whatever it holds. Words that are spelt out are no shape."""
+    arm = bare(arm)
+    origin = get_origin(arm) or arm
+    match found:
+        case Mapping():
+            return is_model(arm) or origin is dict
+        case Items():
+            return origin in (tuple, list)
+        case Scalar(value=bool() as value) | Scalar(value=str() as value) | Scalar(value=float() as value):
+            return bool(origin is type(value))
+        case Scalar(value=int()):
+            return origin in (int, float)
+    return False
+
+
+def shown(found: Located) -> str:
+    """What was found, in words."""
+    match found:
+        case Items(items=items):
+            return f"a list of {len(items)}" if items else "an empty list"
+        case Mapping(entries=entries):
+            names = ", ".join(shorten(str(key.value)) for key, _ in entries[:3]) + (", …" if len(entries) > 3 else "")
+            return f"a mapping with {names}" if entries else "an empty mapping"
+        case Scalar(value=str() as value):
+            return f"text {quote(value)}"
+        case Scalar(value=None):
+            return "null" if found.text else "nothing"
+    return shorten(found.text)
+
+
+def _number(limit: object) -> object:
+    return f"{limit:g}" if isinstance(limit, float) else limit

@@ -1,0 +1,92 @@
+"""Reading YAML from a file or a text into located values: `read_yaml`, `parse_yaml`, and the names of the values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NoReturn
+
+from ablate.source.compose import MAX_DEPTH, MAX_NODES, compose
+from ablate.source.located import Atom, Items, Located, Mapping, Scalar, Source, Span, to_python
+from ablate.source.overlay import overlay, set_path
+from ablate.source.problems import Problems, quote, suggest
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Atom",
+    "Items",
+    "Located",
+    "Mapping",
+    "Scalar",
+    "Source",
+    "Span",
+    "compose",
+    "overlay",
+    "parse_yaml",
+    "read_yaml",
+    "set_path",
+    "to_python",
+]
+
+MAX_BYTES: Final = 1 << 20
+"""The largest file, 1 MiB."""
+
+
+def read_yaml(path: str | Path) -> Located:
+    """The one document in a file; InputError shows what is wrong with it, or why it cannot be read."""
+    name = str(path)
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        _refuse(f"cannot read {quote(name)}: {_reason(error)}", label=_neighbour(Path(path), error))
+    if len(data) > MAX_BYTES:
+        _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
+    return parse_yaml(_decode(data, name), name)
+
+
+def parse_yaml(text: str, name: str = "text") -> Located:
+    """The one document in a text, shown in messages as `name`; InputError shows what is wrong with it.
+
+    >>> to_python(parse_yaml("lr: 3e-4"))
+    {'lr': 0.0003}
+    """
+    if len(text) > MAX_BYTES:
+        _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
+    return compose(Source(name, text.removeprefix("\N{BYTE ORDER MARK}")))
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        source = Source(name, data.decode("utf-8", "replace"))
+        start = len(data[: error.start].decode("utf-8"))
+        utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        notes = ("it looks like UTF-16: save it as UTF-8",) if utf16 else ("save the file as UTF-8",)
+        message = f"this is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
+        _refuse(message, source.span(start, start + 1), notes=notes)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[0].lower() + error.strerror[1:]
+    return str(error)
+
+
+def _neighbour(path: Path, error: OSError | ValueError) -> str:
+    """The file that a misspelt name most likely means."""
+    if not isinstance(error, FileNotFoundError):
+        return ""
+    try:
+        return suggest(path.name, (entry.name for entry in path.parent.iterdir())) or ""
+    except OSError:  # the folder is missing too, or may not be listed
+        return ""
+
+
+def _refuse(message: str, span: Span | None = None, *, label: str = "", notes: tuple[str, ...] = ()) -> NoReturn:
+    problems = Problems()
+    problems.add(message, span, label=label, notes=notes)
+    problems.raise_if_any()
+    raise AssertionError("refused without a problem")

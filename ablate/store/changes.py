@@ -1,0 +1,179 @@
+"""What the journal says, and the part of it that a database does not know yet, as tables to be put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+
+from ablate.store import ledger, lines, sealed, segment
+from ablate.store.describe import digest
+from ablate.store.ending import Ending
+from ablate.store.ledger import Asked
+from ablate.store.lines import compact
+from ablate.store.segment import Segment
+
+TEXT, WHOLE, REAL, TEXTS = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.list_(pyarrow.string())
+
+COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
+    "spaces": dict.fromkeys(["space", "question", "design", "baseline"], TEXT)
+    | {"seeds": pyarrow.list_(WHOLE), "notes": TEXTS}
+    | dict.fromkeys(["source", "resolved", "corpus", "plan_digest"], TEXT),
+    "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
+    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT},
+    "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
+    "comparisons": {"space": TEXT, "position": WHOLE}
+    | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id"], TEXT),
+    "definitions": dict.fromkeys(["space", "metric", "definition", "source"], TEXT),
+    "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
+    | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE, "lr": REAL}
+    | {"seed": WHOLE, "salt": WHOLE, "threads": WHOLE, "corpus": TEXT, "specification": TEXT, "versions_id": TEXT}
+    | {"attempt": WHOLE, "digest": TEXT},
+    "metrics": {"trial_id": TEXT, "step": WHOLE, "metric": TEXT, "address": TEXT, "value": REAL},
+    "timings": {"trial_id": TEXT, "step": WHOLE, "name": TEXT, "seconds": REAL},
+    "versions": {"versions_id": TEXT, "name": TEXT, "version": TEXT},
+}
+"""The tables of `tables.sql` that are filled, with their columns in order."""
+
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """All that a results folder says: plans, specifications, endings, and which attempts are begun and not ended."""
+
+    asked: Asked
+    endings: Mapping[str, Ending]
+    unfinished: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a database knows: the digest of each space's plan, and (status, attempt, digest) of each trial."""
+
+    plans: Mapping[str, str]
+    trials: Mapping[str, tuple[str, int, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows of every table for the spaces and trials that differ, and the sealed files with the rest of their rows."""
+
+    tables: Mapping[str, pyarrow.Table]
+    files: tuple[Path, ...]
+
+    def __bool__(self) -> bool:
+        return any(table.num_rows for table in self.tables.values())
+
+
+def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
+    """What the folder says now, with the open segments' content; needs no lock, and may run while a driver writes."""
+    # Segments first: one that is sealed and deleted meanwhile is then found among the endings, so nothing is missed.
+    read = (segment.read(segment.path_of(folder, trial_id)) for trial_id in sorted(ledger.open_trials(folder)))
+    segments = {found.beginning.trial_id: found for found in read if found}
+    known = ledger.endings(lines.read(folder / ledger.OUTCOMES))
+    sealed_now = ledger.sealed_trials(folder)
+    endings = {trial_id: ending for trial_id, ending in known.items() if trial_id in sealed_now}
+    live = {
+        trial_id: found
+        for trial_id, found in segments.items()
+        if trial_id not in endings or found.beginning.attempt > endings[trial_id].attempt
+    }
+    attempts = {trial_id: found.beginning.attempt for trial_id, found in live.items()}
+    return Journal(ledger.asked(lines.read(folder / ledger.PLANS)), endings, attempts), live
+
+
+def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, Segment] | None = None) -> Changes:
+    """What `stored` lacks of `journal`. With `live`, the rows of those segments are among the changes."""
+    live = live or {}
+    plans = {space: plan for space, plan in journal.asked.plans.items() if stored.plans.get(space) != plan[0]}
+    states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal)}
+    changed = [
+        trial_id for trial_id, state in states.items() if stored.trials.get(trial_id) != state or trial_id in live
+    ]
+    ended = [journal.endings[trial_id] for trial_id in changed if states[trial_id][2] is not None]
+    versions = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
+    rows: dict[str, Rows] = {
+        **_plan_rows(plans),
+        "trials": [_trial_row(trial_id, states[trial_id], journal, live) for trial_id in changed],
+        "versions": sorted({(digest(dict(one)), name, value) for one in versions for name, value in one.items()}),
+        "metrics": [(trial_id, *row) for trial_id, found in live.items() for row in found.rows],
+        "timings": [row for ending in ended for row in _clock(ending)]
+        + [(trial_id, *row) for trial_id, found in live.items() for row in found.timings],
+    }
+    return Changes(
+        {name: _table(name, rows[name]) for name in COLUMNS},
+        tuple(sealed.path_of(folder, ending.trial_id) for ending in ended),
+    )
+
+
+def _trial_ids(journal: Journal) -> Iterator[str]:
+    yield from dict.fromkeys([*journal.asked.trials, *journal.endings, *journal.unfinished])
+
+
+def _state(trial_id: str, journal: Journal) -> tuple[str, int, str | None]:
+    if trial_id in journal.unfinished:
+        return "unfinished", journal.unfinished[trial_id], None
+    if trial_id in journal.endings:
+        ending = journal.endings[trial_id]
+        return ending.outcome.kind, ending.attempt, ending.digest
+    return "planned", 0, None
+
+
+def _trial_row(
+    trial_id: str, state: tuple[str, int, str | None], journal: Journal, live: Mapping[str, Segment]
+) -> tuple[Any, ...]:
+    status, attempt, digest_of_rows = state
+    ending = journal.endings.get(trial_id) if digest_of_rows is not None else None
+    versions = ending.versions if ending else live[trial_id].beginning.versions if trial_id in live else None
+    trial = journal.asked.trials.get(trial_id, {})
+    recipe = trial.get("recipe", {})
+    optimizer: Mapping[str, Any] = next(iter(recipe.get("optimizer", {}).values()), {})
+    return (
+        trial_id,
+        trial.get("variant"),
+        status,
+        ending.outcome.step if ending else None,
+        compact(ending.outcome.detail) if ending else None,
+        recipe.get("steps"),
+        recipe.get("batch"),
+        trial.get("architecture", {}).get("sizes", {}).get("seq_len"),
+        optimizer.get("lr"),
+        trial.get("seed"),
+        trial.get("salt"),
+        trial.get("threads"),
+        trial.get("corpus"),
+        compact(trial) if trial else None,
+        digest(dict(versions)) if versions is not None else None,
+        attempt,
+        digest_of_rows,
+    )
+
+
+def _clock(ending: Ending) -> Rows:
+    return [(ending.trial_id, 0, "began", ending.began), (ending.trial_id, ending.outcome.step, "ended", ending.ended)]
+
+
+def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Rows]:
+    rows: dict[str, Rows] = {name: [] for name in ("spaces", "variants", "memberships", "comparisons", "definitions")}
+    for space, (plan_digest, plan) in plans.items():
+        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan_digest)
+        head = (plan["question"], plan["design"], plan["baseline"], plan["seeds"], plan["notes"])
+        rows["spaces"].append((space, *head, *texts))
+        for position, v in enumerate(plan["variants"], 1):
+            known = (v["names"], v["edits"], v["parameters"], v["flops"], v["block"])
+            rows["variants"].append((space, v["id"], v["name"], position, *known))
+        for position, c in enumerate(plan["comparisons"], 1):
+            rows["comparisons"].append((space, position, c["kind"], c["change"], c["detail"], c["before"], c["after"]))
+        rows["memberships"] += [(space, *trial) for trial in plan["trials"]]
+        rows["definitions"] += [(space, d["metric"], d["definition"], d["source"]) for d in plan["definitions"]]
+    return rows
+
+
+def _table(name: str, rows: Rows) -> pyarrow.Table:
+    schema = pyarrow.schema(list(COLUMNS[name].items()))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pyarrow.table([pyarrow.array(c, type=t) for c, t in zip(columns, schema.types, strict=True)], schema=schema)

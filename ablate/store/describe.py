@@ -1,0 +1,108 @@
+"""A trial, a plan and what goes with it as JSON: stable, complete, and with the blocks printed as one writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ablate.block.expression import Node
+from ablate.block.printer import print_block, print_value
+from ablate.plan.plan import Plan, Variant
+from ablate.plan.trial import Trial
+from ablate.space.metrics import Definition
+from ablate.store.lines import compact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """What is kept with a plan.
+
+    `source` is the text of the space's file, `resolved` the whole of what it meant with nothing left out, `corpus` the
+    corpus report. All of it as JSON would hold it.
+    """
+
+    source: str
+    resolved: Mapping[str, Any] = field(default_factory=dict)
+    definitions: Iterable[Definition] = ()
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+
+
+def trial_document(trial: Trial) -> dict[str, Any]:
+    """Everything a trial's numbers depend on."""
+    architecture = trial.architecture
+    return {
+        "trial": trial.id,
+        "variant": trial.variant,
+        "seed": trial.seed,
+        "salt": trial.salt,
+        "threads": trial.threads,
+        "corpus": trial.corpus,
+        "folder": trial.folder,
+        "architecture": {
+            "kind": architecture.kind,
+            "sizes": asdict(architecture.sizes),
+            "block": print_block(architecture.block),
+            "positions": architecture.positions,
+            "embedding_std": architecture.embedding_std,
+            "embedding_scale": architecture.embedding_scale,
+            "position_std": architecture.position_std,
+            "tied": architecture.tied,
+            "entry_norm": _node(architecture.entry_norm),
+            "final_norm": _node(architecture.final_norm),
+            "init": _node(architecture.init),
+        },
+        "data": trial.data.model_dump(mode="json"),
+        "recipe": trial.recipe.model_dump(mode="json"),
+        "measure": trial.measure.model_dump(mode="json"),
+    }
+
+
+def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
+    """A plan and what is kept with it; its trials by id, with the variant and seed they have in this space."""
+    return {
+        "space": plan.space,
+        "question": plan.question,
+        "design": plan.design,
+        "baseline": _baseline(plan),
+        "seeds": list(plan.seeds),
+        "notes": list(plan.notes),
+        "variants": [_variant(variant) for variant in plan.variants],
+        "comparisons": [asdict(comparison) for comparison in plan.comparisons],
+        "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
+        "source": documents.source,
+        "resolved": dict(documents.resolved),
+        "definitions": [_definition(definition) for definition in documents.definitions],
+        "corpus": dict(documents.corpus),
+    }
+
+
+def digest(document: Any) -> str:
+    """A short hash of a document as it would be written: equal text, equal digest."""
+    return hashlib.sha256(compact(document).encode()).hexdigest()[:16]
+
+
+def _definition(definition: Definition) -> dict[str, str]:
+    return {"metric": definition.metric, "definition": definition.definition, "source": definition.source}
+
+
+def _baseline(plan: Plan) -> str:
+    """The id of the variant that the plan compares with, which it may call by any of its names."""
+    return next((v.id for v in plan.variants if plan.baseline == v.id or plan.baseline in v.names), plan.baseline)
+
+
+def _variant(variant: Variant) -> dict[str, Any]:
+    return {
+        "id": variant.id,
+        "name": variant.name,
+        "names": list(variant.names),
+        "edits": list(variant.edits),
+        "parameters": variant.parameters,
+        "flops": variant.flops,
+        "block": print_block(variant.block),
+    }
+
+
+def _node(node: Node | None) -> str | None:
+    return None if node is None else print_value(node)

@@ -1,0 +1,52 @@
+"""How an attempt at a trial ended: the one record that is in `outcomes.jsonl` and in the sealed file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.train.events import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt at a trial ended. `digest` is the SHA-256 of its rows, clocks left out: same digest, same bits."""
+
+    trial_id: str
+    attempt: int
+    outcome: Outcome
+    rows: int
+    digest: str
+    began: float
+    ended: float
+    versions: Mapping[str, str]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "trial": self.trial_id,
+            "attempt": self.attempt,
+            "kind": self.outcome.kind,
+            "step": self.outcome.step,
+            "detail": self.outcome.detail,
+            "rows": self.rows,
+            "digest": self.digest,
+            "began": self.began,
+            "ended": self.ended,
+            "versions": dict(self.versions),
+        }
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Ending:
+        """From JSON."""
+        return Ending(
+            trial_id=document["trial"],
+            attempt=document["attempt"],
+            outcome=Outcome(document["kind"], document["step"], document["detail"]),
+            rows=document["rows"],
+            digest=document["digest"],
+            began=document["began"],
+            ended=document["ended"],
+            versions=document["versions"],
+        )

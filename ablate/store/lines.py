@@ -1,0 +1,142 @@
+"""Text lines that know whether they are whole: eight hex digits of CRC-32, a space, compact JSON.
+
+Lines are appended and never changed. What follows the last whole line is a torn tail: the writer was killed in the
+middle of it, and it is cut off. A line that fails its checksum *before* a whole one was damaged later, and is reported.
+
+JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.store.durable import sync_folder, writing
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The whole lines of a file: `records`, and the offset where each `ends`.
+
+    `torn` counts the bytes after the last whole line; `damaged` are the numbers (from 1) of broken lines before it.
+    """
+
+    records: tuple[Any, ...]
+    ends: tuple[int, ...]
+    torn: int
+    damaged: tuple[int, ...]
+
+
+NOTHING = Reading((), (), 0, ())
+
+
+def compact(value: Any) -> str:
+    """One line of strict JSON, keys in the order given."""
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def encode(record: Any) -> bytes:
+    """One line.
+
+    >>> encode([1, "a"])
+    b'86efd9f5 [1,"a"]\\n'
+    """
+    body = compact(record).encode()
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+def read(path: Path) -> Reading:
+    """Every whole line of `path`; no file is no lines."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return NOTHING
+    records: list[Any] = []
+    ends: list[int] = []
+    broken: list[int] = []
+    damaged: list[int] = []
+    start = number = 0
+    while start < len(content):
+        number += 1
+        newline = content.find(b"\n", start)
+        end = len(content) if newline < 0 else newline + 1
+        if newline >= 0 and _whole(line := content[start:newline]):
+            records.append(json.loads(line[9:]))
+            ends.append(end)
+            damaged += broken
+            broken = []
+        else:
+            broken.append(number)
+        start = end
+    return Reading(tuple(records), tuple(ends), len(content) - (ends[-1] if ends else 0), tuple(damaged))
+
+
+class Appender:
+    """The end of a file of lines. `write` hands lines to the system; `sync` makes them survive a loss of power."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            sync_folder(path.parent)
+        self._unsynced = False
+
+    def write(self, records: Iterable[Any]) -> None:
+        """Append every record or, if the disk refuses, none of them."""
+        content = b"".join(map(encode, records))
+        before = os.fstat(self._descriptor).st_size
+        with writing(self.path):
+            try:
+                written = 0
+                while written < len(content):
+                    written += os.write(self._descriptor, content[written:])
+            except OSError:
+                os.ftruncate(self._descriptor, before)
+                raise
+        self._unsynced = True
+
+    def sync(self) -> None:
+        """Wait until everything written is on the disk."""
+        if self._unsynced:
+            with writing(self.path):
+                os.fsync(self._descriptor)
+            self._unsynced = False
+
+    def close(self) -> None:
+        """Sync and close."""
+        try:
+            self.sync()
+        finally:
+            os.close(self._descriptor)
+
+
+def cut(path: Path, length: int) -> None:
+    """Shorten a file to its first `length` bytes, durably."""
+    with writing(path), path.open("r+b") as file:
+        file.truncate(length)
+        os.fsync(file.fileno())
+
+
+def _whole(line: bytes) -> bool:
+    return len(line) > 9 and line[8:9] == b" " and line[:8] == b"%08x" % zlib.crc32(line[9:])
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {key: _finite(child) for key, child in value.items()}
+        case list() | tuple():
+            return [_finite(child) for child in value]
+    return value

@@ -1,0 +1,159 @@
+"""SQL over a results folder: read-only unless asked, and also while a run is writing.
+
+What the DuckDB file does not know yet (trials that run now, trials just sealed, a plan just made) is laid over it in
+memory, under the same names. After that the connection can reach no file, load no extension and change no setting.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ablate.errors import InputError, RefusedError
+from ablate.store import changes as changed
+from ablate.store.changes import Changes
+from ablate.store.durable import UNFINISHED, put_in_place, writing
+from ablate.store.lock import Lock
+from ablate.store.projection import DATABASE, KEYS, TABLES, VIEWS, Say, in_use, load, read_stored, reading, refresh
+
+READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
+"""The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
+
+CLOSED: Mapping[str, Any] = {"enable_external_access": "false", "lock_configuration": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A table: the names of its columns and its rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def query(folder: Path, sql: str, *, writable: bool = False, say: Say = warnings.warn) -> Answer:
+    """What `sql` gives; of several statements, what the last one gives.
+
+    `writable` lets it change the DuckDB file (tables and views of one's own stay when it is refreshed; what is done to
+    ours lasts until the trial or space is written again), which needs the folder to itself. A mistake in the SQL is an
+    InputError with DuckDB's message, and so is a folder without results.
+    """
+    if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
+        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
+    return _write(folder, sql, say) if writable else _read(folder, sql)
+
+
+def _read(folder: Path, sql: str) -> Answer:
+    journal, live = changed.read_journal(folder)
+    stored = read_stored(folder / DATABASE)
+    changes = changed.changes(folder, journal, stored, live)
+    attached = folder / DATABASE if stored.plans or stored.trials else None
+    with _overlay(changes, attached) if changes or not attached else _open(attached) as connection:
+        for kind in _kinds(connection, sql):
+            if kind not in READING:
+                raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
+        return _execute(connection, sql)
+
+
+def _write(folder: Path, sql: str, say: Say) -> Answer:
+    with Lock(folder):
+        refresh(folder, changed.read_journal(folder)[0], say)
+        path = folder / DATABASE
+        unfinished = path.with_name(path.name + UNFINISHED)
+        with writing(path):
+            shutil.copyfile(path, unfinished)
+            with duckdb.connect(unfinished, config={"enable_external_access": "false"}) as connection:
+                answer = _execute(connection, sql)
+                connection.execute("CHECKPOINT")
+            put_in_place(unfinished, path)
+    return answer
+
+
+def _open(path: Path) -> duckdb.DuckDBPyConnection:
+    return reading(path, CLOSED)
+
+
+def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnection:
+    """A database in memory whose tables are those of the attached file with the changes laid over them."""
+    connection = duckdb.connect(":memory:")
+    connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
+    connection.execute(TABLES)
+    load(connection, changes)
+    connection.execute("SET schema = 'main'")
+    if attached:
+        _attach(connection, attached)
+    for name, (key, owner) in KEYS.items():
+        rest = f" UNION ALL BY NAME FROM stored.{name} ANTI JOIN fresh.{owner} USING ({key})" if attached else ""
+        connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{rest}")
+    _copy_comments(connection)
+    connection.execute(VIEWS)
+    if attached:
+        _copy_own(connection)
+    for setting, value in CLOSED.items():
+        connection.execute(f"SET {setting} = {value}")
+    return connection
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    quoted = str(path).replace("'", "''")
+    try:
+        connection.execute(f"ATTACH '{quoted}' AS stored (READ_ONLY)")
+    except duckdb.IOException as error:
+        raise RefusedError(in_use(path, error)) from error
+
+
+def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
+    """Give the views that stand for tables the comments of those tables."""
+    said = connection.execute(
+        """
+        SELECT 'VIEW main.' || table_name, comment FROM duckdb_tables() WHERE schema_name = 'fresh'
+        UNION ALL
+        SELECT 'COLUMN main.' || table_name || '.' || column_name, comment
+        FROM duckdb_columns() WHERE schema_name = 'fresh' AND table_name <> 'projection'
+        """
+    ).fetchall()
+    for place, comment in said:
+        if place != "VIEW main.projection":
+            quoted = comment.replace("'", "''")
+            connection.execute(f"COMMENT ON {place} IS '{quoted}'")
+
+
+def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
+    """Show the tables and views that the user has added to the file, in the order they were made."""
+    ours = {name for (name,) in connection.execute("SHOW TABLES").fetchall()} | {"projection"}
+    added = connection.execute(
+        """
+        SELECT table_oid AS oid, table_name AS name, NULL AS sql FROM duckdb_tables() WHERE database_name = 'stored'
+        UNION ALL
+        SELECT view_oid, view_name, sql FROM duckdb_views() WHERE database_name = 'stored' AND NOT internal
+        ORDER BY oid
+        """
+    ).fetchall()
+    for _, name, definition in added:
+        if name not in ours:
+            quoted = name.replace('"', '""')
+            connection.execute(definition or f'CREATE VIEW main."{quoted}" AS FROM stored."{quoted}"')
+
+
+def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
+    try:
+        kinds = [statement.type.name for statement in connection.extract_statements(sql)]
+    except duckdb.Error as error:
+        raise InputError(f"SQL: {error}") from None
+    if not kinds:
+        raise InputError("there is no SQL statement here")
+    return kinds
+
+
+def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+    try:
+        result = connection.execute(sql)
+        columns = tuple(column[0] for column in result.description or ())
+        return Answer(columns, tuple(result.fetchall()) if columns else ())
+    except duckdb.Error as error:
+        raise InputError(f"SQL: {error}") from None

@@ -1,0 +1,232 @@
+"""`Results`: a results folder open for writing. The driver has one, and nobody else writes there."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ablate.plan.plan import Plan
+from ablate.plan.trial import Trial
+from ablate.store import checkpoints, describe, ledger, projection, recovery, sealed, segment
+from ablate.store.changes import Journal
+from ablate.store.describe import Documents
+from ablate.store.durable import writing
+from ablate.store.ledger import Asked
+from ablate.store.lines import Appender
+from ablate.store.lock import Lock
+from ablate.store.projection import Say
+from ablate.store.segment import Beginning
+from ablate.store.versions import installed
+from ablate.train.events import Checkpoint, Event, Outcome, Row, Timing
+
+SYNC_EVERY = 0.5
+"""Seconds between syncs of open segments: a loss of power costs at most this much, less than the second promised."""
+
+
+class Results:
+    """A results folder, locked and put right on entering.
+
+        with Results(folder, say=console.print) as results:
+            results.record_plan(plan, documents)
+            known = results.outcomes()
+            for trial in (trial for trial in plan.trials if trial.id not in known):
+                checkpoint = results.begin(trial)
+                results.append(trial.id, train(…, resume=checkpoint))
+            results.refresh()
+
+    `say` is told what a person should know: a torn or damaged line, a trial that starts over. `versions` is what the
+    trials run with (default: what is installed here). Entering raises RefusedError if another driver has the folder or
+    it cannot be written; so does every method when the disk refuses. Methods may be called from several threads.
+    """
+
+    def __init__(self, folder: Path, *, say: Say = warnings.warn, versions: Mapping[str, str] | None = None):
+        self.folder = folder
+        self.say = say
+        self.versions = installed() if versions is None else dict(versions)
+        self._lock = Lock(folder)
+        self._guard = threading.RLock()
+        self._refreshing = threading.Lock()
+        self._open: dict[str, Appender] = {}
+        self._last_step: dict[str, tuple[int, set[tuple[str, str]]]] = {}
+        self._failure: BaseException | None = None
+        self._closing = threading.Event()
+
+    def __enter__(self) -> Results:
+        self._lock.acquire()
+        try:
+            for name in (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
+                with writing(self.folder / name):
+                    (self.folder / name).mkdir(exist_ok=True)
+            self._asked, self._endings = recovery.recover(self.folder, self.say)
+            self._plans = Appender(self.folder / ledger.PLANS)
+            self._outcomes = Appender(self.folder / ledger.OUTCOMES)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._syncer = threading.Thread(target=self._sync_always, name="journal sync", daemon=True)
+        self._syncer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._syncer.join()
+        with ExitStack() as last:
+            last.callback(self._lock.release)
+            for appender in (*self._open.values(), self._plans, self._outcomes):
+                last.callback(appender.close)
+            self._open.clear()
+
+    # What is known
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """How each known trial ended. One that is begun and not ended, even for a second time, is not in it."""
+        unfinished = self._unfinished()
+        return {id: ending.outcome for id, ending in self._endings.items() if id not in unfinished}
+
+    def resume_point(self, trial_id: str) -> int | None:
+        """The step an unfinished trial can go on after; None if it would start from the beginning."""
+        if trial_id not in self._unfinished():
+            return None
+        return max(checkpoints.steps(self.folder, trial_id), default=None)
+
+    def finals(self, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """For each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
+        return projection.finals(self.folder, trial_ids)
+
+    # What is written
+
+    def record_plan(self, plan: Plan, documents: Documents) -> None:
+        """Keep a plan with its documents, and each trial's specification; the same twice is once."""
+        document = describe.plan_document(plan, documents)
+        digest = describe.digest(document)
+        with self._guard:
+            self._record_trials(plan.trials)
+            if self._asked.plans.get(plan.space, ("", {}))[0] != digest:
+                self._plans.write([ledger.plan_record(digest, document)])
+                self._asked.plans[plan.space] = (digest, document)
+            self._plans.sync()
+
+    def begin(self, trial: Trial) -> Checkpoint | None:
+        """Open a trial's segment; where it goes on from, or None if it starts from the beginning.
+
+        An unfinished trial goes on from its last checkpoint, and what it had yielded after it is cut off and will come
+        again. A trial that has ended is begun anew; until it ends again it counts as unfinished.
+        """
+        with self._guard:
+            if trial.id in self._open:
+                raise ValueError(f"trial {trial.id} is open already")
+            self._record_trials([trial])
+            self._plans.sync()
+            path = segment.path_of(self.folder, trial.id)
+            checkpoint = recovery.go_on(self.folder, trial.id, self.versions, self.say) if path.exists() else None
+            appender = Appender(path)
+            if not path.stat().st_size:
+                attempt = self._endings[trial.id].attempt + 1 if trial.id in self._endings else 1
+                appender.write([segment.begin_record(Beginning(trial.id, attempt, time.time(), self.versions))])
+                appender.sync()
+            self._open[trial.id] = appender
+            self._last_step[trial.id] = (-1, set())
+            return checkpoint
+
+    def append(self, trial_id: str, events: Iterable[Event]) -> None:
+        """Write down what a trial yields, in the order it came; an outcome seals it.
+
+        Two rows of one (step, metric, address) are a ValueError: what yields them is wrong.
+        """
+        pending: list[Row | Timing] = []
+        for event in events:
+            match event:
+                case Checkpoint():
+                    self._write(trial_id, pending)
+                    self._write_checkpoint(trial_id, event)
+                    pending = []
+                case Outcome():
+                    self._write(trial_id, pending)
+                    self.seal(trial_id, event)
+                    return
+                case Row() | Timing():
+                    pending.append(event)
+        self._write(trial_id, pending)
+
+    def seal(self, trial_id: str, outcome: Outcome) -> None:
+        """End a trial: its rows become a sealed file and its outcome is known. An interrupted one only pauses."""
+        with self._guard:
+            appender = self._open.pop(trial_id)
+            self._last_step.pop(trial_id)
+            try:
+                if outcome.kind != "interrupted":
+                    appender.write([segment.outcome_record(outcome, time.time())])
+            finally:
+                appender.close()
+            if outcome.kind != "interrupted":
+                self._endings[trial_id] = recovery.finish(self.folder, trial_id, self._outcomes)
+
+    def refresh(self) -> bool:
+        """Bring `ablate.duckdb` up to date with what has ended; whether there was anything new.
+
+        It costs a copy of that file, so call it when trials have ended. No reader can stop it, and it stops none.
+        """
+        with self._guard:
+            asked = Asked(dict(self._asked.plans), dict(self._asked.trials))
+            journal = Journal(asked, dict(self._endings), self._unfinished())
+        with self._refreshing:
+            return projection.refresh(self.folder, journal, self.say)
+
+    # Within
+
+    def _unfinished(self) -> dict[str, int]:
+        trials = ledger.open_trials(self.folder)
+        return {id: self._endings[id].attempt + 1 if id in self._endings else 1 for id in sorted(trials)}
+
+    def _record_trials(self, trials: Iterable[Trial]) -> None:
+        new = [describe.trial_document(trial) for trial in trials if trial.id not in self._asked.trials]
+        if new:
+            self._plans.write(map(ledger.trial_record, new))
+            self._asked.trials.update((document["trial"], document) for document in new)
+
+    def _write(self, trial_id: str, events: list[Row | Timing]) -> None:
+        with self._guard:
+            if self._failure:
+                raise self._failure
+            for event in events:
+                if isinstance(event, Row):
+                    self._refuse_double(trial_id, event)
+            if events:
+                self._open[trial_id].write(segment.event_records(events))
+
+    def _refuse_double(self, trial_id: str, row: Row) -> None:
+        """Refuse a second row of one key among those of the step being yielded; sealing looks at all of them."""
+        step, keys = self._last_step[trial_id]
+        if row.step != step:
+            step, keys = self._last_step[trial_id] = (row.step, set())
+        if (row.metric, row.address) in keys:
+            raise ValueError(f"trial {trial_id} yielded {row.metric} at {row.address!r} twice for step {step}")
+        keys.add((row.metric, row.address))
+
+    def _write_checkpoint(self, trial_id: str, checkpoint: Checkpoint) -> None:
+        with self._guard:
+            appender = self._open[trial_id]
+            appender.sync()
+            crc, size = checkpoints.write(self.folder, trial_id, checkpoint)
+            appender.write([segment.checkpoint_record(checkpoint.step, crc, size)])
+            appender.sync()
+            checkpoints.drop(self.folder, trial_id, keep=checkpoint.step)
+
+    def _sync_always(self) -> None:
+        """Sync every open segment now and then. What goes wrong is raised by the next write."""
+        while not self._closing.wait(SYNC_EVERY):
+            with self._guard:
+                try:
+                    for appender in self._open.values():
+                        appender.sync()
+                except BaseException as failure:  # noqa: BLE001  handed to the thread that writes
+                    self._failure = failure
+                    return

@@ -1,0 +1,139 @@
+"""The segment of one trial: `journal/<trial>.jsonl`, from its beginning until it is sealed.
+
+Each line is a list whose first word says what it is:
+
+    ["begin", {"trial": …, "attempt": 1, "began": 1790000000.0, "versions": {…}}]     the first line, once
+    ["row", step, metric, address, value]
+    ["timing", step, name, seconds]
+    ["checkpoint", step, crc32, bytes]      the state is in a file of its own, whole before this line is written
+    ["outcome", kind, step, detail, ended]  the last line, just before the segment is sealed
+
+A checkpoint's line also marks a place: what stands above it happened before the state was taken and what stands below
+happens again when the trial goes on from it. So a trial goes on by cutting its segment there, and no row is doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+from typing import Any
+
+from ablate.store import lines
+from ablate.train.events import Outcome, Row, Timing
+
+FOLDER = "journal"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Who runs: the trial, which attempt at it (from 1), when it began (seconds since 1970), and with what versions."""
+
+    trial_id: str
+    attempt: int
+    began: float
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A checkpoint's line: the step, the checksum and length of its state, and the offset where the line ends."""
+
+    step: int
+    crc: int
+    size: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """All that a segment's whole lines say. Rows and timings are plain tuples, in the order they came."""
+
+    beginning: Beginning
+    rows: tuple[tuple[int, str, str, float], ...]
+    timings: tuple[tuple[int, str, float], ...]
+    marks: tuple[Mark, ...]
+    outcome: Outcome | None
+    ended: float | None
+    torn: int
+    damaged: tuple[int, ...]
+    start: int
+    """Offset where the first line ends."""
+    length: int
+    """Offset where the last whole line ends."""
+    first_damage: int | None
+    """Offset where the whole lines before the first damaged one end."""
+
+
+def path_of(folder: Path, trial_id: str) -> Path:
+    """Where the segment of a trial is."""
+    return folder / FOLDER / f"{trial_id}.jsonl"
+
+
+def begin_record(beginning: Beginning) -> list[Any]:
+    """The first line."""
+    return [
+        "begin",
+        {
+            "trial": beginning.trial_id,
+            "attempt": beginning.attempt,
+            "began": beginning.began,
+            "versions": dict(beginning.versions),
+        },
+    ]
+
+
+def event_records(events: Iterable[Row | Timing]) -> Iterator[list[Any]]:
+    """The lines of rows and timings."""
+    for event in events:
+        if isinstance(event, Row):
+            yield ["row", event.step, event.metric, event.address, event.value]
+        else:
+            yield ["timing", event.step, event.name, event.seconds]
+
+
+def checkpoint_record(step: int, crc: int, size: int) -> list[Any]:
+    """The line that says a state is on the disk."""
+    return ["checkpoint", step, crc, size]
+
+
+def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
+    """The last line."""
+    return ["outcome", outcome.kind, outcome.step, outcome.detail, ended]
+
+
+def read(path: Path) -> Segment | None:
+    """What a segment says; None if it is gone or its first line is not whole."""
+    reading = lines.read(path)
+    if not reading.records or reading.records[0][0] != "begin" or 1 in reading.damaged:
+        return None
+    rows: list[tuple[int, str, str, float]] = []
+    timings: list[tuple[int, str, float]] = []
+    marks: list[Mark] = []
+    outcome, ended = None, None
+    for record, end in zip(reading.records, reading.ends, strict=True):
+        match record:
+            case ["row", step, metric, address, value]:
+                rows.append((step, intern(metric), intern(address), float(value)))
+            case ["timing", step, name, seconds]:
+                timings.append((step, intern(name), float(seconds)))
+            case ["checkpoint", step, crc, size]:
+                marks.append(Mark(step, crc, size, end))
+            case ["outcome", kind, step, detail, when]:
+                outcome, ended = Outcome(kind, step, detail), when
+    head = reading.records[0][1]
+    return Segment(
+        beginning=Beginning(head["trial"], head["attempt"], head["began"], head["versions"]),
+        rows=tuple(rows),
+        timings=tuple(timings),
+        marks=tuple(marks),
+        outcome=outcome,
+        ended=ended,
+        torn=reading.torn,
+        damaged=reading.damaged,
+        start=reading.ends[0],
+        length=reading.ends[-1],
+        # Lines 1 to damaged[0] - 1 are whole, so that many ends come before the damage.
+        first_damage=reading.ends[reading.damaged[0] - 2] if reading.damaged else None,
+    )

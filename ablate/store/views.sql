@@ -1,0 +1,190 @@
+-- The views of ablate.duckdb. Means and deviations are taken in the order of seeds or addresses, so that the same rows
+-- give the same bits however many threads add them up.
+
+CREATE OR REPLACE VIEW summaries AS
+WITH finite AS (SELECT * FROM metrics WHERE isfinite(value)),
+last_steps AS (SELECT trial_id, metric, max(step) AS step FROM metrics GROUP BY ALL),
+lasts AS (
+    SELECT
+        f.trial_id, f.metric AS name, f.step,
+        CASE WHEN bool_or(f.address = '') THEN '' END AS address,
+        coalesce(max(f.value) FILTER (f.address = ''), avg(f.value ORDER BY f.address)) AS value
+    FROM finite f
+    JOIN last_steps USING (trial_id, metric, step)
+    JOIN trials t ON t.trial_id = f.trial_id AND t.status = 'finished'
+    GROUP BY ALL
+),
+peaks AS (
+    SELECT trial_id, metric, arg_min({'step': step, 'address': address, 'value': value}, (-value, step, address)) AS peak
+    FROM finite GROUP BY ALL
+)
+SELECT trial_id, name, value, step, address FROM lasts
+UNION ALL
+SELECT trial_id, 'peak_' || metric, peak.value, peak.step, peak.address FROM peaks
+UNION ALL
+SELECT trial_id, 'token_correlation', peak.value, peak.step, peak.address FROM peaks WHERE metric = 'token_correlation_rms';
+COMMENT ON VIEW summaries IS 'Each trial''s numbers, one for each name: <metric> at its end, peak_<metric> over its whole course';
+COMMENT ON COLUMN summaries.trial_id IS 'The trial';
+COMMENT ON COLUMN summaries.name IS '<metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; token_correlation is peak_token_correlation_rms';
+COMMENT ON COLUMN summaries.value IS 'The number; always finite';
+COMMENT ON COLUMN summaries.step IS 'Where it was measured; of equal peaks the earliest';
+COMMENT ON COLUMN summaries.address IS 'The part it was measured at; empty for the whole model, NULL for a mean over parts';
+
+CREATE OR REPLACE VIEW final AS
+WITH wide AS (
+    SELECT
+        trial_id,
+        max(value) FILTER (name = 'eval_loss') AS eval_loss,
+        max(value) FILTER (name = 'peak_kurtosis') AS peak_kurtosis,
+        max(address) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_address,
+        max(step) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_step,
+        max(value) FILTER (name = 'token_correlation') AS token_correlation
+    FROM summaries WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation') GROUP BY trial_id
+)
+SELECT
+    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.status,
+    CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
+    w.eval_loss, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
+    v.parameters, v.flops,
+    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
+FROM memberships m
+JOIN trials t USING (trial_id)
+LEFT JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+LEFT JOIN wide w ON w.trial_id = m.trial_id;
+COMMENT ON VIEW final IS 'One row for each trial of each space, however it ended';
+COMMENT ON COLUMN final.space IS 'Name of the space';
+COMMENT ON COLUMN final.trial_id IS 'The trial';
+COMMENT ON COLUMN final.variant_id IS 'Fingerprint of its variant';
+COMMENT ON COLUMN final.variant IS 'Name of its variant';
+COMMENT ON COLUMN final.seed IS 'Its seed';
+COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
+COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
+COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished';
+COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and measured steps; of a diverged trial, until then';
+COMMENT ON COLUMN final.peak_kurtosis_address IS 'The part with that kurtosis';
+COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the earliest if there are several';
+COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and measured steps';
+COMMENT ON COLUMN final.parameters IS 'Trained parameters';
+COMMENT ON COLUMN final.flops IS 'FLOPs of one forward pass over one sequence';
+COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
+
+CREATE OR REPLACE VIEW leaderboard AS
+SELECT
+    f.space, f.variant_id, f.variant,
+    count(*) AS n,
+    count(*) FILTER (f.status = 'finished') AS finished,
+    count(*) FILTER (f.status = 'diverged') AS diverged,
+    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout')) AS failed,
+    count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
+    avg(f.eval_loss ORDER BY f.seed) FILTER (f.status = 'finished') AS eval_loss_mean,
+    stddev_samp(f.eval_loss ORDER BY f.seed) FILTER (f.status = 'finished') AS eval_loss_sd,
+    avg(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished') AS log_peak_kurtosis_mean,
+    stddev_samp(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished') AS log_peak_kurtosis_sd,
+    exp(avg(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished')) AS peak_kurtosis,
+    avg(f.token_correlation ORDER BY f.seed) FILTER (f.status = 'finished') AS token_correlation_mean,
+    stddev_samp(f.token_correlation ORDER BY f.seed) FILTER (f.status = 'finished') AS token_correlation_sd,
+    any_value(f.parameters) AS parameters,
+    any_value(f.flops) AS flops
+FROM final f GROUP BY f.space, f.variant_id, f.variant;
+COMMENT ON VIEW leaderboard IS 'One row for each variant of each space; means and deviations are over finished trials, the others are counted beside them';
+COMMENT ON COLUMN leaderboard.space IS 'Name of the space';
+COMMENT ON COLUMN leaderboard.variant_id IS 'Fingerprint of the variant';
+COMMENT ON COLUMN leaderboard.variant IS 'Name of the variant';
+COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
+COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
+COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
+COMMENT ON COLUMN leaderboard.failed IS 'Trials that ended by out_of_memory, bug or timeout';
+COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
+COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token';
+COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
+COMMENT ON COLUMN leaderboard.log_peak_kurtosis_mean IS 'Mean natural logarithm of the peak kurtosis';
+COMMENT ON COLUMN leaderboard.log_peak_kurtosis_sd IS 'Its sample standard deviation over seeds';
+COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurtosis';
+COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_correlation';
+COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
+COMMENT ON COLUMN leaderboard.parameters IS 'Trained parameters';
+COMMENT ON COLUMN leaderboard.flops IS 'FLOPs of one forward pass over one sequence';
+
+CREATE OR REPLACE VIEW curves AS
+SELECT
+    m.space, v.variant, x.metric, x.address, x.step,
+    count(*) FILTER (isfinite(x.value)) AS n,
+    count(*) FILTER (NOT isfinite(x.value)) AS n_not_finite,
+    avg(x.value ORDER BY m.seed) FILTER (isfinite(x.value)) AS mean,
+    stddev_samp(x.value ORDER BY m.seed) FILTER (isfinite(x.value)) AS sd,
+    min(x.value) FILTER (isfinite(x.value)) AS min,
+    max(x.value) FILTER (isfinite(x.value)) AS max
+FROM metrics x
+JOIN memberships m USING (trial_id)
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+GROUP BY ALL;
+COMMENT ON VIEW curves IS 'Every metric against the step, over the seeds of a variant; diverged and running trials count for as long as they go';
+COMMENT ON COLUMN curves.space IS 'Name of the space';
+COMMENT ON COLUMN curves.variant IS 'Name of the variant';
+COMMENT ON COLUMN curves.metric IS 'Name of the metric';
+COMMENT ON COLUMN curves.address IS 'The part measured; empty for the whole model';
+COMMENT ON COLUMN curves.step IS 'The step';
+COMMENT ON COLUMN curves.n IS 'Trials with a finite value here';
+COMMENT ON COLUMN curves.n_not_finite IS 'Trials whose value here is NaN or infinite';
+COMMENT ON COLUMN curves.mean IS 'Mean over the n';
+COMMENT ON COLUMN curves.sd IS 'Sample standard deviation over the n';
+COMMENT ON COLUMN curves.min IS 'Least of the n';
+COMMENT ON COLUMN curves.max IS 'Largest of the n';
+
+CREATE OR REPLACE VIEW divergences AS
+SELECT
+    m.space, v.variant, m.seed, m.trial_id, t.ended_step AS step,
+    json_extract_string(t.detail, '$.address') AS address, t.detail
+FROM memberships m
+JOIN trials t ON t.trial_id = m.trial_id AND t.status = 'diverged'
+LEFT JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id;
+COMMENT ON VIEW divergences IS 'One row for each trial of each space that diverged';
+COMMENT ON COLUMN divergences.space IS 'Name of the space';
+COMMENT ON COLUMN divergences.variant IS 'Name of the variant';
+COMMENT ON COLUMN divergences.seed IS 'The seed';
+COMMENT ON COLUMN divergences.trial_id IS 'The trial';
+COMMENT ON COLUMN divergences.step IS 'Step of the first non-finite loss or gradient';
+COMMENT ON COLUMN divergences.address IS 'The first part with a non-finite output; NULL if it is not known';
+COMMENT ON COLUMN divergences.detail IS 'Everything known of it, with the last statistics';
+
+CREATE OR REPLACE VIEW edits AS
+SELECT c.space, c.position, c.change AS edit, c.detail, b.variant AS before, a.variant AS after, c.before_id, c.after_id
+FROM comparisons c
+LEFT JOIN variants b ON b.space = c.space AND b.variant_id = c.before_id
+LEFT JOIN variants a ON a.space = c.space AND a.variant_id = c.after_id
+WHERE c.kind = 'edit';
+COMMENT ON VIEW edits IS 'The edits a design isolates, each between the two variants that differ in it alone';
+COMMENT ON COLUMN edits.space IS 'Name of the space';
+COMMENT ON COLUMN edits.position IS 'Order in the plan';
+COMMENT ON COLUMN edits.edit IS 'Name of the edit: the factor''s name everywhere';
+COMMENT ON COLUMN edits.detail IS 'What changes, field by field';
+COMMENT ON COLUMN edits.before IS 'Name of the variant without it';
+COMMENT ON COLUMN edits.after IS 'Name of the variant with it';
+COMMENT ON COLUMN edits.before_id IS 'variant_id without it';
+COMMENT ON COLUMN edits.after_id IS 'variant_id with it';
+
+CREATE OR REPLACE VIEW pairs AS
+SELECT
+    f.space, f.variant, b.variant AS baseline, f.seed, f.status, b.status AS baseline_status,
+    f.eval_loss, b.eval_loss AS baseline_eval_loss, f.eval_loss - b.eval_loss AS eval_loss_difference,
+    CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN ln(f.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
+    CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN f.token_correlation - b.token_correlation END AS token_correlation_difference,
+    tf.versions_id IS NOT DISTINCT FROM tb.versions_id AS same_versions
+FROM final f
+JOIN spaces s ON s.space = f.space
+JOIN final b ON b.space = f.space AND b.variant_id = s.baseline AND b.seed = f.seed AND f.variant_id <> s.baseline
+JOIN trials tf ON tf.trial_id = f.trial_id
+JOIN trials tb ON tb.trial_id = b.trial_id;
+COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches';
+COMMENT ON COLUMN pairs.space IS 'Name of the space';
+COMMENT ON COLUMN pairs.variant IS 'Name of the variant';
+COMMENT ON COLUMN pairs.baseline IS 'Name of the baseline';
+COMMENT ON COLUMN pairs.seed IS 'The seed';
+COMMENT ON COLUMN pairs.status IS 'How the variant''s trial ended';
+COMMENT ON COLUMN pairs.baseline_status IS 'How the baseline''s trial ended';
+COMMENT ON COLUMN pairs.eval_loss IS 'Held-out loss of the variant; NULL unless finished';
+COMMENT ON COLUMN pairs.baseline_eval_loss IS 'Held-out loss of the baseline; NULL unless finished';
+COMMENT ON COLUMN pairs.eval_loss_difference IS 'Variant minus baseline; NULL unless both finished';
+COMMENT ON COLUMN pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of the ratio of peak kurtosis, variant over baseline; NULL unless both finished';
+COMMENT ON COLUMN pairs.token_correlation_difference IS 'Variant minus baseline; NULL unless both finished';
+COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';

@@ -1,0 +1,70 @@
+"""The state of a trial as bytes, from which it goes on to the same bits (on CPU).
+
+A state holds the parameters, the optimiser, the random stream, how many steps are done and the last statistics. The
+place in the data is the step: batch s of a trial is a function of its seed and s.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn, optim
+
+from ablate.errors import RefusedError
+from ablate.train.loss import device_of
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a trial has come: `step` updates are done; `last` are the last finite statistics, as JSON-able data."""
+
+    step: int = 0
+    last: dict[str, Any] = field(default_factory=dict)
+
+
+def save_state(trial: str, model: nn.Module, optimizer: optim.Optimizer, progress: Progress) -> bytes:
+    """Everything needed to go on with the trial of that id."""
+    device = device_of(model)
+    buffer = io.BytesIO()
+    state = {
+        "trial": trial,
+        "step": progress.step,
+        "last": progress.last,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "random": torch.get_rng_state(),
+        "random_cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+    }
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def load_state(state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+    """Put `model`, `optimizer` and the random stream back where the state was taken.
+
+    Only tensors and plain data are read, never code. A state that cannot be read, or of another trial, is a
+    RefusedError.
+    """
+    try:
+        # On the CPU first: random states live there, and loading a state dict copies to wherever a parameter is.
+        found = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        raise _refused(trial, f"it cannot be read ({type(error).__name__})") from error
+    if found["trial"] != trial:
+        raise _refused(trial, f"it belongs to trial {found['trial']}")
+    model.load_state_dict(found["model"])
+    optimizer.load_state_dict(found["optimizer"])
+    torch.set_rng_state(found["random"])
+    if found["random_cuda"] is not None and device_of(model).type == "cuda":
+        torch.cuda.set_rng_state(found["random_cuda"], device_of(model))
+    return Progress(found["step"], found["last"])
+
+
+def _refused(trial: str, why: str) -> RefusedError:
+    return RefusedError(
+        f"error: trial {trial} cannot go on from its checkpoint: {why}\n  = --fresh trains it from the start"
+    )

@@ -1,0 +1,29 @@
+"""What every number in a trial's rows means."""
+
+from __future__ import annotations
+
+from ablate.probes.probe import Definition
+from ablate.probes.registry import definitions as probe_definitions
+
+TRAINING = (
+    Definition(
+        "train_loss",
+        "mean token cross-entropy in nats of the step's batch, before its update",
+        "Shannon 1948; see ablate/train/loss.py",
+    ),
+    Definition(
+        "eval_loss",
+        "mean token cross-entropy in nats over the evaluation windows, after `step` updates",
+        "Shannon 1948; see ablate/train/loss.py",
+    ),
+    Definition(
+        "learning_rate",
+        "rate of the step's update; at address `embedding` that of the embeddings, where they have their own",
+        "see ablate/train/schedule.py",
+    ),
+)
+
+
+def definitions() -> tuple[Definition, ...]:
+    """Every metric that a trial can yield, in order of name: the loop's own and the probes'."""
+    return tuple(sorted((*TRAINING, *probe_definitions()), key=lambda definition: definition.metric))

@@ -1,0 +1,139 @@
+"""The contract, for every component found; and broken components, which it must refuse."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import CATALOGUE, sequence
+from component_contract import ComponentContract, hosts, settings
+
+from ablate.block.expression import Node, Sequence
+from ablate.components import registry
+
+CASES = [
+    pytest.param(block, id=f"{spec.name}-{number}")
+    for spec in CATALOGUE
+    for number, block in enumerate(b for component in settings(spec) for b in hosts(component, spec))
+]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("block", CASES)
+class TestEveryComponent(ComponentContract):
+    def test_shape_is_kept(self, block):
+        self.check_shape_is_kept(block)
+
+    def test_causal(self, block):
+        self.check_causal(block)
+
+    def test_finite_gradients_in_bfloat16(self, block):
+        self.check_finite_gradients_in_bfloat16(block)
+
+    def test_deterministic(self, block):
+        self.check_deterministic(block)
+
+    def test_size_as_declared(self, block):
+        self.check_size_as_declared(block)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("spec", list(CATALOGUE), ids=lambda spec: spec.name)
+def test_the_docstring_opens_with_a_summary_and_names_its_source(spec):
+    relative = spec.path.relative_to(registry.FOLDER).with_suffix("")
+    document = importlib.import_module(".".join(("ablate.components", *relative.parts))).__doc__
+    text = " ".join(document.split())
+    assert spec.source
+    for piece in re.split(r"[,;] ", spec.source):
+        assert piece in text, f"the docstring of {spec.path.name} does not cite {piece!r}"
+    assert document.splitlines()[0] == spec.summary
+    assert spec.summary.endswith(".")
+
+
+@pytest.mark.fast
+def test_one_mechanism_per_file_under_its_own_name():
+    assert {spec.name for spec in CATALOGUE} == {spec.path.stem for spec in CATALOGUE}
+    assert len(list(CATALOGUE)) == len(registry.component_files()) == 20
+
+
+@pytest.mark.fast
+def test_reading_the_declarations_imports_no_torch():
+    script = """
+import sys
+from ablate.components.registry import declarations
+assert len(list(declarations())) > 1
+print(sorted({'torch', 'jaxtyping', 'numpy'} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.fast
+def test_attention_over_everything_leaks_so_the_causal_check_can_fail():
+    assert ComponentContract().leak(sequence("attention"), causal=False) > 1e-3
+
+
+BROKEN = '''"""Broken: {summary}."""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("broken", slots=("part",), source="nobody")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        return Cost()
+
+
+import torch
+from torch import nn
+
+
+@implements(Config)
+class Broken(nn.Module):
+    def __init__(self, config, sizes):
+        super().__init__()
+        self.extra = nn.Parameter(torch.zeros(sizes.d_model)) if {parameters} else None
+
+    def forward(self, x):
+        y = x if self.extra is None else x + self.extra
+        return {result}
+'''
+
+
+def broken(folder: Path, *, result: str = "y", parameters: bool = False):
+    path = folder / "broken.py"
+    path.write_text(BROKEN.format(summary="a plugin for the twin", result=result, parameters=parameters))
+    return Sequence((Node("broken"),)), registry.declarations((path,))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ({"result": "y[:, 1:]"}, "check_shape_is_kept"),
+        ({"result": "y + y.flip(1)"}, "check_causal"),
+        ({"result": "(y - y).sqrt() + y"}, "check_finite_gradients_in_bfloat16"),
+        ({"result": "y + torch.rand(())"}, "check_deterministic"),
+        ({"parameters": True}, "check_size_as_declared"),
+        ({"result": "y @ torch.eye(y.shape[-1], device=y.device)"}, "check_size_as_declared"),
+    ],
+)
+def test_the_contract_refuses_a_broken_component(fault, check, tmp_path):
+    block, catalogue = broken(tmp_path, **fault)
+    with pytest.raises(AssertionError):
+        getattr(ComponentContract(), check)(block, catalogue)
+
+
+@pytest.mark.fast
+def test_a_users_own_file_joins_the_catalogue_and_holds_the_contract(tmp_path):
+    block, catalogue = broken(tmp_path)
+    for check in ("check_shape_is_kept", "check_causal", "check_deterministic", "check_size_as_declared"):
+        getattr(ComponentContract(), check)(block, catalogue)
+    with pytest.raises(ValueError, match="declared twice"):
+        other = tmp_path / "other.py"
+        other.write_text((tmp_path / "broken.py").read_text())
+        registry.declarations((tmp_path / "broken.py", other))

@@ -1,0 +1,48 @@
+"""The standard library as it is here: what a space with `python_stdlib` trains on."""
+
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data_library import data
+
+from ablate.data.streams import check_corpus, fingerprint, prepare
+from ablate.data.text import SPLITS
+
+ROOT = Path(sysconfig.get_path("stdlib"))
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    cache = tmp_path_factory.mktemp("real")
+    return cache, prepare(data(tuning=0.05, verdict=0.05), Path(), cache)
+
+
+def test_every_file_is_read_or_named(prepared):
+    _, streams = prepared
+    found = [
+        path
+        for path in ROOT.rglob("*.py")
+        if not {"site-packages", "dist-packages", "__pycache__"} & set(path.relative_to(ROOT).parts)
+    ]
+    report = streams.report
+    assert sum(report.split(split).files for split in SPLITS) + len(report.skipped) == len(found) > 300
+
+
+def test_shares_are_near_five_per_cent(prepared):
+    _, streams = prepared
+    for split in ("tuning", "verdict"):
+        assert streams.report.share(split) == pytest.approx(0.05, abs=0.005)
+        assert streams.report.split(split).files >= 4
+    check_corpus(streams, seq_len=1024, batch=32, windows=64)
+    assert np.bincount(streams.train).argmax() == ord(" ")
+
+
+def test_asking_again_is_quick(prepared):
+    cache, streams = prepared
+    started = time.perf_counter()
+    report = fingerprint(data(tuning=0.05, verdict=0.05), Path(), cache)
+    assert time.perf_counter() - started < 0.5
+    assert report == streams.report

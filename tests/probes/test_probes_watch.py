@@ -1,0 +1,169 @@
+"""Where probes read, that they leave nothing behind, and that they read what they say."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from ablate.errors import InputError
+from ablate.kernels import Attend
+from ablate.probes import registry
+from ablate.probes.probe import ParameterProbe, StreamProbe
+from ablate.probes.watch import watching
+
+pytestmark = pytest.mark.fast
+
+
+def step(model, tokens, names):
+    with watching(model, registry.select(names)) as readings:
+        functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward()
+    return {(r.metric, r.address): r.value.item() for r in readings}
+
+
+def hooks(model):
+    return sum(len(m._forward_pre_hooks) + len(m._forward_hooks) + len(m._backward_hooks) for m in model.modules())
+
+
+def stream_inputs(model, tokens):
+    """The stream at every site, from a forward pass written out in the test."""
+    x, seen = model.embedding(tokens), {}
+    for name, block in model.layers.items():
+        seen[f"layers.{name}"] = x
+        x = block(x)
+    seen["head"] = model.final_norm(x)
+    return {site: x.detach().numpy().astype(np.float64).reshape(-1, x.shape[-1]) for site, x in seen.items()}
+
+
+def softmax_entropy(q, k, causal):
+    """Mean entropy of the attention weights, row by row."""
+    entropies = []
+    for b, h, i in np.ndindex(q.shape[:3]):
+        visible = k[b, h, : i + 1] if causal else k[b, h]
+        logits = visible @ q[b, h, i] / np.sqrt(q.shape[-1])
+        weights = np.exp(logits - logits.max())
+        weights /= weights.sum()
+        entropies.append(-np.sum(weights * np.log(weights)))
+    return np.mean(entropies)
+
+
+def test_streams_are_read_where_they_enter_blocks_and_head(build, tokens):
+    model = build()
+    expected = stream_inputs(model, tokens)
+    readings = step(model, tokens, ["activation_rms"])
+    assert {address for metric, address in readings if metric == "activation_rms"} == set(expected)
+    for site, x in expected.items():
+        assert readings["activation_rms", site] == pytest.approx(np.sqrt(np.mean(x**2)), rel=1e-12)
+    assert len({readings["activation_rms", site] for site in expected}) == 3  # each site has a number of its own
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_entropy_equals_its_definition(build, tokens, causal):
+    model = build(causal=causal)
+    for attention in (block.attention for block in model.layers.values()):
+        torch.nn.init.normal_(attention.query.weight)  # large enough for rows that are not uniform
+    captured = {}
+    for name, module in model.named_modules():
+        if isinstance(module, Attend):
+            module.register_forward_pre_hook(lambda m, inputs, name=name: captured.update({name: inputs}))
+    readings = step(model, tokens, ["attention_entropy"])
+    assert set(captured) == {"layers.1.attention.core", "layers.2.attention.core"}
+    for name, (q, k, _) in captured.items():
+        expected = softmax_entropy(q.detach().numpy(), k.detach().numpy(), causal)
+        assert readings["attention_entropy", name.removesuffix(".core")] == pytest.approx(expected, rel=1e-12)
+        other = softmax_entropy(q.detach().numpy(), k.detach().numpy(), not causal)
+        assert expected != pytest.approx(other, rel=1e-3)  # the test can fail
+
+
+def test_gradient_norms_equal_their_definition_and_add_up(build, tokens):
+    model = build()
+    readings = step(model, tokens, ["gradient_norm"])
+    gradients = {name: p.grad.numpy() for name, p in model.named_parameters()}
+    parts = {}
+    for name, gradient in gradients.items():
+        parts.setdefault(name.rpartition(".")[0], []).append(gradient.ravel())
+    expected = {part: np.linalg.norm(np.concatenate(pieces)) for part, pieces in parts.items()}
+    assert {a: v for (m, a), v in readings.items() if m == "gradient_norm"} == pytest.approx(expected, rel=1e-12)
+    total = np.linalg.norm(np.concatenate([g.ravel() for g in gradients.values()]))
+    assert np.sqrt(sum(v**2 for (m, _), v in readings.items() if m == "gradient_norm")) == pytest.approx(total)
+
+
+def test_a_shared_parameter_counts_once(build, tokens):
+    model = build()
+    model.head.weight = model.embedding.weight
+    addresses = {address for metric, address in step(model, tokens, ["gradient_norm"]) if metric == "gradient_norm"}
+    assert "embedding" in addresses
+    assert "head" not in addresses
+
+
+def test_trainable_gains_are_always_read_and_fixed_ones_never(build, tokens):
+    model = build()
+    with torch.no_grad():
+        model.layers["2"].mlp_gain.factor.copy_(torch.arange(8.0) - 3)
+    readings = step(model, tokens, [])
+    assert readings["gain", "layers.1.attention_gain"] == 0.5
+    assert readings["gain_mean", "layers.2.mlp_gain"] == pytest.approx(0.5)
+    assert readings["gain_rms", "layers.2.mlp_gain"] == pytest.approx(np.sqrt(np.mean((np.arange(8) - 3.0) ** 2)))
+    assert not any("fixed_gain" in address for _, address in readings)
+
+
+def test_nothing_hangs_on_the_model_after_watching(build, tokens):
+    model = build()
+    with watching(model, registry.select(registry.probe_names())):
+        assert hooks(model) == 3 + 2  # streams and attention cores
+    assert hooks(model) == 0
+    with watching(model, ()):
+        assert hooks(model) == 0
+
+
+def test_hooks_are_gone_when_the_step_fails(build):
+    model = build()
+    with pytest.raises(IndexError), watching(model, registry.select(registry.probe_names())):
+        model(torch.tensor([[99]]))
+    assert hooks(model) == 0
+
+
+def test_watching_changes_no_bit_and_draws_no_random_number(build, tokens):
+    watched, plain = build(torch.float32), build(torch.float32)
+    before = torch.get_rng_state()
+    assert step(watched, tokens, registry.probe_names())
+    assert torch.equal(torch.get_rng_state(), before)
+    functional.cross_entropy(plain(tokens).flatten(0, 1), tokens.flatten()).backward()
+    for (name, a), b in zip(watched.named_parameters(), plain.parameters(), strict=True):
+        assert torch.equal(a.grad, b.grad), name
+
+
+def test_probes_see_what_autocast_computes_but_compute_in_float64_themselves(build, tokens):
+    model = build(torch.float32)
+    entering_head = []
+    model.head.register_forward_pre_hook(lambda m, inputs: entering_head.append(inputs[0].detach()))
+    with torch.autocast("cpu", torch.bfloat16), watching(model, registry.select(["token_correlation"])) as readings:
+        model(tokens)
+    x = entering_head[0].double().numpy().reshape(-1, 8)
+    x /= np.sqrt(np.mean(x**2))
+    off = (x @ x.T / 8)[~np.eye(len(x), dtype=bool)]
+    found = {(r.metric, r.address): r.value for r in readings}
+    assert found["token_correlation_rms", "head"].dtype == torch.float64
+    assert found["token_correlation_rms", "head"].item() == pytest.approx(np.sqrt(np.mean(off**2)), rel=1e-12)
+
+
+def test_every_reading_has_a_definition_and_every_definition_a_reading(build, tokens):
+    read = {metric for metric, _ in step(build(), tokens, registry.probe_names())}
+    defined = [definition.metric for definition in registry.definitions()]
+    assert sorted(read) == defined  # sorted, and no metric is defined twice
+    assert all(definition.definition and "arXiv:" in definition.source for definition in registry.definitions())
+
+
+def test_the_registry_holds_a_probe_for_every_name():
+    assert set(registry.probes()) == {*registry.probe_names(), "gain"}
+    assert isinstance(registry.probes()["kurtosis"], StreamProbe)
+    assert isinstance(registry.probes()["gain"], ParameterProbe)
+    assert {"kurtosis", "max_median_ratio", "token_correlation", "activation_rms", "attention_entropy"} < set(
+        registry.probe_names()
+    )
+
+
+def test_an_unknown_probe_is_refused_with_the_known_ones():
+    with pytest.raises(InputError, match="unknown probe 'kurtosi'") as error:
+        registry.select(["kurtosis", "kurtosi"])
+    assert "activation_rms" in str(error.value)
+    assert registry.select(["kurtosis", "kurtosis"]) == registry.select(["kurtosis"])

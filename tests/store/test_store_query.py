@@ -1,0 +1,163 @@
+"""SQL sees what runs, changes nothing, reaches nothing, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan, rows_at, trial
+
+from ablate.errors import InputError, RefusedError
+from ablate.store import segment
+from ablate.store.query import query
+from ablate.train.events import Outcome
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def running(tmp_path):
+    """One space done and refreshed; of a second, one trial sealed since, one running, the rest to come."""
+    fill(tmp_path)
+    with opened(tmp_path) as results:
+        results.record_plan(plan(seeds=(0, 1, 2), space="wider"), DOCUMENTS)
+        results.begin(trial(seed=2))
+        results.append("a10002", course("a10002"))
+        results.begin(trial("b2", 2))
+        results.append("b20002", rows_at("b20002", 0))
+        yield tmp_path, results
+
+
+def test_trials_that_run_or_were_just_sealed_are_seen(running):
+    folder, results = running
+    seen = "SELECT trial_id, status, eval_loss FROM final WHERE space = 'wider' AND seed = 2 ORDER BY trial_id"
+    assert query(folder, seen).rows == (
+        ("a10002", "finished", number("a10002", 40, "eval_loss")),
+        ("b20002", "unfinished", None),
+        ("c30002", "planned", None),
+    )
+    live = "SELECT step, value FROM metrics WHERE trial_id = 'b20002' AND metric = 'train_loss' ORDER BY step"
+    assert query(folder, live).rows == ((0, number("b20002", 0, "train_loss")),)
+    results.append("b20002", rows_at("b20002", 10))
+    assert len(query(folder, live).rows) == 2
+    old = query(folder, "SELECT count(*) FROM final WHERE space = 'small' AND status = 'finished'")
+    assert old.rows == ((5,),), "what the file knows is seen as well"
+
+
+def test_seen_while_running_is_what_is_stored_afterwards(running):
+    folder, results = running
+    results.append("b20002", course("b20002")[len(rows_at("b20002", 0)) :])
+    results.begin(trial("c3", 2))
+    results.append("c30002", course("c30002"))
+    laid_over = {name: query(folder, f"FROM {name} ORDER BY ALL").rows for name in contents(folder)}
+    results.refresh()
+    for name, rows in contents(folder).items():
+        assert [tuple(map(repr, row)) for row in laid_over[name]] == rows or name == "projection", name
+
+
+def test_without_a_database_the_journal_is_read(tmp_path):
+    fill(tmp_path)
+    expected = query(tmp_path, "FROM leaderboard ORDER BY ALL")
+    (tmp_path / "ablate.duckdb").unlink()
+    assert query(tmp_path, "FROM leaderboard ORDER BY ALL") == expected
+    assert not (tmp_path / "ablate.duckdb").exists()
+
+
+def test_a_half_written_line_is_not_seen_and_not_touched(running):
+    folder, results = running
+    results._open["b20002"].sync()
+    path = segment.path_of(folder, "b20002")
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b'0badc0de ["row",1,"train_lo')
+    assert query(folder, "SELECT max(step) FROM metrics WHERE trial_id = 'b20002'").rows == ((0,),)
+    assert path.read_bytes().startswith(whole) and path.stat().st_size > len(whole)
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO metrics VALUES ('a', 0, 'x', '', 1)",
+        "DELETE FROM metrics",
+        "CREATE TABLE mine AS SELECT 1",
+        "DROP VIEW final",
+        "SELECT 1; DELETE FROM trials",
+        "SET threads = 1",
+        "ATTACH '/tmp/other.duckdb'",
+        "COPY (SELECT 1) TO '/tmp/stolen.csv'",
+    ],
+)
+def test_sql_cannot_write(running, live, sql):
+    folder, results = running
+    if not live:
+        results.seal("b20002", Outcome("finished", 40))
+        results.refresh()
+    before = contents(folder)
+    with pytest.raises(InputError, match="is not reading"):
+        query(folder, sql)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("source", ["read_csv('{}')", "read_text('{}')", "'{}'", "read_blob('{}')", "glob('{}*')"])
+def test_sql_cannot_read_files(running, live, source):
+    folder, results = running
+    secret = folder.parent / "secret.csv"
+    secret.write_text("a,b\n1,2\n")
+    if not live:
+        results.seal("b20002", Outcome("finished", 40))
+        results.refresh()
+    with pytest.raises(InputError, match="SQL: "):
+        query(folder, f"SELECT * FROM {source.format(secret)}")
+
+
+def test_variables_of_this_process_are_not_tables(running):
+    folder, _ = running
+    with pytest.raises(InputError, match="running does not exist"):
+        query(folder, "SELECT * FROM running")
+
+
+def test_a_mistake_is_said_in_duckdbs_words(running):
+    folder, _ = running
+    with pytest.raises(InputError, match="FROM finals") as mistaken:
+        query(folder, "SELECT * FROM finals")
+    assert 'Did you mean "final' in str(mistaken.value)
+    with pytest.raises(InputError, match="syntax error"):
+        query(folder, "SELEC 1")
+    with pytest.raises(InputError, match="no SQL statement"):
+        query(folder, " ")
+
+
+def test_a_folder_without_results_is_said(tmp_path):
+    with pytest.raises(InputError, match="no results in .*\n.*--results"):
+        query(tmp_path, "SELECT 1")
+
+
+def test_comments_are_seen_while_running(running):
+    folder, _ = running
+    said = (
+        "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = '{}' AND column_name = '{}'"
+    )
+    for table, column in (("metrics", "address"), ("final", "peak_kurtosis")):
+        rows = query(folder, said.format(table, column)).rows
+        assert rows and all(comment for (comment,) in rows)
+
+
+def test_writing_on_request_lasts_and_needs_the_folder(tmp_path):
+    fill(tmp_path)
+    query(
+        tmp_path,
+        "CREATE VIEW mine AS SELECT count(*) AS n FROM final; CREATE TABLE notes AS SELECT 'x' AS note",
+        writable=True,
+    )
+    assert query(tmp_path, "FROM mine").rows == ((6,),)
+    with opened(tmp_path) as results:
+        with pytest.raises(RefusedError, match="open already"):
+            query(tmp_path, "DROP VIEW mine", writable=True)
+        results.record_plan(plan(seeds=(0, 1, 2)), DOCUMENTS)
+        assert query(tmp_path, "FROM mine").rows == ((9,),), "a view of one's own also sees what is not stored yet"
+        assert query(tmp_path, "FROM notes").rows == (("x",),)
+        results.refresh()
+    assert query(tmp_path, "FROM mine").rows == ((9,),)
+    with pytest.raises(InputError):
+        query(tmp_path, "DROP VIEW mine; SELECT * FROM nowhere", writable=True)
+    assert query(tmp_path, "FROM mine").rows == ((9,),), "a failed change changes nothing"

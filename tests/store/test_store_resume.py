@@ -1,0 +1,235 @@
+"""A trial that was interrupted, however, ends with the same rows as one that was not."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow.parquet
+import pytest
+from store_worlds import VERSIONS, contents, course, diverged, fill, opened, plan, refuse, rows_at, trial
+from store_worlds import DOCUMENTS as documents
+
+from ablate.store import checkpoints, lines, recovery, sealed, segment
+from ablate.train.events import Checkpoint, Outcome, Row, Timing
+
+pytestmark = pytest.mark.fast
+
+
+def sealed_rows(folder, trial_id="a10000"):
+    table = pyarrow.parquet.read_table(sealed.path_of(folder, trial_id))
+    return [row for row in table.to_pylist() if row["kind"] == "row"]
+
+
+def run_on(folder, one, say=refuse, versions=VERSIONS):
+    """Begin or go on with a trial and let it yield what is left, as the trainer would."""
+    with opened(folder, say=say, versions=versions) as results:
+        checkpoint = results.begin(one)
+        results.append(one.id, course(one.id, after=checkpoint.step if checkpoint else 0))
+        return checkpoint
+
+
+@pytest.fixture
+def undisturbed(tmp_path):
+    run_on(tmp_path / "undisturbed", trial())
+    return tmp_path / "undisturbed"
+
+
+def interrupt(folder, events):
+    """Begin a trial and stop hearing of it after some events, without any outcome."""
+    with opened(folder) as results:
+        results.begin(trial())
+        results.append(trial().id, events)
+
+
+def test_rows_are_sealed_as_they_were_yielded(undisturbed):
+    expected = {(e.step, e.metric, e.address): e.value for e in course("a10000") if isinstance(e, Row)}
+    found = {(row["step"], row["metric"], row["address"]): row["value"] for row in sealed_rows(undisturbed)}
+    assert found == expected
+    assert len(sealed_rows(undisturbed)) == len(expected)
+    assert not list((undisturbed / "journal").iterdir()) and not list((undisturbed / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("heard", range(0, len(course("a10000")), 5))
+def test_going_on_gives_the_same_sealed_rows(tmp_path, undisturbed, heard):
+    folder = tmp_path / "resumed"
+    interrupt(folder, course("a10000")[:heard])
+    checkpoint = run_on(folder, trial())
+    seen = any(isinstance(event, Checkpoint) for event in course("a10000")[:heard])
+    assert checkpoint == (Checkpoint(20, b"state of a10000") if seen else None)
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
+def test_a_trainer_that_starts_over_after_a_checkpoint_is_caught(tmp_path):  # the test above can fail
+    interrupt(tmp_path, course("a10000")[:25])
+    with opened(tmp_path) as results:
+        assert results.begin(trial())
+        with pytest.raises(ValueError, match="two rows"):
+            results.append("a10000", course("a10000"))
+
+
+def test_digest_is_of_rows_and_not_of_clocks_or_order(tmp_path, undisturbed):
+    events = [e if not isinstance(e, Timing) else Timing(e.step, e.name, e.seconds * 3) for e in course("a10000")]
+    with opened(tmp_path / "slow") as results:
+        results.begin(trial())
+        results.append("a10000", [*reversed(events[:-1]), events[-1]])
+    with opened(tmp_path / "other") as results:
+        results.begin(trial())
+        changed = [
+            e if e != events[0] else Row(e.step, e.metric, e.address, math.nextafter(e.value, 9)) for e in events
+        ]
+        results.append("a10000", changed)
+    digests = [
+        sealed.read_ending(sealed.path_of(folder, "a10000")).digest
+        for folder in (undisturbed, tmp_path / "slow", tmp_path / "other")
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_interrupted_is_not_an_end(tmp_path):
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        results.append("a10000", [*rows_at("a10000", 0), Checkpoint(10, b"state"), Outcome("interrupted", 10)])
+        assert results.outcomes() == {}
+        assert results.resume_point("a10000") == 10
+    with opened(tmp_path) as results:
+        assert results.begin(trial()) == Checkpoint(10, b"state")
+
+
+def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
+    folder, said = tmp_path / "torn", []
+    interrupt(folder, course("a10000")[:25])
+    path = segment.path_of(folder, "a10000")
+    path.write_bytes(path.read_bytes()[:-7])
+    assert run_on(folder, trial(), say=said.append) == Checkpoint(20, b"state of a10000")
+    assert len(said) == 1 and "a10000 ends in the middle of a line" in said[0]
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
+@pytest.mark.parametrize(("line", "goes_on"), [(3, False), (24, True)])
+def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturbed, line, goes_on):
+    folder, said = tmp_path / "flipped", []
+    interrupt(folder, course("a10000")[:30])
+    path = segment.path_of(folder, "a10000")
+    content = bytearray(path.read_bytes())
+    place = sum(len(one) for one in bytes(content).splitlines(keepends=True)[: line - 1]) + 30
+    content[place] ^= 1
+    path.write_bytes(content)
+    checkpoint = run_on(folder, trial(), say=said.append)
+    assert any(f"damaged in line {line}" in one for one in said)
+    assert (checkpoint is not None) == goes_on, "only damage above the checkpoint costs the trial"
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
+def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, undisturbed):
+    folder, said = tmp_path / "bad", []
+    interrupt(folder, course("a10000")[:25])
+    (state,) = (folder / "checkpoints").iterdir()
+    state.write_bytes(state.read_bytes()[:-1] + b"?")
+    assert run_on(folder, trial(), say=said.append) is None
+    assert "checkpoint of trial a10000 is damaged" in said[0]
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
+def test_a_checkpoint_the_segment_does_not_name_is_passed_over(tmp_path, undisturbed):
+    """The driver died after writing the state and before its line: the older state still stands."""
+    folder = tmp_path / "unnamed"
+    interrupt(folder, course("a10000")[:25])
+    checkpoints.write(folder, "a10000", Checkpoint(30, b"later"))
+    assert run_on(folder, trial()) == Checkpoint(20, b"state of a10000")
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
+def test_other_versions_start_over(tmp_path):
+    said = []
+    interrupt(tmp_path, course("a10000")[:25])
+    assert run_on(tmp_path, trial(), say=said.append, versions=VERSIONS | {"torch": "2.12.0"}) is None
+    assert said == ["trial a10000 was begun with other versions (torch); it starts over"]
+
+
+def test_two_rows_of_one_key_are_refused(tmp_path):
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        with pytest.raises(ValueError, match="kurtosis at 'head' twice for step 5"):
+            results.append("a10000", [Row(5, "kurtosis", "head", 1.0), Row(5, "kurtosis", "head", 2.0)])
+        results.append("a10000", [Row(6, "kurtosis", "head", 1.0), Row(6, "kurtosis", "", 1.0)])
+
+
+CRASHES = ["write the sealed file", "list it in the index", "delete the segment", "drop the checkpoint"]
+
+
+@pytest.mark.parametrize("place", CRASHES)
+def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, monkeypatch, place):
+    folder = tmp_path / "dies"
+
+    class Died(BaseException):
+        pass
+
+    def die(*_, **__):
+        raise Died
+
+    owner, name = {
+        CRASHES[0]: (sealed, "write"),
+        CRASHES[1]: (recovery.ledger, "ending_record"),
+        CRASHES[2]: (recovery.Path, "unlink"),
+        CRASHES[3]: (recovery.checkpoints, "drop"),
+    }[place]
+    results = opened(folder).__enter__()
+    results.begin(trial())
+    results.append("a10000", course("a10000")[:-1])
+    monkeypatch.setattr(owner, name, die)
+    with pytest.raises(Died):
+        results.seal("a10000", Outcome("finished", 40))
+    monkeypatch.undo()
+    results.__exit__(None, None, None)
+    with opened(folder) as again:
+        assert again.outcomes() == {"a10000": Outcome("finished", 40)}
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+    assert not list((folder / "journal").iterdir()) and not list((folder / "checkpoints").iterdir())
+    assert len(lines.read(folder / "outcomes.jsonl").records) == 1
+
+
+def test_an_outcome_keeps_its_kind_step_and_detail(tmp_path):
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        results.append("a10000", diverged("a10000"))
+    with opened(tmp_path) as results:
+        (outcome,) = results.outcomes().values()
+    detail = {"address": "layers.2.mlp", "cause": "loss", "last": {"train_loss": "NaN"}}
+    assert outcome == Outcome("diverged", 20, detail)
+
+
+def test_begun_anew_it_is_unknown_until_it_ends_and_then_replaces(tmp_path):
+    fill(tmp_path)
+    before = contents(tmp_path)
+    with opened(tmp_path) as results:
+        assert results.begin(trial()) is None
+        assert "a10000" not in results.outcomes()
+    with opened(tmp_path) as results:
+        assert "a10000" not in results.outcomes()
+        results.begin(trial())
+        results.append("a10000", [Row(0, "eval_loss", "", 7.0), Outcome("finished", 40)])
+        results.refresh()
+        assert results.finals(["a10000"])["a10000"]["metrics"]["eval_loss"] == 7.0
+    after = contents(tmp_path)
+    others = [row for row in before["metrics"] if row[0] != "'a10000'"]
+    assert [row for row in after["metrics"] if row[0] != "'a10000'"] == others
+    assert len(after["metrics"]) == len(others) + 1
+
+
+def test_a_lost_index_is_found_again_in_the_sealed_files(tmp_path):
+    fill(tmp_path)
+    with opened(tmp_path) as results:
+        known = results.outcomes()
+    (tmp_path / "outcomes.jsonl").unlink()
+    with opened(tmp_path) as results:
+        assert results.outcomes() == known and len(known) == 6
+
+
+def test_a_lost_sealed_file_is_said_and_its_trial_not_known(tmp_path):
+    fill(tmp_path)
+    sealed.path_of(tmp_path, "a10000").unlink()
+    said = []
+    with opened(tmp_path, say=said.append) as results:
+        assert set(results.outcomes()) == {one.id for one in plan().trials} - {"a10000"}
+        results.record_plan(plan(), documents)
+    assert "sealed file of trial a10000 is gone" in said[0]
