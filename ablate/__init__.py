@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.api import catalogue, check, load_grammar, load_space, plan, query, run
+    from ablate.api import catalogue, check, load_grammar, load_space, plan_space, query, run
     from ablate.compiler import compile_block, compile_model
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "compile_model",
     "load_grammar",
     "load_space",
-    "plan",
+    "plan_space",
     "query",
     "run",
 ]

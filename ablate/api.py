@@ -2,7 +2,7 @@
 
     >>> import ablate
     >>> space = ablate.load_space("spaces/op_vs_preln.yaml", profile="smoke")   # doctest: +SKIP
-    >>> plan = ablate.plan(space)                                               # doctest: +SKIP
+    >>> plan = ablate.plan_space(space)                                         # doctest: +SKIP
     >>> run = ablate.run(space)                                                 # doctest: +SKIP
     >>> run.summary.effects[0].verdict                                          # doctest: +SKIP
     'equivalent'
@@ -88,7 +88,7 @@ def check(space: Space) -> Plan:
     return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
 
 
-def plan(space: Space, *, results: PathLike = RESULTS) -> Planned:
+def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
     """The plan of a space over its corpus, and what the results folder knows of it. Nothing is trained."""
     from ablate.data.streams import check_corpus, fingerprint
     from ablate.store.ledger import known_outcomes
@@ -127,7 +127,7 @@ def run(
     console = console or Console()
     folder = Path(results)
     with Results(folder, say=lambda text: console.print(f"note: {text}", style="yellow")) as store:
-        planned = plan(space, results=folder)
+        planned = plan_space(space, results=folder)
         if show_plan is not None:
             show_plan(planned)
         known = store.outcomes()

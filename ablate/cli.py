@@ -70,7 +70,7 @@ def plan(
     from ablate.report.json_form import plan_to_json
 
     loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
-    planned = api.plan(loaded, results=results)
+    planned = api.plan_space(loaded, results=results)
     if json:
         typer.echo(plan_to_json(planned.plan, planned.known))
         return

@@ -1,16 +1,18 @@
 """Aligning two block expressions: what they share, and the sites where one must be chosen.
 
-The result is one tree that holds both. Choosing at every site gives a block again, so any subset of the differences can
-be applied without paths that shift. A site is as small as the shapes allow: a field; a part that is inserted or removed
-(only parts without a principal, such as norms); one modifier in another's place; else the smallest subtree that differs.
-A combinator can align with bare parts when its transparent values say the same (a residual with its branch alone).
+The result is one tree that holds both. Choosing at every site gives a block again, so any subset of the differences
+can be applied without paths that shift. A site is as small as the shapes allow: a field; a part that is inserted or
+removed (only parts without a principal, such as norms); one modifier in another's place; else the shortest run of parts
+that holds what differs. A combinator can align with bare parts when its transparent values say the same (a residual
+with its branch alone).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
+from itertools import product
 from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression, number_text
@@ -52,7 +54,7 @@ WRAPPING = 1.0
 
 
 def align(before: Sequence, after: Sequence, catalogue: Catalogue) -> Aligned:
-    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced subtree its nodes."""
+    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run its nodes."""
     return _value(before, after, "", "", catalogue)[1]
 
 
@@ -99,10 +101,14 @@ def _value(before: Value, after: Value, owner: str, field: str, catalogue: Catal
         cost, items = _items(before.parts, after.parts, catalogue, whole=False)
         if cost < INFEASIBLE:
             return cost, SharedItems(items, sequence=True)
-        return _size(before) + _size(after), Site(before, after, owner, field)
+        return _replaced(before, after, owner, field)
     if isinstance(before, tuple) and isinstance(after, tuple):
         return _tuple(before, after, owner, field, catalogue)
     return max(1, _size(before), _size(after)), Site(before, after, owner, field)
+
+
+def _replaced(before: Value, after: Value, owner: str, field: str) -> Costed:
+    return _size(before) + _size(after), Site(before, after, owner, field)
 
 
 def _node(before: Node, after: Node, catalogue: Catalogue) -> Costed:
@@ -117,14 +123,18 @@ def _node(before: Node, after: Node, catalogue: Catalogue) -> Costed:
 def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catalogue) -> Costed:  # type: ignore[type-arg]
     if any(isinstance(child, Sequence) for child in (*before, *after)):
         if len(before) != len(after):
-            return _size(before) + _size(after), Site(before, after, owner, field)
+            return _replaced(before, after, owner, field)
         pairs = [_value(old, new, owner, field, catalogue) for old, new in zip(before, after, strict=True)]
         # A site that is a whole branch must not be spliced into the tuple: the branches are kept as one site instead.
         if any(isinstance(child, Site) for _, child in pairs):
-            return _size(before) + _size(after), Site(before, after, owner, field)
+            return _replaced(before, after, owner, field)
         return sum(cost for cost, _ in pairs), SharedItems(tuple(child for _, child in pairs), sequence=False)
     cost, items = _items(before, after, catalogue, whole=True)
     marked = tuple(Site(i.before, i.after, owner, field) if isinstance(i, Site) else i for i in items)
+    # A component that moves would be there twice, or not at all, while only half of the move is applied.
+    moving = [item for item in marked if isinstance(item, Site)]
+    if _names(site.before for site in moving) & _names(site.after for site in moving):
+        return _replaced(before, after, owner, field)
     return cost, SharedItems(marked, sequence=False)
 
 
@@ -140,7 +150,7 @@ def _items(
     def loose(node: Node) -> bool:
         return whole or not has_principal(node, catalogue)
 
-    @lru_cache(maxsize=None)
+    @cache
     def best(i: int, j: int) -> tuple[float, tuple[Aligned, ...]]:
         if i == len(before) and j == len(after):
             return 0, ()
@@ -155,6 +165,12 @@ def _items(
                 offer(*_value(old, new, "", "", catalogue), best(i + 1, j + 1))
             elif loose(old) and loose(new) and catalogue[old.name].role == catalogue[new.name].role:
                 offer(1, site((old,), (new,)), best(i + 1, j + 1))
+        for old_end, new_end in (
+            product(range(i + 1, len(before) + 1), range(j + 1, len(after) + 1)) if not whole else ()
+        ):
+            old_run, new_run = Sequence(before[i:old_end]), Sequence(after[j:new_end])
+            if has_principal(old_run, catalogue) and has_principal(new_run, catalogue):
+                offer(*_replaced(old_run, new_run, "", ""), best(old_end, new_end))
         if i < len(before):
             if loose(before[i]):
                 offer(1, site((before[i],), ()), best(i + 1, j))
@@ -186,6 +202,10 @@ def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | N
         text = Expression(number_text(number))
         values[name] = Gain(text) if isinstance(catalogue[like.name].fields[name], GainField) else text
     return like.replace(values)
+
+
+def _names(sides: Iterable[Value]) -> set[str]:
+    return {node.name for side in sides if isinstance(side, tuple) for node in side if isinstance(node, Node)}
 
 
 def _size(value: Value) -> int:

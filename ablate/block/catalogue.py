@@ -1,4 +1,4 @@
-"""What is known of the components: their names, slots, fields and sameness. Handed to this room, never imported by it."""
+"""What is known of the components: names, slots, fields and sameness. Handed to this room, never imported by it."""
 
 from __future__ import annotations
 

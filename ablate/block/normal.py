@@ -109,5 +109,5 @@ def _value(value: Value, catalogue: Catalogue) -> Value:
             return _sequence(value, catalogue)
         case tuple():
             children = [_value(child, catalogue) for child in value]
-            return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value,arg-type]
+            return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value]
     return value

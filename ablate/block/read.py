@@ -57,8 +57,8 @@ class Reader:
         match kind:
             case Part(slot=slot, optional=optional):
                 return self._part(located, slot, optional)
-            case Parts(slot=slot):
-                return self._parts(located, kind, slot)
+            case Parts():
+                return self._parts(located, kind)
             case Sequenced():
                 return self._sequence(located)
             case Branches():
@@ -155,23 +155,27 @@ class Reader:
     def _one(self, located: Located, slot: str) -> Node:
         if isinstance(located, Scalar):
             return self.node(located, None, slot)
-        if isinstance(located, Mapping) and len(located.entries) == 1:
-            key, body = located.entries[0]
-            return self.node(key, body, slot)
-        what = "a list" if isinstance(located, Items) else f"a mapping of {len(located.entries)} keys"
-        notes = ("write its name, or `name: {field: value}`", self._accepts(slot))
-        fail(self.problems, f"expected one component for slot {slot}, got {what}", located, notes)
+        if not isinstance(located, Mapping) or len(located.entries) != 1:
+            what = "a list" if isinstance(located, Items) else f"a mapping of {len(located.entries)} keys"
+            notes = ("write its name, or `name: {field: value}`", self._accepts(slot))
+            fail(self.problems, f"expected one component for slot {slot}, got {what}", located, notes)
+        key, body = located.entries[0]
+        return self.node(key, body, slot)
 
-    def _parts(self, located: Located, kind: Parts, slot: str) -> tuple[Node, ...]:
+    def _parts(self, located: Located, kind: Parts) -> tuple[Node, ...]:
         if _is_none(located):
             return ()
         items = _items(located)
-        found = self._each(items, lambda item: self._extended(item, kind) or self._one(item, slot))
+        found = self._each(items, lambda item: self._listed(item, kind))
         names = [node.name for node in found if isinstance(node, Node)]
         for index, name in enumerate(names):
             if name in names[:index]:
                 fail(self.problems, f"{name} stands twice in this list", items[index])
         return tuple(found)  # type: ignore[arg-type]
+
+    def _listed(self, item: Located, kind: Parts) -> Value:
+        extended = self._extended(item, kind)
+        return self._one(item, kind.slot) if extended is None else extended
 
     def _sequence(self, located: Located) -> Sequence:
         if _is_none(located):
@@ -193,7 +197,7 @@ class Reader:
             return ()
         if not isinstance(located, Items):
             fail(self.problems, "expected a list of branches, each a sequence of parts", located)
-        return tuple(self._each(located.items, lambda branch: self.value(branch, Sequenced())))  # type: ignore[arg-type]
+        return tuple(self._each(located.items, self._sequence))
 
     def _each(self, items: tuple[object, ...], read: Callable[..., T]) -> list[T]:
         """Read every item, so that all mistakes are noted, and then give up if there was one."""

@@ -92,4 +92,4 @@ def _replace(value: Value, path: Path, change: Callable[[Node], Node]) -> Value:
         return value.replace({step: changed})
     items = list(value)  # type: ignore[arg-type]
     items[step] = changed  # type: ignore[call-overload]
-    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)  # type: ignore[arg-type,return-value]
+    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)  # type: ignore[arg-type]

@@ -35,6 +35,7 @@ class Constant(Template):
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
+        """The value."""
         return self.value
 
 
@@ -49,6 +50,7 @@ class Choice(Template):
         object.__setattr__(self, "count", sum(option.count for option in self.alternatives))
 
     def at(self, k: int, bound: Bound) -> Value:
+        """The k-th value of all alternatives together."""
         for option in self.alternatives:
             if k < option.count:
                 return option.at(k, bound)
@@ -68,6 +70,7 @@ class Product(Template):
         object.__setattr__(self, "count", prod(hole.count for hole in self.holes))
 
     def at(self, k: int, bound: Bound) -> Value:
+        """The shape with the k-th combination in its holes."""
         values: list[Value] = []
         for hole in reversed(self.holes):
             k, index = divmod(k, hole.count)
@@ -88,6 +91,7 @@ class Let(Template):
         object.__setattr__(self, "count", self.drawn * self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
+        """The body, with what the number says is drawn."""
         drawn, index = divmod(k, self.body.count)
         return self.body.at(index, {**bound, self.name: drawn})
 
@@ -101,6 +105,7 @@ class Same(Template):
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
+        """What was drawn for the name."""
         return self.reading.at(bound[self.name], bound)
 
 
@@ -121,7 +126,7 @@ def fill(shape: Value, values: list[Value]) -> Value:
         case Sequence(parts=parts):
             return Sequence(_spliced(parts, values))
         case tuple():
-            return _spliced(shape, values)  # type: ignore[arg-type,return-value]
+            return _spliced(shape, values)
     return shape
 
 
@@ -134,3 +139,45 @@ def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
         else:
             found.append(filled)  # type: ignore[arg-type]
     return tuple(found)
+
+
+def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
+    """A component that some derivation of a product would list twice where each may stand once; None if none does."""
+    match shape:
+        case Node(fields=fields):
+            return next((name for _, child in fields if (name := twice(child, holes))), None)
+        case Sequence(parts=parts):
+            return next((name for child in parts if (name := twice(child, holes))), None)
+        case tuple() if any(isinstance(child, Hole) for child in shape):
+            sets = [_listed(holes[child.index]) if isinstance(child, Hole) else _top(child) for child in shape]
+            return next((name for i, names in enumerate(sets) for name in sorted(names) if _any(name, sets[:i])), None)
+        case tuple():
+            return next((name for child in shape if (name := twice(child, holes))), None)
+    return None
+
+
+def _listed(template: Template) -> set[str]:
+    """Names of all components that a template may bring into a list of components."""
+    match template:
+        case Constant(value=value):
+            return _top(value)
+        case Choice(alternatives=alternatives):
+            return {name for option in alternatives for name in _listed(option)}
+        case Product(shape=shape, holes=holes):
+            items = shape if isinstance(shape, tuple) else (shape,)
+            inside = (_listed(holes[item.index]) if isinstance(item, Hole) else _top(item) for item in items)
+            return {name for names in inside for name in names}
+        case Let(body=body):
+            return _listed(body)
+        case Same(reading=reading):
+            return _listed(reading)
+    return set()
+
+
+def _top(value: Value) -> set[str]:
+    nodes = value if isinstance(value, tuple) else (value,)
+    return {node.name for node in nodes if isinstance(node, Node)}
+
+
+def _any(name: str, sets: list[set[str]]) -> bool:
+    return any(name in names for names in sets)

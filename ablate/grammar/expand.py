@@ -4,6 +4,7 @@
 * `{let: {n: $norm}, in: …}` draws once; `$n` is that same derivation wherever it stands.
 * `{one_of: […]}` is a choice on the spot.
 * A rule that reaches itself must declare `max_depth`; at that depth it has no further alternatives.
+* What a rule can become is counted exactly, up to numbers of a thousand digits.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from typing import NoReturn
 from ablate.block.catalogue import FieldType
 from ablate.block.expression import Value
 from ablate.block.read import Invalid, Reader, is_reference
-from ablate.grammar.derivation import Choice, Constant, Hole, Let, Product, Same, Template
+from ablate.grammar.derivation import Choice, Constant, Hole, Let, Product, Same, Template, twice
 from ablate.grammar.rules import Rule
+from ablate.source.core_schema import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, suggest
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
+MOST = 10**1000
+"""More derivations than this are a mistake: a recursion that doubles has 2^2^depth of them."""
 
 
 @dataclass
@@ -71,7 +75,14 @@ class Expander:
 
         reader = self._plain.extended(extension)
         shape = reader.value(located, kind)
-        return Product(shape, tuple(holes)) if holes else Constant(shape)
+        if not holes:
+            return Constant(shape)
+        template = Product(shape, tuple(holes))
+        if (name := twice(shape, template.holes)) is not None:
+            self._fail(f"{name} may stand twice in one list here", located, ("let each item bring other components",))
+        if template.count > MOST:
+            self._fail("more than 10^1000 derivations up to here", located, ("lower max_depth, or offer less",))
+        return template
 
     def _reference(self, located: Located, kind: FieldType, scope: Scope) -> Template:
         if isinstance(located, Mapping):
@@ -84,6 +95,8 @@ class Expander:
         if match is None:
             self._fail(f"{located.value!r} is not a reference", located, ("write $rule or $rule(argument, …)",))
         name, arguments = match[1], match[2]
+        if arguments is not None and (name in scope.arguments or name in scope.bound):
+            self._fail(f"${name} stands for a value here and takes no arguments", located, ())
         if name in scope.arguments:
             return self.template(scope.arguments[name][0], kind, scope.arguments[name][1])
         if name in scope.bound:
@@ -94,7 +107,7 @@ class Expander:
                 f"unknown rule ${name}",
                 located.span,
                 label=suggest(name, known) or "",
-                notes=(f"known here: {', '.join('$' + other for other in known)}",),
+                notes=(f"known here: {', '.join('$' + other for other in known) or 'no rule'}",),
             )
             raise Invalid
         return self._rule(self.rules[name], located, arguments, kind, scope)
@@ -104,10 +117,10 @@ class Expander:
         given = _split(arguments) if arguments is not None else []
         if len(given) != len(rule.parameters):
             wanted = f"{rule.name}({', '.join(rule.parameters)})" if rule.parameters else rule.name
-            self._fail(
-                f"${rule.name} takes {len(rule.parameters)} arguments, got {len(given)}", at, (f"it is {wanted}",)
-            )
-        bound = {name: (Scalar(text, text, at.span), scope) for name, text in zip(rule.parameters, given, strict=True)}
+            several = "argument" if len(rule.parameters) == 1 else "arguments"
+            message = f"${rule.name} takes {len(rule.parameters) or 'no'} {several}, got {len(given)}"
+            self._fail(message, at, (f"it is {wanted}",))
+        bound = {name: (self._argument(text, at), scope) for name, text in zip(rule.parameters, given, strict=True)}
         resolved = {name: _outermost(pair) for name, pair in bound.items()}
         left = dict(scope.left)
         if rule.max_depth is not None:
@@ -117,17 +130,27 @@ class Expander:
         key = (
             rule.name,
             kind,
-            tuple((name, located.value, id(where)) for name, (located, where) in sorted(resolved.items())),
+            tuple((name, located.value, where) for name, (located, where) in sorted(resolved.items())),
             tuple(sorted(left.items())),
         )
         if key in self._known:
             return self._known[key]
         if rule.name in scope.chain:
-            self._check_bounded((*scope.chain[scope.chain.index(rule.name) :], rule.name), at)
+            last = len(scope.chain) - 1 - scope.chain[::-1].index(rule.name)
+            self._check_bounded((*scope.chain[last:], rule.name), at)
         inner = Scope(resolved, {}, left, (*scope.chain, rule.name))
         template = self._alternatives(rule.alternatives, kind, inner)
         self._known[key] = template
         return template
+
+    def _argument(self, text: str, at: Scalar) -> Scalar:
+        """An argument as if it stood in the YAML itself: a reference, a name, a number."""
+        try:
+            value = resolve(text)
+        except ValueProblem as problem:
+            self._fail(f"{text}: {problem}", at, ())
+        start = at.text.find(text)
+        return Scalar(value, text, at.within(start, start + len(text)))
 
     def _check_bounded(self, cycle: tuple[str, ...], at: Scalar) -> None:
         if all(self.rules[name].max_depth is None for name in cycle):

@@ -75,8 +75,7 @@ def _core_measure(probes: list[AttentionProbe], core: nn.Module) -> Measure:
 def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> Callable[[nn.Module, Any], None]:
     def read(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         seen = [tensor.detach() for tensor in inputs]
-        # Autocast would compute the probe's own products in bfloat16.
-        with torch.no_grad(), torch.autocast(seen[0].device.type, enabled=False):
+        with torch.no_grad():  # autocast may be on: it leaves float64 alone
             for numbers in measure(*seen):
                 readings.extend(Reading(metric, address, value) for metric, value in numbers.items())
 

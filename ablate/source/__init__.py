@@ -8,6 +8,7 @@
     overlay.py      one document laid over another; `--set path=value`
     excerpt.py      a line of source with carets under the right columns
     problems.py     Problem, Problems: every mistake at once, rendered; "did you mean"
+    annotations.py  what the types of pydantic documents accept, in words; the way down to a field
     document.py     located values to frozen pydantic documents, mistakes in our words
 
 This room never knows what a transformer is, chooses no default, and starts nothing.

@@ -60,7 +60,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     assert isinstance(written, Mapping)
     written = _with_profile(written, profile, problems)
     for setting in settings:
-        written = overlay(written, set_path(setting))  # type: ignore[assignment]
+        written = set_path(written, setting)
     _check_keys(written, problems)
     grammar = _grammar(written, path, catalogue, problems)
     if grammar is None:

@@ -20,7 +20,19 @@ from ablate.store import changes as changed
 from ablate.store.changes import Changes
 from ablate.store.durable import UNFINISHED, put_in_place, writing
 from ablate.store.lock import Lock
-from ablate.store.projection import DATABASE, KEYS, TABLES, VIEWS, Say, in_use, load, read_stored, reading, refresh
+from ablate.store.projection import (
+    DATABASE,
+    KEYS,
+    SQL_DIGEST,
+    TABLES,
+    VIEWS,
+    Say,
+    in_use,
+    load,
+    read_stored,
+    reading,
+    refresh,
+)
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
 """The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
@@ -83,6 +95,7 @@ def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnecti
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
     connection.execute(TABLES)
+    connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
     load(connection, changes)
     connection.execute("SET schema = 'main'")
     if attached:
@@ -90,6 +103,7 @@ def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnecti
     for name, (key, owner) in KEYS.items():
         rest = f" UNION ALL BY NAME FROM stored.{name} ANTI JOIN fresh.{owner} USING ({key})" if attached else ""
         connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{rest}")
+    connection.execute("CREATE VIEW main.projection AS FROM fresh.projection")
     _copy_comments(connection)
     connection.execute(VIEWS)
     if attached:
@@ -114,18 +128,17 @@ def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
         SELECT 'VIEW main.' || table_name, comment FROM duckdb_tables() WHERE schema_name = 'fresh'
         UNION ALL
         SELECT 'COLUMN main.' || table_name || '.' || column_name, comment
-        FROM duckdb_columns() WHERE schema_name = 'fresh' AND table_name <> 'projection'
+        FROM duckdb_columns() WHERE schema_name = 'fresh'
         """
     ).fetchall()
     for place, comment in said:
-        if place != "VIEW main.projection":
-            quoted = comment.replace("'", "''")
-            connection.execute(f"COMMENT ON {place} IS '{quoted}'")
+        quoted = comment.replace("'", "''")
+        connection.execute(f"COMMENT ON {place} IS '{quoted}'")
 
 
 def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
     """Show the tables and views that the user has added to the file, in the order they were made."""
-    ours = {name for (name,) in connection.execute("SHOW TABLES").fetchall()} | {"projection"}
+    ours = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
     added = connection.execute(
         """
         SELECT table_oid AS oid, table_name AS name, NULL AS sql FROM duckdb_tables() WHERE database_name = 'stored'

@@ -15,6 +15,7 @@ def pin_threads(threads: int) -> None:
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True, warn_only=torch.cuda.is_available())
+    # The same switch as use_deterministic_algorithms, which also imports torch's compiler: seconds in every worker.
+    torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
     # Deterministic mode would also fill every new tensor with NaN, in case one is read before it is written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -56,8 +56,7 @@ def test_a_second_driver_in_this_process_is_refused_and_the_first_keeps_its_lock
     with opened(tmp_path):
         with pytest.raises(RefusedError, match="open already"), opened(tmp_path / ".." / tmp_path.name):
             pass
-        code = "import sys; from pathlib import Path; from ablate.store.lock import Lock; Lock(Path(sys.argv[1])).acquire()"
-        other = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+        other = subprocess.run([sys.executable, "-c", HOLD, tmp_path], capture_output=True, text=True)
         assert "RefusedError" in other.stderr
     with opened(tmp_path):
         pass

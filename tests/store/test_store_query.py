@@ -50,7 +50,7 @@ def test_seen_while_running_is_what_is_stored_afterwards(running):
     laid_over = {name: query(folder, f"FROM {name} ORDER BY ALL").rows for name in contents(folder)}
     results.refresh()
     for name, rows in contents(folder).items():
-        assert [tuple(map(repr, row)) for row in laid_over[name]] == rows or name == "projection", name
+        assert [tuple(map(repr, row)) for row in laid_over[name]] == rows, name
 
 
 def test_without_a_database_the_journal_is_read(tmp_path):
@@ -128,7 +128,7 @@ def test_a_mistake_is_said_in_duckdbs_words(running):
 
 
 def test_a_folder_without_results_is_said(tmp_path):
-    with pytest.raises(InputError, match="no results in .*\n.*--results"):
+    with pytest.raises(InputError, match=r"no results in .*\n.*--results"):
         query(tmp_path, "SELECT 1")
 
 

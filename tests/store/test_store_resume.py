@@ -6,8 +6,7 @@ import math
 
 import pyarrow.parquet
 import pytest
-from store_worlds import VERSIONS, contents, course, diverged, fill, opened, plan, refuse, rows_at, trial
-from store_worlds import DOCUMENTS as documents
+from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, fill, opened, plan, refuse, rows_at, trial
 
 from ablate.store import checkpoints, lines, recovery, sealed, segment
 from ablate.train.events import Checkpoint, Outcome, Row, Timing
@@ -231,5 +230,5 @@ def test_a_lost_sealed_file_is_said_and_its_trial_not_known(tmp_path):
     said = []
     with opened(tmp_path, say=said.append) as results:
         assert set(results.outcomes()) == {one.id for one in plan().trials} - {"a10000"}
-        results.record_plan(plan(), documents)
+        results.record_plan(plan(), DOCUMENTS)
     assert "sealed file of trial a10000 is gone" in said[0]

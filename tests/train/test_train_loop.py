@@ -40,6 +40,8 @@ def test_rows_come_at_their_steps(build, make_trial, data):
     assert list(rows(events, "gain", "layers.1.attention_gain")) == [0, 3, 6, 7]
     assert list(rows(events, "eval_loss")) == [0, 4, 8]  # every fourth, and after the last
     assert [e.step for e in events if isinstance(e, Checkpoint)] == [3, 6]
+    whole = run(build(), make_trial(measure__checkpoint_every=4), data)
+    assert [e.step for e in whole if isinstance(e, Checkpoint)] == [4]  # none at the end, where the outcome stands
     assert events[-1] == Outcome("finished", 8)
     assert sum(isinstance(e, Outcome) for e in events) == 1
 
