@@ -217,7 +217,7 @@ def _documents(planned: Planned, folder: Path, *, train: bool) -> Documents:
     else:
         from ablate.store.query import query as ask
 
-        rows = ask(folder, "SELECT metric, definition, source FROM definitions ORDER BY metric").rows
+        rows = ask(folder, "SELECT DISTINCT metric, definition, source FROM definitions ORDER BY metric").rows
         found = tuple(Definition(*row) for row in rows)
     space = planned.space
     return Documents(

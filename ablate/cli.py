@@ -90,6 +90,7 @@ def run(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
     plugin: Plugin = None,
+    mlflow: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Mirror the runs to MLflow.")] = True,
     json: Json = False,
 ) -> None:
     """Train what the plan asks for and is not known yet, and print the verdicts."""
@@ -109,6 +110,7 @@ def run(
         plugins=plugin or (),
         console=console,
         show_plan=lambda planned: _show_plan(console, planned),
+        mirror=mlflow,
     )
     if done.ended.interrupted:
         console.print(endings.stopped(done.ended, again=_again()), markup=False, highlight=False, soft_wrap=True)

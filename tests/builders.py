@@ -148,7 +148,7 @@ def many_blocks() -> dict[str, Block]:
         entropy=(node("qk_norm", norm="layer_norm"), node("softcap", cap=30.0), node("clamp", bound=8.0)),
     )
     biased = node("dense", bias=True)
-    gated = node("mlp", gated=True, activation="silu", hidden=Size(units=24), up=biased, down=biased)
+    gated = node("mlp", gate="dense", activation="silu", hidden=Size(units=24), up=biased, down=biased)
     return {
         "pre_ln": pre_ln(),
         "post_ln": post_ln("rms_norm"),

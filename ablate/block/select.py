@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from ablate.block.address import Path, name_parts
 from ablate.block.catalogue import Catalogue
@@ -61,7 +62,7 @@ def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalo
     paths = [path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)]
     # Innermost first, so that a change to a combinator keeps the changes made inside it.
     for path in sorted(paths, key=len, reverse=True):
-        block = _replace(block, path, change)  # type: ignore[assignment]
+        block = _replace(block, path, change)
     return block, len(paths)
 
 
@@ -81,15 +82,13 @@ def _step(value: Value, step: int | str) -> Value:
     return value.parts[step] if isinstance(value, Sequence) else value[step]  # type: ignore[index]
 
 
-def _replace(value: Value, path: Path, change: Callable[[Node], Node]) -> Value:
+def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
     if not path:
-        assert isinstance(value, Node)
         return change(value)
     step, rest = path[0], path[1:]
     changed = _replace(_step(value, step), rest, change)
     if isinstance(step, str):
-        assert isinstance(value, Node)
         return value.replace({step: changed})
-    items = list(value)  # type: ignore[arg-type]
-    items[step] = changed  # type: ignore[call-overload]
-    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)  # type: ignore[arg-type]
+    items = [*value]
+    items[step] = changed
+    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)

@@ -68,7 +68,7 @@ def divide(source: Source, data: Data) -> Corpus:
             f"data: tuning {data.tuning:.0%} and verdict {data.verdict:.0%} together leave nothing to train on; "
             "hold out less, for instance 5% each."
         )
-    found = sorted(source.texts(), key=lambda each: each.name)
+    found = list(source.texts())
     texts = [each for each in found if isinstance(each, Text)]
     skipped = tuple(each for each in found if isinstance(each, Skipped))
     if not any(text.content for text in texts):

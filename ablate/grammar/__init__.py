@@ -1,0 +1,15 @@
+"""Grammar: which blocks may be built, and which have names.
+
+    rules.py       rules as written: name, parameters, bound on recursion, alternatives
+    expand.py      rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
+    derivation.py  templates: everything a rule can become, numbered
+    condition.py   what must stand at an address
+    constraint.py  what a block may not be, and why
+    grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
+    census.py      how many blocks constraints leave: exact, or sampled with an interval
+
+This room never chooses a default in silence: what YAML may leave out stands in the grammar's own `defaults:`.
+
+A derivation is a number: counting is a product, listing counts up, a uniform draw is a uniform integer. That is why a
+count is exact beyond 10^12, and why `$norm` (drawn anew at each place) and `let` (drawn once) count differently.
+"""

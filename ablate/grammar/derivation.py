@@ -135,7 +135,7 @@ def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
     for item in items:
         filled = fill(item, values)
         if isinstance(item, Hole) and isinstance(filled, Sequence | tuple):
-            found.extend(filled)  # type: ignore[arg-type]
+            found.extend(filled)
         else:
             found.append(filled)  # type: ignore[arg-type]
     return tuple(found)

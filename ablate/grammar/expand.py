@@ -31,7 +31,7 @@ MOST = 10**1000
 
 @dataclass
 class _Bound:
-    """A name bound by `let`: its expression, where that is read, and how many derivations it has (known at first use)."""
+    """A name bound by `let`: its expression, where that is read, and how many derivations it has, once it was used."""
 
     unique: str
     located: Located
@@ -59,9 +59,9 @@ class Expander:
         self._fresh = count()
         self._reached: set[str] = set()
 
-    def used(self, rule: str) -> bool:
-        """Whether a rule has been reached."""
-        return rule in self._reached
+    def unused(self) -> list[Rule]:
+        """The rules that were not reached."""
+        return [rule for rule in self.rules.values() if rule.name not in self._reached]
 
     def template(self, located: Located, kind: FieldType, scope: Scope) -> Template:
         """All values that an expression can take at a place of this kind. Raises Invalid after noting mistakes."""
@@ -114,7 +114,7 @@ class Expander:
 
     def _rule(self, rule: Rule, at: Scalar, arguments: str | None, kind: FieldType, scope: Scope) -> Template:
         self._reached.add(rule.name)
-        given = _split(arguments) if arguments is not None else []
+        given = _split(arguments) if arguments else []
         if len(given) != len(rule.parameters):
             wanted = f"{rule.name}({', '.join(rule.parameters)})" if rule.parameters else rule.name
             several = "argument" if len(rule.parameters) == 1 else "arguments"

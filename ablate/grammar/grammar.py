@@ -13,16 +13,18 @@ from ablate.block.expression import Block, Sequence, Value
 from ablate.block.printer import Defaults
 from ablate.block.read import Invalid, Reader
 from ablate.block.select import parts_by_name
+from ablate.errors import InputError
 from ablate.grammar.constraint import Constraint, read_constraints
 from ablate.grammar.derivation import Template
 from ablate.grammar.expand import Expander, Scope
 from ablate.grammar.rules import read_rules
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, suggest
+from ablate.source.problems import Problems, quote, suggest
 from ablate.source.yaml import read_yaml
 
 KEYS = ("grammar", "description", "defaults", "rules", "start", "blocks", "constraints", "space")
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
+DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,16 @@ class Grammar:
     def sample(self, rng: random.Random) -> Block:
         """A uniform draw from the derivations that no constraint refuses (by rejection).
 
-        Raises ValueError after 10,000 refusals in a row: the constraints then leave practically nothing.
+        Raises InputError after 10,000 refusals in a row: the constraints then leave practically nothing.
         """
-        for _ in range(10_000):
+        for _ in range(DRAWS):
             block = self.derive(rng.randrange(self.count))
             if not self.refusals(block):
                 return block
-        raise ValueError(f"grammar {self.name}: 10,000 draws in a row were refused by constraints")
+        raise InputError(
+            f"grammar {self.name}: constraints refused {DRAWS:,} blocks in a row that were drawn from its rules\n"
+            "  = offer less in the rules of what the constraints refuse"
+        )
 
     def refusals(self, block: Block) -> tuple[str, ...]:
         """The reasons of the constraints that refuse a block; empty for a block that may be."""
@@ -99,8 +104,7 @@ class Grammar:
 def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
     """Read a grammar; raises InputError with every mistake at its place."""
     problems = Problems()
-    located = read_yaml(path)
-    grammar = read_grammar(located, path, catalogue, problems)
+    grammar = read_grammar(read_yaml(path), path, catalogue, problems)
     problems.raise_if_any()
     assert grammar is not None
     return grammar
@@ -111,29 +115,22 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
     entries = _entries(located, problems)
     if entries is None:
         return None
-    named = entries["grammar"]
-    if not isinstance(named, Scalar) or not isinstance(named.value, str):
-        problems.add("grammar must be a name", named.span)
+    name = entries["grammar"]
+    if not isinstance(name, Scalar) or not isinstance(name.value, str):
+        problems.add("grammar must be a name", name.span)
     defaults = _located_defaults(entries["defaults"], catalogue, problems)
     reader = Reader(catalogue, defaults, problems)
-    rules = read_rules(entries["rules"], problems)
-    expander = Expander(rules, reader, problems)
-    template = _start(entries["start"], expander, problems)
-    for rule in rules.values():
-        if not expander.used(rule.name):
-            problems.add(
-                f"rule {rule.name!r} is never used", rule.key.span, notes=("remove it, or reach it from start",)
-            )
-    blocks = _blocks(entries["blocks"], reader, problems)
-    constraints = read_constraints(entries["constraints"], problems) if "constraints" in entries else ()
+    template = _derivations(entries["rules"], entries["start"], reader)
+    blocks = _blocks(entries["blocks"], reader)
+    constraints = read_constraints(entries["constraints"], catalogue, problems) if "constraints" in entries else ()
     space = entries.get("space")
     if space is not None and not isinstance(space, Mapping):
         problems.add("space must be a mapping: what a space may leave out", space.span)
         space = None
     parsed = _parsed_defaults(defaults, reader)
-    if template is None:
+    if template is None or not isinstance(name, Scalar):
         return None
-    return Grammar(str(named.value), path, catalogue, defaults, parsed, template, blocks, constraints, space)  # type: ignore[union-attr]
+    return Grammar(str(name.value), path, catalogue, defaults, parsed, template, blocks, constraints, space)
 
 
 def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
@@ -145,25 +142,37 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
         if key.value not in KEYS:
             label = suggest(key.text, KEYS) or ""
             notes = (f"a grammar accepts: {', '.join(KEYS)}",)
-            problems.add(f"unknown key {key.text!r} in a grammar", key.span, label=label, notes=notes)
+            problems.add(f"unknown key {quote(key.text)} in a grammar", key.span, label=label, notes=notes)
         entries[str(key.value)] = value
-    missing = [key for key in REQUIRED if key not in entries]
-    for key in missing:
-        problems.add(f"missing key {key!r} in the grammar", located.span)
+    missing = [word for word in REQUIRED if word not in entries]
+    for word in missing:
+        problems.add(f"missing key {word!r} in the grammar", located.span)
     return None if missing else entries
 
 
-def _start(located: Located, expander: Expander, problems: Problems) -> Template | None:
-    if not isinstance(located, Scalar) or not isinstance(located.value, str):
-        problems.add("start must name a rule", located.span)
+def _derivations(rules: Located, start: Located, reader: Reader) -> Template | None:
+    """Everything that the start rule derives; None where a mistake was noted."""
+    problems = reader.problems
+    before = len(problems)
+    expander = Expander(read_rules(rules, problems), reader, problems)
+    if not isinstance(start, Scalar) or not isinstance(start.value, str):
+        problems.add("start must name a rule", start.span)
         return None
-    reference = Scalar("$" + located.value.removeprefix("$"), located.text, located.span)
+    reference = Scalar("$" + start.value.removeprefix("$"), start.text, start.span)
     try:
         template = expander.template(reference, Sequenced(), Scope())
     except Invalid:
         return None
+    except RecursionError:
+        problems.add("the rules nest too deeply to be read", start.span, notes=("lower max_depth",))
+        return None
+    if len(problems) == before:
+        for rule in expander.unused():
+            way_out = ("remove it, or reach it from start",)
+            problems.add(f"rule {quote(rule.name)} is never used", rule.key.span, notes=way_out)
     if template.count == 0:
-        problems.add(f"{located.value} derives no block at all", located.span)
+        way_out = ("every way through its rules reaches max_depth: give one that ends",)
+        problems.add(f"{quote(start.value)} derives no block at all", start.span, notes=way_out)
         return None
     return template
 
@@ -203,13 +212,9 @@ def _parsed_defaults(defaults: Map[str, Map[str, Located]], reader: Reader) -> d
     return parsed
 
 
-def _blocks(located: Located, reader: Reader, problems: Problems) -> dict[str, NamedBlock]:
+def _blocks(located: Located, reader: Reader) -> dict[str, NamedBlock]:
     if not isinstance(located, Mapping):
-        problems.add("blocks must be a mapping from names to blocks", located.span)
+        reader.problems.add("blocks must be a mapping from names to blocks", located.span)
         return {}
-    found = {}
-    for key, body in located.entries:
-        block = reader.block(body)
-        if block is not None:
-            found[str(key.value)] = NamedBlock(str(key.value), block, key)
-    return found
+    read = {key: reader.block(body) for key, body in located.entries}
+    return {str(key.value): NamedBlock(str(key.value), block, key) for key, block in read.items() if block is not None}

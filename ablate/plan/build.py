@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from ablate.block.catalogue import Catalogue
+from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal import normalise
+from ablate.errors import InputError
 from ablate.plan.designs import Arm, Layout, fold, lay_out
-from ablate.plan.identity import model_identity, trial_id
+from ablate.plan.identity import computed, model_identity, trial_id_of
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.plan.size import cost
 from ablate.plan.trial import Trial
 from ablate.source.problems import Problems
+from ablate.space.blocks import place_of_block
 from ablate.space.space import Space
 
 
@@ -26,13 +28,14 @@ def build_plan(space: Space, *, vocab_size: int, corpus: str) -> Plan:
     layout = lay_out(space, problems)
     problems.raise_if_any()
     assert layout is not None
-    catalogue = space.grammar.catalogue
     arms = _with_baseline(layout, space)
-    identities = {
-        arm.name: digest(model_identity(space.architecture(arm.block, vocab_size), catalogue), 32) for arm in arms
-    }
+    costs = _costs(arms, space, vocab_size, problems)
+    problems.raise_if_any()  # before identities, which take it that every arithmetic has a value here
+    identities = {arm.name: _identity(arm, space, vocab_size) for arm in arms}
+    _check_different(layout, identities, space, problems)
+    problems.raise_if_any()
     folded = fold(arms, identities)
-    variants = {key: _variant(group, space, vocab_size, catalogue) for key, group in folded.items()}
+    variants = {key: _variant(group, costs[group[0].name], space) for key, group in folded.items()}
     by_arm = {name: variants[identity].id for name, identity in identities.items()}
     baseline = by_arm[space.judge.against]
     notes = (*layout.notes, *_folding_notes(folded))
@@ -56,9 +59,37 @@ def _with_baseline(layout: Layout, space: Space) -> tuple[Arm, ...]:
     return layout.arms if against in named else (Arm(against, space.blocks[against]), *layout.arms)
 
 
-def _variant(group: list[Arm], space: Space, vocab_size: int, catalogue: Catalogue) -> Variant:
+def _costs(arms: Iterable[Arm], space: Space, vocab_size: int, problems: Problems) -> dict[str, Cost]:
+    """The cost of each arm; what cannot be built at the sizes of this space is noted once, with the arms it is in."""
+    costs: dict[str, Cost] = {}
+    broken: dict[str, list[str]] = {}
+    for arm in arms:
+        try:
+            costs[arm.name] = cost(space.architecture(arm.block, vocab_size), space.grammar.catalogue)
+        except InputError as error:
+            broken.setdefault(str(error), []).append(arm.name)
+    for text, names in broken.items():
+        message, *way_out = (line.strip(" =") for line in text.splitlines())
+        place = place_of_block(space.located, names[0]) or space.keys["design"].span
+        problems.add(message, place, label="in this block", notes=(f"blocks: {', '.join(names)}", *way_out))
+    return costs
+
+
+def _identity(arm: Arm, space: Space, vocab_size: int) -> str:
+    return digest(model_identity(space.architecture(arm.block, vocab_size), space.grammar.catalogue), 64)
+
+
+def _check_different(layout: Layout, identities: Mapping[str, str], space: Space, problems: Problems) -> None:
+    """A design whose models are all the same has no question."""
+    if len({identities[arm.name] for arm in layout.arms}) == 1:
+        names = ", ".join(arm.name for arm in layout.arms)
+        message = "all blocks of this design are the same model at these sizes: there is nothing to compare"
+        problems.add(message, space.keys["design"].span, notes=(f"they are: {names}",))
+
+
+def _variant(group: list[Arm], counted: Cost, space: Space) -> Variant:
     arm = group[0]
-    counted = cost(space.architecture(arm.block, vocab_size), catalogue)
+    catalogue = space.grammar.catalogue
     return Variant(
         id=fingerprint(arm.block, catalogue),
         names=tuple(dict.fromkeys(other.name for other in group)),
@@ -92,12 +123,14 @@ def _comparisons(
 
 def _trials(space: Space, variants: tuple[Variant, ...], vocab_size: int, corpus: str) -> Iterator[Trial]:
     """Seed by seed, so that an interrupted run has whole pairs."""
+    architectures = {variant.id: space.architecture(variant.block, vocab_size) for variant in variants}
+    models = {id: computed(architecture, space.grammar.catalogue) for id, architecture in architectures.items()}
     for seed in space.seeds:
         for variant in variants:
             trial = Trial(
                 id="",
                 variant=variant.id,
-                architecture=space.architecture(variant.block, vocab_size),
+                architecture=architectures[variant.id],
                 data=space.data,
                 corpus=corpus,
                 folder=str(space.folder),
@@ -107,4 +140,4 @@ def _trials(space: Space, variants: tuple[Variant, ...], vocab_size: int, corpus
                 salt=0,
                 threads=space.threads,
             )
-            yield dataclasses.replace(trial, id=trial_id(trial, space.grammar.catalogue))
+            yield dataclasses.replace(trial, id=trial_id_of(trial, models[variant.id]))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ablate.block.diff import Difference, Edit, diff, path_order
 from ablate.block.expression import Block
 from ablate.block.fingerprint import fingerprint
-from ablate.source.problems import Problems, suggest
+from ablate.source.problems import Problems, quote, suggest
+from ablate.space.blocks import place_of_block
 from ablate.space.design import LeaveOneOut, Path
 from ablate.space.space import Space
 
@@ -42,15 +43,15 @@ class Layout:
 
 
 def lay_out(space: Space, problems: Problems) -> Layout | None:
-    """The arms and contrasts of a space's design; None where a mistake was noted."""
+    """The arms and contrasts of a space's design, unfolded; None where a mistake was noted."""
     design = space.design
     if design.path is not None:
         difference = _difference(space, design.path, problems)
-        return difference and _path(space, design.path, difference, problems)
+        return None if difference is None else _path(space, design.path, difference, problems)
     if design.leave_one_out is not None:
         difference = _difference(space, design.leave_one_out, problems)
-        return difference and _leave_one_out(space, design.leave_one_out, difference)
-    return Layout(tuple(Arm(name, space.blocks[name]) for name in design.compare or ()), ())
+        return None if difference is None else _leave_one_out(space, design.leave_one_out, difference)
+    return Layout(tuple(Arm(name, space.blocks[name]) for name in dict.fromkeys(design.compare or ())), ())
 
 
 def _difference(space: Space, ends: Path | LeaveOneOut, problems: Problems) -> Difference | None:
@@ -60,7 +61,7 @@ def _difference(space: Space, ends: Path | LeaveOneOut, problems: Problems) -> D
         problems.add(
             f"{ends.from_} and {ends.to} are the same block here: there is nothing to compare",
             space.keys["design"].span,
-            notes=("their normal forms are equal; `ablate diff` shows what the overrides leave of their difference",),
+            notes=("name another block, or change what `block:` makes of them",),
         )
         return None
     split = ends.split if isinstance(ends.split, bool) else frozenset(ends.split)
@@ -77,8 +78,8 @@ def _check_names(
     known = tuple(edit.name for edit in edits)
     for name in sorted(set(names) - set(known)):
         problems.add(
-            f"{what} names {name!r}, which is no edit of this design",
-            space.keys["design"].span,
+            f"{what} names {quote(name)}, which is no edit of this design",
+            place_of_block(space.located, name) or space.keys["design"].span,
             label=suggest(name, known) or "",
             notes=(f"its edits are: {', '.join(known)}",),
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +38,30 @@ What the tokens are is in the trial's corpus fingerprint, so of the data room on
 """
 
 ID_DIGITS = 16
-NOT_IDENTITY = ("id", "variant", "folder", "architecture", "measure")
+NOT_IDENTITY = ("id", "variant", "data", "folder", "architecture", "measure")
+"""Fields of a trial that are names of something, or enter by what they mean: the text by the corpus's fingerprint."""
 
 
 def trial_id(trial: Trial, catalogue: Catalogue) -> str:
     """The identity of a trial, 16 hex digits; the `id` it has does not matter."""
+    return trial_id_of(trial, computed(trial.architecture, catalogue))
+
+
+def trial_id_of(trial: Trial, computed: str) -> str:
+    """The identity of a trial whose model is known to be `computed`, so that its seeds need not work it out again."""
     told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
     measured = {k: v for k, v in trial.measure.model_dump(mode="python").items() if k != "checkpoint_every"}
     measured["probes"] = sorted(measured["probes"])
-    whole = {
-        **told,
-        "measure": measured,
-        "architecture": model_identity(trial.architecture, catalogue),
-        "source": source_hash(trial.architecture, catalogue),
-    }
-    return digest(whole, ID_DIGITS)
+    return digest({**told, "measure": measured, "computed": computed}, ID_DIGITS)
+
+
+def computed(architecture: Architecture, catalogue: Catalogue) -> str:
+    """Hash of a model as what is computed, and of the source that computes it."""
+    return digest([model_identity(architecture, catalogue), source_hash(architecture, catalogue)], 64)
 
 
 def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
-    """A model as what is computed: each layer in normal form with its arithmetic evaluated, runs of equal layers once."""
+    """A model as what is computed: each layer in normal form, arithmetic evaluated, runs of equal layers once."""
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
     for layer in range(1, architecture.sizes.n_layers + 1):
@@ -79,8 +83,8 @@ def components_used(architecture: Architecture) -> tuple[str, ...]:
 
 def source_hash(architecture: Architecture, catalogue: Catalogue) -> str:
     """Hash of the source of the rooms that compute and of the components that the model uses."""
-    files = {catalogue[name].path for name in components_used(architecture)}
-    return hashlib.sha256("".join([_rooms_hash(), *(_hash(path) for path in sorted(files))]).encode()).hexdigest()
+    files = {_hash(catalogue[name].path) for name in components_used(architecture)}
+    return hashlib.sha256("".join([_rooms_hash(), *sorted(files)]).encode()).hexdigest()
 
 
 @functools.cache
@@ -99,18 +103,20 @@ def _hash(path: Path) -> str:
 
 
 def meaning(source: str) -> str:
-    """Python source without comments, layout and docstrings: what two equal programs share.
+    """Python source without comments, layout and texts that only document: what two equal programs share.
 
     >>> meaning('def f():\\n    "doc"\\n    return 1  # why') == meaning("def f(): return 1")
     True
     """
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = list(_without_docstring(node.body))
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [line for line in body if not _documents(line)] or [ast.Pass()]  # type: ignore[attr-defined]
     return ast.dump(tree)
 
 
-def _without_docstring(body: list[ast.stmt]) -> Iterable[ast.stmt]:
-    documented = body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    return (body[1:] if documented and isinstance(body[0].value.value, str) else body) or [ast.Pass()]  # type: ignore[attr-defined]
+def _documents(statement: ast.stmt) -> bool:
+    """Whether a statement is a text alone: a docstring, or what is said below a constant."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

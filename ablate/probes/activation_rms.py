@@ -12,7 +12,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import Definition, StreamProbe
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
 
 
 def activation_rms(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:

@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels import Attend, attention_entropy
-from ablate.probes.probe import AttentionProbe, Definition
+from ablate.probes.probe import AttentionProbe
+from ablate.space.metrics import Definition
 
 
 def mean_entropy(

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from torch import nn
 
 from ablate.compiler.scale import Scale
-from ablate.probes.probe import Definition, ParameterProbe, Reading
+from ablate.probes.probe import ParameterProbe, Reading
+from ablate.space.metrics import Definition
 
 SINGLE = "Bachlechner et al. 2020, arXiv:2003.04887"
 SEVERAL = "Touvron et al. 2021, arXiv:2103.17239"

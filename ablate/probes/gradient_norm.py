@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from ablate.probes.probe import Definition, ParameterProbe, Reading
+from ablate.probes.probe import ParameterProbe, Reading
+from ablate.space.metrics import Definition
 
 
 def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:

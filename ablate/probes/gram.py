@@ -21,7 +21,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import Definition, StreamProbe
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
 
 SOURCE = "He et al. 2024, Eq. 4, arXiv:2405.19279"
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from ablate.errors import InputError
 
 if TYPE_CHECKING:  # the names of the probes are known without torch
-    from ablate.probes.probe import Definition, Probe
+    from ablate.probes.probe import Probe
+    from ablate.space.metrics import Definition
 
 NOT_PROBES = {"__init__", "probe", "registry", "watch"}
 ALWAYS = ("gain",)

@@ -96,12 +96,7 @@ def difference(of: Grammar, before: str, after: str, *, split: bool) -> Renderab
     found = diff(_block(of, before), _block(of, after), of.catalogue, split=split, defaults=of.defaults)
     if not found.edits:
         return Text(f"{before} and {after} are the same block")
-    table = _table("edit", "before", "after", "where")
-    for edit in path_order(found.edits):
-        table.add_row(
-            *map(Text, (edit.name, edit.before or "nothing", edit.after or "nothing", ", ".join(edit.places)))
-        )
-    return Group(table)
+    return Group(*(Text.assemble((edit.name, "bold"), f"\n    {edit.detail}") for edit in path_order(found.edits)))
 
 
 def blocks(of: Grammar) -> RenderableType:

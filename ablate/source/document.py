@@ -97,7 +97,7 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
         meant = nearest(word, free)
         missing = [key for key in missing if key != meant]
         free = [key for key in free if key != meant]
-        label = "" if meant is None else f"did you mean {quote(meant)}?"
+        label = suggest(word, known if meant is None else (meant,)) or ""  # a key said rightly too may still be meant
         problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=(accepted,))
     if len(unknown) > MANY:
         more = f"{len(unknown) - MANY} more unknown keys{inside}"

@@ -1,0 +1,15 @@
+"""Space: the question asked, read and checked as a whole.
+
+    documents.py  what a space may say, as frozen documents
+    design.py     the designs: compare, path, leave_one_out
+    metrics.py    the names that may be measured and judged
+    layers.py     grammar, file, profile and --set, one upon another
+    load.py       load_space: from a path to a Space, every mistake at its place
+    sections.py   one method for each section
+    blocks.py     the blocks a space speaks of
+    override.py   `block:`, changes made to every block of the design
+    space.py      Space: all of it, resolved
+
+This room starts nothing and imports no torch. It defaults nothing: what a space leaves out comes from the `space:` of
+its grammar, and an override that changes no block is a mistake.
+"""

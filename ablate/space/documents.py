@@ -1,4 +1,4 @@
-"""What a space may say, as frozen documents. Every field is required: what a space leaves out comes from its grammar."""
+"""What a space may say, as frozen documents. Every field is required: what is left out comes from the grammar."""
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ class Model(Document):
     """What stands around the blocks, but for the parts that are components (entry_norm, final_norm, init)."""
 
     kind: Literal["decoder"]
-    layers: Count
-    width: Count
-    heads: Count
-    context: Count
+    layers: Annotated[int, Field(ge=1, le=1_000)]
+    width: Annotated[int, Field(ge=1, le=1_000_000)]
+    heads: Annotated[int, Field(ge=1, le=1_000_000)]
+    context: Annotated[int, Field(ge=1, le=10_000_000)]
     causal: bool
     position: Literal["none", "sinusoidal"] | Learned
     embedding: Embedding
@@ -163,6 +163,6 @@ class Judged(Document):
 class Judge(Document):
     """What is compared, and against which block. `confidence` is that of the intervals printed."""
 
-    metrics: dict[str, Judged]
+    metrics: Annotated[dict[str, Judged], Field(min_length=1)]
     against: str
     confidence: Annotated[float, Field(gt=0.5, lt=1)]

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from functools import partial
 
 from ablate.block.address import name_parts
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node, Value
+from ablate.block.expression import Block, Node
 from ablate.block.normal import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
 from ablate.block.select import Address, change_parts, parse_address
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, suggest
+from ablate.source.problems import Problems, quote, suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,17 @@ def read_overrides(located: Located | None, problems: Problems) -> tuple[Overrid
     if located is None:
         return ()
     if not isinstance(located, Mapping):
-        problems.add("block must map addresses to values", located.span, notes=("such as {attention.position: rope}",))
+        notes = ("such as {mlp.hidden: 2x, attention: {scale: 1/head_width}}",)
+        problems.add("block must map addresses to values", located.span, notes=notes)
         return ()
-    return tuple(_flat("", located, problems))
+    found: dict[str, Override] = {}
+    for override in _flat("", located, problems):
+        text = override.address.text
+        if text in found:
+            also = ((found[text].key.span, "first said here"),)
+            problems.add(f"{text} is said twice", override.key.span, label="and again", also=also)
+        found.setdefault(text, override)
+    return tuple(found.values())
 
 
 def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
@@ -59,72 +68,54 @@ def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
     return found
 
 
-def apply_overrides(
-    blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader, catalogue: Catalogue, problems: Problems
-) -> dict[str, Block]:
+def apply_overrides(blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader) -> dict[str, Block]:
     """Every block with every override; one that changes none of them is noted as having no effect."""
     changed = dict(blocks)
     for override in overrides:
-        effect = False
-        matched = 0
+        change = partial(_set, fields=override.address.fields, override=override, reader=reader)
         try:
-            for name, block in changed.items():
-                after, parts = change_parts(
-                    block, override.address.part, lambda node: _changed(node, override, reader, problems), catalogue
-                )
-                matched += parts
-                effect |= normalise(after, catalogue) != normalise(block, catalogue)
-                changed[name] = after
+            after = {n: change_parts(b, override.address.part, change, reader.catalogue) for n, b in changed.items()}
         except Invalid:
             continue
-        if not effect:
-            _note_no_effect(override, matched, changed, catalogue, problems)
+        if not any(matched for _, matched in after.values()):
+            _note_unmatched(override, changed, reader)
+        elif all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items()):
+            message = f"{override.address.text} has no effect here: every block of this design already is so"
+            reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
+        changed = {name: block for name, (block, _) in after.items()}
     return changed
 
 
-def _changed(node: Node, override: Override, reader: Reader, problems: Problems) -> Node:
-    return _set(node, override.address.fields, override, reader, problems)
-
-
-def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader, problems: Problems) -> Node:
-    spec = reader.catalogue[node.name]
+def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader) -> Node:
+    """The node with the field that `fields` leads to changed; the node itself where an empty slot is on the way."""
+    spec, span = reader.catalogue[node.name], override.key.span
     first, rest = fields[0], fields[1:]
     if first not in spec.fields:
-        problems.add(
-            f"{spec.name} has no field {first!r}",
-            override.key.span,
-            label=suggest(first, tuple(spec.fields)) or "",
-            notes=(f"its fields are: {', '.join(spec.fields) or 'none'}",),
-        )
+        label, notes = suggest(first, spec.fields) or "", (f"its fields are: {', '.join(spec.fields) or 'none'}",)
+        reader.problems.add(f"{spec.name} has no field {quote(first)}", span, label=label, notes=notes)
         raise Invalid
     if not rest:
         return node.replace({first: reader.value(override.value, spec.fields[first])})
-    inner: Value = node[first]
+    inner = node[first]
     if inner is None:
         return node
     if not isinstance(inner, Node):
-        problems.add(
-            f"{spec.name}.{first} holds {print_value(inner)}, which has no field {rest[0]!r}", override.key.span
-        )
+        message = f"{spec.name}.{first} holds {print_value(inner)}, which has no field {quote(rest[0])}"
+        reader.problems.add(message, span, notes=(f"say all of it: {spec.name}.{first}: …",))
         raise Invalid
-    return node.replace({first: _set(inner, rest, override, reader, problems)})
+    return node.replace({first: _set(inner, rest, override, reader)})
 
 
-def _note_no_effect(
-    override: Override, matched: int, blocks: Map[str, Block], catalogue: Catalogue, problems: Problems
-) -> None:
-    address = override.address.text
-    if not matched:
-        names = sorted({name for block in blocks.values() for _, name in name_parts(block, catalogue)})
-        problems.add(
-            f"{address} has no effect here: no block of this design has a part {override.address.part!r}",
-            override.key.span,
-            label=suggest(override.address.part, tuple(names)) or "",
-            notes=(f"their parts are: {', '.join(names)}",),
-        )
-    else:
-        problems.add(
-            f"{address} has no effect here: every block of this design already is so",
-            override.key.span,
-            notes=("remove it, or say another value",),
-        )
+def _note_unmatched(override: Override, blocks: Map[str, Block], reader: Reader) -> None:
+    part = override.address.part
+    names = sorted({name for block in blocks.values() for _, name in name_parts(block, reader.catalogue)})
+    reader.problems.add(
+        f"{override.address.text} has no effect here: no block of this design has a part {quote(part)}",
+        override.key.span,
+        label=suggest(part, names) or "",
+        notes=(f"their parts are: {', '.join(names)}",),
+    )
+
+
+def _same(one: Block, other: Block, catalogue: Catalogue) -> bool:
+    return normalise(one, catalogue) == normalise(other, catalogue)

@@ -73,7 +73,7 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
         "source": documents.source,
         "resolved": dict(documents.resolved),
-        "definitions": [_definition(definition) for definition in documents.definitions],
+        "definitions": [asdict(definition) for definition in documents.definitions],
         "corpus": dict(documents.corpus),
     }
 
@@ -81,10 +81,6 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
 def digest(document: Any) -> str:
     """A short hash of a document as it would be written: equal text, equal digest."""
     return hashlib.sha256(compact(document).encode()).hexdigest()[:16]
-
-
-def _definition(definition: Definition) -> dict[str, str]:
-    return {"metric": definition.metric, "definition": definition.definition, "source": definition.source}
 
 
 def _baseline(plan: Plan) -> str:

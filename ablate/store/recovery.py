@@ -59,7 +59,6 @@ def go_on(folder: Path, trial_id: str, versions: Mapping[str, str], say: Say) ->
     path = segment.path_of(folder, trial_id)
     content = segment.read(path)
     if content is None:
-        say(f"the journal of trial {trial_id} has lost its first line; the trial starts over")
         _start_over(folder, trial_id)
         return None
     if content.torn:
@@ -117,10 +116,13 @@ def _recover_endings(folder: Path, say: Say) -> dict[str, Ending]:
 
 
 def _recover_segment(folder: Path, trial_id: str, known: Ending | None, outcomes: Appender, say: Say) -> Ending | None:
-    """Seal a segment that only lacked that, and delete one that was sealed already."""
+    """Seal a segment that only lacked that, and delete one that was sealed already or says nothing."""
     path = segment.path_of(folder, trial_id)
     content = segment.read(path)
     if content is None:
+        if path.stat().st_size:
+            say(f"the journal of trial {trial_id} has lost its first line; the trial starts over")
+        path.unlink()
         return None
     if known and content.beginning.attempt <= known.attempt:
         path.unlink()

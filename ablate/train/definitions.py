@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ablate.probes.probe import Definition
 from ablate.probes.registry import definitions as probe_definitions
+from ablate.space.metrics import Definition
 
 TRAINING = (
     Definition(

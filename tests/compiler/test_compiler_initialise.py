@@ -92,7 +92,7 @@ WIDE = replace(SIZES, d_model=256, n_heads=4, n_layers=1, seq_len=64, vocab_size
     ids=["normal", "fan_in"],
 )
 def test_the_models_init_fills_what_names_none(init, up, down):
-    mlp = node("mlp", gate=node("dense", init="zero"), gated=True, up="dense")
+    mlp = node("mlp", gate=node("dense", init="zero"), up="dense")
     found = state(sequence(mlp), init=init, sizes=WIDE)
     assert found["layers.1.mlp.up.weight"].std().item() == pytest.approx(up, rel=0.01)
     assert found["layers.1.mlp.down.weight"].std().item() == pytest.approx(down, rel=0.01)

@@ -34,7 +34,7 @@ def hosts(component: Node, spec: ComponentSpec) -> Iterator[Block]:
             case "weight":
                 four = dict.fromkeys(("query", "key", "value", "projection"), component)
                 three = dict.fromkeys(("up", "gate", "down"), component)
-                yield sequence(node("attention", **four), node("mlp", gated=True, **three))
+                yield sequence(node("attention", **four), node("mlp", **three))
             case "init":
                 dense = node("dense", init=component)
                 yield sequence(node("mlp", up=dense))

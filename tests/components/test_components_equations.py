@@ -94,12 +94,12 @@ def test_eps_is_inside_the_root():
 def test_mlp_gated_or_not_with_every_activation(activation, function):
     biased = node("dense", bias=True)
     common = {"activation": activation, "input_scale": "1/sqrt(2)", "hidden": Size(units=24), "up": biased}
-    y, w = run(node("mlp", gated=False, down=biased, **common))
+    y, w = run(node("mlp", down=biased, **common))
     h = function((X @ w["mlp.up.weight"].T + w["mlp.up.bias"]) / math.sqrt(2))
     close(y, h @ w["mlp.down.weight"].T + w["mlp.down.bias"])
     assert "mlp.gate.weight" not in w
 
-    y, w = run(node("mlp", gated=True, **common))
+    y, w = run(node("mlp", gate="dense", **common))
     h = function((X @ w["mlp.up.weight"].T + w["mlp.up.bias"]) / math.sqrt(2)) * (X @ w["mlp.gate.weight"].T)
     close(y, h @ w["mlp.down.weight"].T)
 

@@ -1,4 +1,4 @@
-"""Fixtures of the data room. They live in a module of a name of its own, from which tests import what is beside them."""
+"""Fixtures of the data room, kept in a module of a name of its own so that tests can import what is beside them."""
 
 from data_library import cache, library
 

@@ -2,7 +2,6 @@ import logging
 import os
 import subprocess
 import sys
-import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from data_library import data, settle
 
 import ablate
 from ablate.data.corpus import read_corpus
+from ablate.data.standard_library import StandardLibrary
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
@@ -121,10 +121,10 @@ def test_names_do_not_enter_the_fingerprint_and_tokenizer_and_splits_do(library,
 def test_nothing_is_read_where_nothing_changed(library, cache, monkeypatch):
     report = fingerprint(data(), library, cache)
 
-    def refuse(path):
-        raise AssertionError(f"{path} was read")
+    def refuse(self):
+        raise AssertionError(f"{self.title} was read")
 
-    monkeypatch.setattr(tokenize, "open", refuse)
+    monkeypatch.setattr(StandardLibrary, "texts", refuse)
     assert fingerprint(data(), library, cache) == report
     assert prepare(data(), library, cache).report == report
     os.utime(library / "module_00.py", (1e9, 1e9))  # the claim can fail

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import duckdb
 from builders import architecture, op, pre_ln
@@ -21,6 +20,7 @@ from ablate.space.documents import (
     Recipe,
     Schedule,
 )
+from ablate.space.metrics import Definition
 from ablate.store.describe import Documents
 from ablate.store.results import Results
 from ablate.train.events import Checkpoint, Event, Outcome, Row, Timing
@@ -41,7 +41,7 @@ RECIPE = Recipe(
 DOCUMENTS = Documents(
     source='space: small\n# the user\'s own words: "quoted"\n',
     resolved={"space": "small", "seeds": [0, 1]},
-    definitions=(SimpleNamespace(metric="kurtosis", definition="mean s⁴ / (mean s²)²", source="Eq. 1"),),
+    definitions=(Definition(metric="kurtosis", definition="mean s⁴ / (mean s²)²", source="Eq. 1"),),
     corpus={"files": 3, "tokens": 1000},
 )
 

@@ -26,9 +26,6 @@ from store_worlds import (
     trial,
 )
 
-from ablate.store.ending import Ending
-from ablate.store.ledger import known_outcomes
-from ablate.store.lines import encode
 from ablate.train.events import Outcome, Row
 
 pytestmark = pytest.mark.fast
@@ -292,17 +289,3 @@ def test_an_open_reader_would_stop_one_that_writes_in_place(tmp_path):  # the te
         with pytest.raises(duckdb.IOException, match="lock"):
             duckdb.connect(tmp_path / "ablate.duckdb")
         reader.communicate("\n")
-
-
-def test_five_thousand_trials_are_known_at_once(tmp_path):
-    ids = [f"{number:012x}" for number in range(5000)]
-    (tmp_path / "trials").mkdir()
-    for id in ids:
-        (tmp_path / "trials" / f"{id}.parquet").touch()
-    endings = [Ending(id, 1, Outcome("finished", 300), 1300, "0" * 64, 1.8e9, 1.8e9, VERSIONS) for id in ids]
-    (tmp_path / "outcomes.jsonl").write_bytes(b"".join(encode(["ended", ending.document()]) for ending in endings))
-    started = time.perf_counter()
-    with opened(tmp_path) as results:
-        known = results.outcomes()
-    assert time.perf_counter() - started < 1.5
-    assert known == known_outcomes(tmp_path) == dict.fromkeys(ids, Outcome("finished", 300))

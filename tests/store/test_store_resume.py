@@ -119,6 +119,17 @@ def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturb
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
 
+@pytest.mark.parametrize("left", [0, 10])
+def test_a_segment_without_its_first_line_says_nothing(tmp_path, undisturbed, left):
+    folder, said = tmp_path / "headless", []
+    interrupt(folder, course("a10000")[:25])
+    path = segment.path_of(folder, "a10000")
+    path.write_bytes(path.read_bytes()[:left])
+    assert run_on(folder, trial(), say=said.append) is None
+    assert said == (["the journal of trial a10000 has lost its first line; the trial starts over"] if left else [])
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
 def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, undisturbed):
     folder, said = tmp_path / "bad", []
     interrupt(folder, course("a10000")[:25])

@@ -35,9 +35,10 @@ MLP = Node(
     (
         ("activation", Node("relu")),
         ("hidden", Size(multiple=2)),
-        ("gated", False),
         ("input_scale", parse(1)),
-        *((weight, DENSE) for weight in ("up", "down", "gate")),
+        ("up", DENSE),
+        ("gate", None),
+        ("down", DENSE),
     ),
 )
 

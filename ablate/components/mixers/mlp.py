@@ -10,26 +10,25 @@
 Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, flag, implements, part, width
+from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, implements, part, width
 
 
 @component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
 class Config:
-    """`hidden` is the width M; the weight `gate` is used only where `gated`; `input_scale` is α."""
+    """`hidden` is the width M; a weight in `gate` makes the MLP gated; `input_scale` is α."""
 
     activation: Maker = part("activation")
     hidden: int = width()
-    gated: bool = flag()
     input_scale: float = arithmetic()
     up: Maker = part("weight")
+    gate: Maker | None = part("weight", optional=True)
     down: Maker = part("weight")
-    gate: Maker = part("weight")
 
     def cost(self, sizes: Sizes) -> Cost:
         """Two weights, or three where gated."""
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
-        gate = self.gate(sizes.d_model, self.hidden) if self.gated else Cost()
-        return sum((up, gate, down, self.activation()), Cost())
+        gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
+        return up + gate + down + self.activation()
 
 
 from jaxtyping import Float
@@ -44,12 +43,13 @@ class MLP(nn.Module):
         super().__init__()
         self.input_scale = config.input_scale
         self.up = config.up(sizes.d_model, config.hidden)
-        self.gate = config.gate(sizes.d_model, config.hidden) if config.gated else None
+        self.gate = config.gate(sizes.d_model, config.hidden) if config.gate else None
         self.activation = config.activation()
         self.down = config.down(config.hidden, sizes.d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """[B, T, D] -> [B, T, D]."""
-        hidden: Float[Tensor, "B T M"] = self.activation(self.input_scale * self.up(x))
+        scaled: Float[Tensor, "B T M"] = self.up(x) if self.input_scale == 1 else self.input_scale * self.up(x)
+        hidden = self.activation(scaled)
         y: Tensor = self.down(hidden if self.gate is None else hidden * self.gate(x))
         return y

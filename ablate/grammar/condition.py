@@ -1,0 +1,180 @@
+"""Conditions of constraints: what must stand at an address, read and checked against the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
+from ablate.block.arithmetic import parse as parse_arithmetic
+from ablate.block.catalogue import Catalogue, ComponentSpec, FieldType, Flag, GainField, Part, Parts, Sequenced, Word
+from ablate.block.expression import Gain, Node, Sequence, Size, Value
+from ablate.block.printer import print_value
+from ablate.block.select import Address, parse_address, select
+from ablate.source.located import Items, Located, Mapping, Scalar
+from ablate.source.problems import Problems, quote, suggest
+
+NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
+ANYWHERE = ("none", "any")
+ORDINAL = re.compile(r"_\d+$")
+WIDTH = re.compile(r"(\d+(?:\.\d+)?)x")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What stands at `address` is one of `accepted` (texts; `any` is anything but nothing)."""
+
+    address: Address
+    accepted: tuple[str, ...]
+
+    def some(self, parts: NamedParts) -> bool:
+        """Whether a part at the address matches; an address without part matches `none`."""
+        found = select(parts, self.address)
+        return any(self._matches(value) for value in found) if found else "none" in self.accepted
+
+    def every(self, parts: NamedParts) -> bool:
+        """Whether all parts at the address match."""
+        found = select(parts, self.address)
+        return all(self._matches(value) for value in found) if found else "none" in self.accepted
+
+    def _matches(self, value: Value) -> bool:
+        words = _words(value)
+        return ("any" in self.accepted and words != {"none"}) or bool(words & set(self.accepted))
+
+
+def read_conditions(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[Condition, ...]:
+    """All conditions of one side of a constraint; mistakes go to `problems`."""
+    if located is None:
+        return ()
+    if not isinstance(located, Mapping):
+        problems.add("conditions are a mapping from addresses to what stands there", located.span)
+        return ()
+    read = (_read(key, value, catalogue, problems) for key, value in located.entries)
+    return tuple(condition for condition in read if condition is not None)
+
+
+def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems) -> Condition | None:
+    try:
+        address = parse_address(str(key.value))
+    except ValueError as error:
+        problems.add(str(error), key.span)
+        return None
+    choices = _choices(address, key, catalogue, problems)
+    items = value.items if isinstance(value, Items) else (value,)
+    words = []
+    for item in items:
+        if not isinstance(item, Scalar):
+            problems.add("a condition names a component, a number, none or any, or a list of those", item.span)
+            continue
+        word = _accepted(item)
+        if choices is not None and word not in (*ANYWHERE, *choices) and not _is_number(word, choices):
+            notes = (f"{address.text} may be: {', '.join((*ANYWHERE, *choices))}",)
+            problems.add(f"{address.text} is never {quote(word)}", item.span, label=_hint(word, choices), notes=notes)
+        words.append(word)
+    return Condition(address, tuple(words))
+
+
+def _hint(word: str, choices: Iterable[str]) -> str:
+    return suggest(word, (*ANYWHERE, *choices)) or ""
+
+
+NUMBERS = "numbers"
+"""Stands among the choices of an address that holds numbers."""
+
+
+def _is_number(word: str, choices: tuple[str, ...]) -> bool:
+    if NUMBERS not in choices:
+        return False
+    try:
+        parse_arithmetic(word)
+    except ArithmeticProblem:
+        return WIDTH.fullmatch(word) is not None
+    return True
+
+
+def _choices(address: Address, key: Scalar, catalogue: Catalogue, problems: Problems) -> tuple[str, ...] | None:
+    """What may stand at an address; None, with the mistake noted, where nothing ever does."""
+    named = {name: spec for spec in catalogue for name in _part_names(spec, catalogue)}
+    pattern = ORDINAL.sub("", address.part)
+    specs = [spec for spec in catalogue if any(fnmatchcase(name, pattern) for name in _part_names(spec, catalogue))]
+    if not specs:
+        problems.add(f"no part is ever named {quote(address.part)}", key.span, label=suggest(pattern, named) or "")
+        return None
+    choices = {spec.name for spec in specs}
+    for field in address.fields:
+        kinds = [spec.fields[field] for spec in specs if field in spec.fields]
+        if not kinds:
+            known = sorted({name for spec in specs for name in spec.fields})
+            label, notes = suggest(field, known) or "", (f"fields there are: {', '.join(known) or 'none'}",)
+            problems.add(f"{address.text}: there is no field {quote(field)}", key.span, label=label, notes=notes)
+            return None
+        choices = {word for kind in kinds for word in _kind_choices(kind, catalogue)}
+        slots = {kind.slot for kind in kinds if isinstance(kind, Part)}
+        specs = [spec for spec in catalogue if slots & set(spec.slots)]
+    return tuple(sorted(choices))
+
+
+def _part_names(spec: ComponentSpec, catalogue: Catalogue) -> tuple[str, ...]:
+    """The names, but for ordinals, that a component can have as a part of a block."""
+    if "part" not in spec.slots:
+        return ()
+    if not spec.modifier:
+        return (spec.role,)
+    served = [other.role for other in catalogue if "part" in other.slots and not other.modifier]
+    return (spec.role, *(f"{role}{link}{spec.role}" for role in served for link in ("_", "_post_")))
+
+
+def _kind_choices(kind: FieldType, catalogue: Catalogue) -> tuple[str, ...]:
+    match kind:
+        case Part(slot=slot) | Parts(slot=slot):
+            return catalogue.of_slot(slot)
+        case Sequenced():
+            return catalogue.of_slot("part")
+        case Word(choices=choices):
+            return choices
+        case Flag():
+            return ("false", "true")
+        case GainField():
+            return (NUMBERS, "fixed", "trainable")
+    return (NUMBERS,)
+
+
+def _accepted(scalar: Scalar) -> str:
+    value = scalar.value
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    if width := WIDTH.fullmatch(value):
+        return f"{number_text(float(width[1]))}x"
+    try:
+        return parse_arithmetic(value).text
+    except ArithmeticProblem:
+        return value
+
+
+def _words(value: Value) -> set[str]:
+    """The texts by which a condition may name a value."""
+    match value:
+        case None:
+            return {"none"}
+        case Node(name=name):
+            return {name}
+        case Sequence() | tuple():
+            return {word for child in value for word in _words(child)} or {"none"}
+        case Gain(value=expression, trainable=trainable):
+            return {expression.text, "trainable" if trainable else "fixed"}
+        case Expression(text=text):
+            return {text}
+        case Size():
+            return {print_value(value)}
+        case bool():
+            return {"true" if value else "false"}
+        case int() | float():
+            return {number_text(value)}
+    return {str(value)}

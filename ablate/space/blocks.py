@@ -1,0 +1,74 @@
+"""The blocks a space speaks of: its own and its grammar's, with its overrides, and allowed by the constraints."""
+
+from __future__ import annotations
+
+from ablate.block.expression import Block
+from ablate.grammar.grammar import Grammar
+from ablate.source.located import Items, Located, Mapping, Scalar, Span
+from ablate.source.problems import Problems, quote, suggest
+from ablate.space.design import Design
+from ablate.space.documents import Judge
+from ablate.space.override import apply_overrides, read_overrides
+
+
+def read_blocks(
+    located: Mapping, design: Design | None, judge: Judge | None, grammar: Grammar, problems: Problems
+) -> dict[str, Block] | None:
+    """The blocks that design and judge name, by name; None where one is not known."""
+    overrides = read_overrides(located.get("block"), problems)
+    written, broken = located.get("blocks"), len(problems)
+    own = {} if written is None else _own_blocks(written, grammar, problems)
+    if design is None or len(problems) > broken:
+        return None
+    known = {**{name: named.block for name, named in grammar.blocks.items()}, **own}
+    wanted = dict.fromkeys((*design.blocks, *((judge.against,) if judge is not None else ())))
+    missing = [name for name in wanted if name not in known]
+    for name in missing:
+        label, notes = suggest(name, known) or "", (f"blocks: {', '.join(known)}",)
+        problems.add(f"unknown block {quote(name)}", place_of_block(located, name), label=label, notes=notes)
+    if missing:
+        return None
+    chosen = {name: known[name] for name in wanted}
+    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems))
+    for name, block in changed.items():
+        for reason in grammar.refusals(block):
+            message = f"block {quote(name)} is refused by a constraint of the grammar"
+            problems.add(message, place_of_block(located, name), notes=(f"because {reason}",))
+    return changed
+
+
+def place_of_block(located: Located, name: str) -> Span | None:
+    """Where the design or the judge of a space names a block or an edit."""
+    for section in ("design", "judge"):
+        found = located.get(section) if isinstance(located, Mapping) else None
+        if found is not None and (span := _find(found, name)) is not None:
+            return span
+    return None
+
+
+def _own_blocks(located: Located, grammar: Grammar, problems: Problems) -> dict[str, Block]:
+    if not isinstance(located, Mapping):
+        problems.add("blocks must be a mapping from names to blocks", located.span)
+        return {}
+    reader = grammar.reader_for(problems)
+    found = {}
+    for key, body in located.entries:
+        if key.value in grammar.blocks:
+            notes = ("give it another name",)
+            problems.add(f"block {quote(key.text)} is already in the grammar", key.span, notes=notes)
+        block = reader.block(body)
+        if block is not None:
+            found[str(key.value)] = block
+    return found
+
+
+def _find(located: Located, value: str) -> Span | None:
+    children: tuple[Located, ...] = ()
+    match located:
+        case Scalar(value=found):
+            return located.span if found == value else None
+        case Mapping(entries=entries):
+            children = tuple(child for _, child in entries)
+        case Items(items=items):
+            children = items
+    return next((span for child in children if (span := _find(child, value)) is not None), None)

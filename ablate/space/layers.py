@@ -1,0 +1,67 @@
+"""What a space says, layer upon layer: the grammar's `space:`, the file, a profile, each --set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ablate.source.located import Located, Mapping
+from ablate.source.overlay import overlay, read_setting
+from ablate.source.problems import Problems, quote, suggest
+
+CHOICES = (
+    ("design",),
+    ("model", "position"),
+    ("model", "init"),
+    ("model", "entry_norm"),
+    ("model", "final_norm"),
+    ("data", "corpus"),
+    ("data", "tokenizer"),
+    ("recipe", "optimizer"),
+)
+"""Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
+
+
+def lay(base: Mapping, over: Mapping) -> Mapping:
+    """`base` with `over` on top: mappings merge key by key, and where another choice is made the first one goes."""
+    for path in CHOICES:
+        base = _without_choice(base, over, path)
+    return overlay(base, over)
+
+
+def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:
+    """A space with one of its profiles on top; a name that is none of them goes to `problems`."""
+    if profile is None:
+        return written
+    profiles = written.get("profiles")
+    names = tuple(str(name) for name in profiles) if isinstance(profiles, Mapping) else ()
+    chosen = profiles.get(profile) if isinstance(profiles, Mapping) else None
+    if isinstance(chosen, Mapping):
+        return lay(written, chosen)
+    known = f"its profiles are: {', '.join(names)}" if names else "it has no profiles"
+    hint = suggest(profile, names)
+    if chosen is None:
+        problems.add(f"this space has no profile {quote(profile)}", notes=(*((hint,) if hint else ()), known))
+    else:
+        problems.add(f"profile {profile} must be a mapping: what it says otherwise than the space", chosen.span)
+    return written
+
+
+def lay_settings(written: Mapping, settings: Sequence[str]) -> Mapping:
+    """A space with texts such as `recipe.steps=20` on top, the last one uppermost."""
+    for setting in settings:
+        written = lay(written, read_setting(setting, written))
+    return written
+
+
+def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
+    first, *rest = path
+    old, new = base.get(first), over.get(first)
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return base
+    kept: Located | None = old
+    if rest:
+        kept = _without_choice(old, new, tuple(rest))
+    elif not set(old) & set(new):
+        kept = None
+    entries = ((key, kept if key.value == first else value) for key, value in base.entries)
+    return Mapping(tuple((key, value) for key, value in entries if value is not None), base.span)

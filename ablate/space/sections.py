@@ -1,0 +1,178 @@
+"""The sections of a space, one method each: a mistake is noted at its place, and the section is then None."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from ablate.block.catalogue import Part
+from ablate.block.expression import Node
+from ablate.block.read import Invalid
+from ablate.grammar.grammar import Grammar
+from ablate.source.document import validate
+from ablate.source.located import Items, Located, Mapping, Scalar
+from ablate.source.overlay import overlay
+from ablate.source.problems import Problems, quote, suggest
+from ablate.space.design import Design
+from ablate.space.documents import Data, Judge, Measure, Model, Recipe
+from ablate.space.metrics import JUDGED, PROBES
+from ablate.space.space import Around
+
+T = TypeVar("T", bound=BaseModel)
+
+COMPONENTS = {
+    "entry_norm": Part("norm", optional=True),
+    "final_norm": Part("norm", optional=True),
+    "init": Part("init"),
+}
+"""The keys of `model` that hold components; the others are plain values."""
+MAX_SEEDS = 10_000
+
+
+class Sections:
+    """Reads the sections of one resolved space. A section that is not there is None without a word."""
+
+    def __init__(self, located: Mapping, grammar: Grammar, problems: Problems):
+        self.located, self.grammar, self.problems = located, grammar, problems
+
+    def data(self) -> Data | None:
+        """Where the text comes from."""
+        return self._section("data", Data)
+
+    def recipe(self) -> Recipe | None:
+        """How a model is trained."""
+        return self._section("recipe", Recipe)
+
+    def model(self) -> tuple[Model | None, Around | None]:
+        """What stands around the blocks: plain values, and components."""
+        located = self.located.get("model")
+        if not isinstance(located, Mapping):
+            return self._section("model", Model), None
+        known = (*Model.model_fields, *COMPONENTS)
+        for key, _ in located.entries:
+            if key.value not in known:
+                label = suggest(key.text, [word for word in known if word not in located]) or ""
+                notes = (f"model accepts: {', '.join(known)}",)
+                self.problems.add(f"unknown key {quote(key.text)} in model", key.span, label=label, notes=notes)
+        plain = tuple((key, value) for key, value in located.entries if key.value in Model.model_fields)
+        model = validate(Model, Mapping(plain, located.span), self.problems, where="model")
+        if model is not None and model.width % model.heads:
+            self._note_heads(model, located)
+        return model, self._around(located)
+
+    def _note_heads(self, model: Model, located: Mapping) -> None:
+        fitting = next(h for h in range(min(model.heads, model.width), 0, -1) if model.width % h == 0)
+        notes = (f"heads must divide the width: {fitting} would",)
+        message = f"{model.heads} heads do not divide the width {model.width}"
+        self.problems.add(message, located.key("heads").span, notes=notes)
+
+    def _around(self, located: Mapping) -> Around | None:
+        reader = self.grammar.reader_for(self.problems)
+        parts: dict[str, Node | None] = {}
+        for name, kind in COMPONENTS.items():
+            value = located.get(name)
+            if value is None:
+                self.problems.add(f"missing key {name!r} in model", self.located.key("model").span)
+                continue
+            try:
+                part = reader.value(value, kind)
+            except Invalid:
+                continue
+            assert part is None or isinstance(part, Node)
+            parts[name] = part
+        if len(parts) < len(COMPONENTS) or parts["init"] is None:
+            return None
+        return Around(parts["entry_norm"], parts["final_norm"], parts["init"])
+
+    def measure(self) -> Measure | None:
+        """Which probes run, and when."""
+        located = self.located.get("measure")
+        probes = located.get("probes") if isinstance(located, Mapping) else None
+        seen: set[object] = set()
+        for item in probes.items if isinstance(probes, Items) else ():
+            if not isinstance(item, Scalar) or not isinstance(item.value, str):
+                continue  # the document says so
+            if item.value not in PROBES:
+                label, notes = suggest(item.text, PROBES) or "", (f"probes: {', '.join(PROBES)}",)
+                self.problems.add(f"unknown probe {quote(item.text)}", item.span, label=label, notes=notes)
+            elif item.value in seen:
+                self.problems.add(f"probe {item.value} stands twice in this list", item.span)
+            seen.add(item.value)
+        return self._section("measure", Measure)
+
+    def judge(self, measure: Measure | None) -> Judge | None:
+        """What is compared; `each` fills in what a metric leaves out."""
+        located = self.located.get("judge")
+        if not isinstance(located, Mapping):
+            return self._section("judge", Judge)
+        each, metrics = located.get("each"), located.get("metrics")
+        entries = [(key, value) for key, value in located.entries if key.value != "each"]
+        if isinstance(metrics, Mapping):
+            full = tuple((key, value if each is None else overlay(each, value)) for key, value in metrics.entries)
+            filled = Mapping(full, metrics.span)
+            entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
+            for key, _ in metrics.entries:
+                self._check_metric(key, measure)
+        return validate(Judge, Mapping(tuple(entries), located.span), self.problems, where="judge")
+
+    def _check_metric(self, key: Scalar, measure: Measure | None) -> None:
+        if key.value not in JUDGED:
+            label, notes = suggest(key.text, JUDGED) or "", (f"metrics that can be judged: {', '.join(JUDGED)}",)
+            self.problems.add(f"unknown metric {quote(key.text)}", key.span, label=label, notes=notes)
+            return
+        probe = JUDGED[str(key.value)]
+        if measure is not None and probe is not None and probe not in measure.probes:
+            notes = (f"add {probe} to measure.probes",)
+            self.problems.add(f"{key.text} is judged but the probe {probe} does not run", key.span, notes=notes)
+
+    def design(self) -> Design | None:
+        """Which blocks are compared; exactly one kind of design."""
+        design = self._section("design", Design)
+        located = self.located.get("design")
+        if design is not None and isinstance(located, Mapping) and len(located.entries) != 1:
+            notes = (f"one of: {', '.join(Design.model_fields)}",)
+            self.problems.add("a design has exactly one kind", self.located.key("design").span, notes=notes)
+            return None
+        return design
+
+    def seeds(self) -> tuple[int, ...] | None:
+        """A number of seeds, from 0, or a list of them."""
+        located = self.located.get("seeds")
+        if isinstance(located, Items):
+            values = [item.value for item in located.items if isinstance(item, Scalar) and type(item.value) is int]
+            if len(values) == len(located) and 0 < len(set(values)) == len(values) and min(values) >= 0:
+                return tuple(values)
+            self.problems.add("seeds must be different whole numbers of at least 0", located.span)
+            return None
+        number = self.whole("seeds")
+        if number is not None and number > MAX_SEEDS:
+            assert located is not None
+            self.problems.add(f"at most {MAX_SEEDS:,} seeds, got {number:,}", located.span)
+            return None
+        return None if number is None else tuple(range(number))
+
+    def whole(self, name: str) -> int | None:
+        """A whole number of at least 1."""
+        located = self.located.get(name)
+        if located is None:
+            return None
+        if not isinstance(located, Scalar) or type(located.value) is not int or located.value < 1:
+            extra = ", or a list of different ones" if name == "seeds" else ""
+            self.problems.add(f"{name} must be a whole number of at least 1{extra}", located.span)
+            return None
+        return located.value
+
+    def text(self, name: str) -> str | None:
+        """A text that is not empty."""
+        located = self.located.get(name)
+        if located is None:
+            return None
+        if not isinstance(located, Scalar) or not isinstance(located.value, str) or not located.value.strip():
+            self.problems.add(f"{name} must be a text", located.span)
+            return None
+        return located.value
+
+    def _section(self, name: str, document: type[T]) -> T | None:
+        found: Located | None = self.located.get(name)
+        return None if found is None else validate(document, found, self.problems, where=name)

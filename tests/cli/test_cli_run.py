@@ -1,0 +1,186 @@
+"""The command line as a user meets it: real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "execute"))
+from execute_worlds import rows_of, write_world  # noqa: E402
+
+ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
+
+
+def ablate(*words: str, cwd: Path, **more) -> subprocess.CompletedProcess[str]:
+    if words[0] == "run":
+        words = (*words, "--no-mlflow")
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(
+        [*ABLATE, *words], cwd=cwd, capture_output=True, text=True, timeout=240, env=environment, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_world(folder)
+    done = ablate("run", "tiny.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_run_prints_the_plan_and_the_verdicts(world):
+    _, screen = world
+    assert "8 to run, 0 known already" in screen
+    for edit in ("+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm"):
+        assert edit in screen.replace("\n", "")
+    assert "undecided" in screen or "equivalent" in screen or "better" in screen
+    assert "95 %" in screen
+
+
+def test_again_trains_nothing_and_says_the_same(world):
+    folder, screen = world
+    before = rows_of(folder / "results")
+    again = ablate("run", "tiny.yaml", cwd=folder)
+    assert "0 to run" in again.stdout or "nothing to run" in again.stdout
+    answer = screen[screen.index("Edits, each against") :]
+    assert again.stdout[again.stdout.index("Edits, each against") :] == answer
+    assert rows_of(folder / "results") == before
+
+
+def test_again_imports_neither_mlflow_nor_torch(world):
+    folder, _ = world
+    probe = (
+        "import sys; sys.argv = ['ablate', 'run', 'tiny.yaml']\n"
+        "from ablate.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "loaded = {'mlflow', 'torch', 'ray', 'optuna'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_more_seeds_train_only_what_is_new(world):
+    folder, _ = world
+    done = ablate("run", "tiny.yaml", "--set", "seeds=3", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "4 to run, 8 known already" in " ".join(done.stderr.split())
+    summary = json.loads(done.stdout)
+    assert {effect["n"] for effect in summary["effects"]} == {3}
+
+
+def test_a_second_space_reuses_the_trials_it_shares(world):
+    folder, _ = world
+    text = (folder / "tiny.yaml").read_text()
+    (folder / "other.yaml").write_text(
+        text.replace("space: tiny", "space: other").replace(
+            "design: {path: {from: pre_ln, to: op}}", "design: {compare: [pre_ln, op, post_ln]}"
+        )
+    )
+    done = ablate("run", "other.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "2 to run, 4 known already" in " ".join(done.stdout.split())
+
+
+def test_plain_duckdb_answers_afterwards(world):
+    import duckdb
+
+    folder, _ = world
+    with duckdb.connect(str(folder / "results" / "ablate.duckdb"), read_only=True) as connection:
+        rows = connection.execute("SELECT variant, finished FROM leaderboard WHERE space = 'tiny'").fetchall()
+    assert len(rows) == 4
+    assert {finished for _, finished in rows} <= {2, 3}
+
+
+def test_sql_prints_table_csv_and_json(world):
+    folder, _ = world
+    statement = "SELECT 'a,b' AS text, 1.5 AS number, 'NaN'::DOUBLE AS missing"
+    assert "1 row" in ablate("sql", statement, cwd=folder).stdout
+    assert ablate("sql", statement, "--format", "csv", cwd=folder).stdout == 'text,number,missing\n"a,b",1.5,nan\n'
+    assert json.loads(ablate("sql", statement, "--json", cwd=folder).stdout) == [
+        {"text": "a,b", "number": 1.5, "missing": "NaN"}
+    ]
+    refused = ablate("sql", "DROP TABLE trials", cwd=folder)
+    assert refused.returncode == 2
+    assert "read-only" in refused.stderr
+
+
+def wait_for(what, seconds: float = 60.0):
+    """The first true value of `what()`, asked ten times a second."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := what():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("waited in vain")
+
+
+def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
+    write_world(tmp_path, steps=300, seeds=1)
+    calm = ablate("run", "tiny.yaml", "--results", "calm", cwd=tmp_path)
+    assert calm.returncode == 0, calm.stderr
+    running = subprocess.Popen(
+        [*ABLATE, "run", "tiny.yaml", "--results", "rough", "--no-mlflow"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    journal = tmp_path / "rough" / "journal"
+    wait_for(lambda: journal.is_dir() and any(path.stat().st_size > 2000 for path in journal.iterdir()))
+
+    # While it writes: SQL answers, a second run is refused clearly.
+    asked = ablate("sql", "SELECT count(*) AS n FROM metrics", "--results", "rough", "--json", cwd=tmp_path)
+    assert json.loads(asked.stdout)[0]["n"] > 0
+    second = ablate("run", "tiny.yaml", "--results", "rough", cwd=tmp_path)
+    assert second.returncode == 2
+    assert "Traceback" not in second.stderr
+    assert str(running.pid) in second.stderr
+
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the driver and to its workers
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    line = next(text for text in out.splitlines() if text.strip().startswith("ablate run"))
+    assert line.split() == ["ablate", "run", "tiny.yaml", "--results", "rough", "--no-mlflow"]
+
+    done = ablate(*line.split()[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert rows_of(tmp_path / "rough") == rows_of(tmp_path / "calm")
+    answers = [screen[screen.index("Edits, each against") :] for screen in (done.stdout, calm.stdout)]
+    assert answers[0] == answers[1]
+
+
+def test_workers_die_with_their_driver(tmp_path):
+    """kill -9 of the driver alone: two seconds later no process of the run is alive."""
+    write_world(tmp_path, steps=100_000, seeds=1)
+    running = subprocess.Popen(
+        [*ABLATE, "run", "tiny.yaml"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    journal = tmp_path / "results" / "journal"
+    wait_for(lambda: journal.is_dir() and any(path.stat().st_size > 2000 for path in journal.iterdir()))
+    group = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == running.pid]
+    assert len(group) >= 3
+    running.kill()
+    running.wait()
+    time.sleep(2.0)
+    assert [pid for pid in group if group_of(pid) == running.pid] == []
+
+
+def group_of(pid: int) -> int | None:
+    """The process group of a living process; None for one that is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[2])

@@ -1,0 +1,69 @@
+"""The verbs that start nothing: quick, and plain about mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "ray", "mlflow", "optuna", "datasets", "duckdb", "pandas", "scipy"}
+
+
+def run(*words: str, heavy: set[str] = HEAVY, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a verb in a process of its own, which also checks that nothing heavy was imported."""
+    program = (
+        f"import sys; sys.argv = ['ablate', *{list(words)!r}]\n"
+        "from ablate.cli import main\n"
+        "code = 0\n"
+        "try: main()\n"
+        "except SystemExit as end: code = end.code or 0\n"
+        f"loaded = {heavy!r} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+        "sys.exit(code)\n"
+    )
+    return subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.fast
+def test_help_imports_nothing_heavy():
+    done = run("--help", heavy=HEAVY | {"pydantic", "yaml", "rich", "numpy"})
+    assert done.returncode == 0, done.stderr
+    for verb in ("check", "plan", "run", "sql", "show", "diff", "list"):
+        assert verb in done.stdout
+
+
+@pytest.mark.fast
+def test_check_of_the_shipped_space():
+    done = run("check", "spaces/op_vs_preln.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "4 variants × 5 seeds = 20 trials" in done.stdout
+    assert "+qk_norm" in done.stdout
+
+
+@pytest.mark.fast
+def test_diff_names_the_edits():
+    done = run("diff", "pre_ln", "op")
+    assert done.returncode == 0, done.stderr
+    for edit in ("+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm"):
+        assert edit in done.stdout.replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("show", "pre_lm"), "did you mean 'pre_ln'"),
+        (("check", "nowhere.yaml"), "nowhere.yaml"),
+        (("run", "spaces/op_vs_preln.yaml", "--profile", "smok"), "smok"),
+        (("plan", "spaces/op_vs_preln.yaml", "--set", "recipe.stpes=3"), "did you mean 'steps'"),
+        (("run", "spaces/op_vs_preln.yaml", "--results", "/proc/nowhere"), "/proc/nowhere"),
+    ],
+)
+def test_mistakes_exit_with_2_and_no_traceback(words, said):
+    done = run(*words, heavy=set())
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
