@@ -54,7 +54,7 @@ WRAPPING = 1.0
 
 
 def align(before: Sequence, after: Sequence, catalogue: Catalogue) -> Aligned:
-    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run its nodes."""
+    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run 1 and its nodes."""
     return _value(before, after, "", "", catalogue)[1]
 
 
@@ -108,7 +108,7 @@ def _value(before: Value, after: Value, owner: str, field: str, catalogue: Catal
 
 
 def _replaced(before: Value, after: Value, owner: str, field: str) -> Costed:
-    return _size(before) + _size(after), Site(before, after, owner, field)
+    return 1 + _size(before) + _size(after), Site(before, after, owner, field)
 
 
 def _node(before: Node, after: Node, catalogue: Catalogue) -> Costed:

@@ -1,0 +1,171 @@
+"""The normal form and the fingerprint: what folds, what must not, and that spelling never shows."""
+
+import pytest
+from builders import CATALOGUE, gain, node, residual, sequence
+from hypothesis import given
+from hypothesis import strategies as st
+from random_blocks import blocks, examples, pairs
+from reading import read_block
+
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.fingerprint import DIGITS, canonical, digest, fingerprint
+from ablate.block.normal import fixed, normalise, resolve, units
+from ablate.block.sizes import Sizes
+
+SCOPE = Sizes(n_layers=4, d_model=64, n_heads=4, seq_len=32, vocab_size=256).scope(2)
+
+
+def fp(text: str) -> str:
+    return fingerprint(read_block(text), CATALOGUE)
+
+
+@examples
+@given(blocks())
+def test_normalising_twice_changes_nothing(block: Block) -> None:
+    once = normalise(block, CATALOGUE)
+    assert normalise(once, CATALOGUE) == once
+
+
+@examples
+@given(pairs())
+def test_fingerprints_are_equal_just_when_normal_forms_are(pair: tuple[Block, Block]) -> None:
+    one, other = pair
+    same = normalise(one, CATALOGUE) == normalise(other, CATALOGUE)
+    assert (fingerprint(one, CATALOGUE) == fingerprint(other, CATALOGUE)) == same
+
+
+@examples
+@given(blocks(), st.randoms(use_true_random=False))
+def test_a_block_said_otherwise_has_the_same_fingerprint(block: Block, chance) -> None:
+    """Bare parts as a skipless residual, numbers as arithmetic, stages out of order."""
+    assert fingerprint(respelt(block, chance), CATALOGUE) == fingerprint(block, CATALOGUE)
+
+
+def respelt(value: Value, chance) -> Value:
+    match value:
+        case Sequence():
+            parts: list[Node] = []
+            for part in value:
+                part = respelt(part, chance)
+                parts.append(residual(part, skip=0) if chance.random() < 0.3 else part)
+            return Sequence(tuple(parts))
+        case Node(name=name, fields=fields):
+            return Node(name, tuple((field, respelt(child, chance)) for field, child in fields))
+        case Gain(trainable=False, value=expression) if expression.constant is not None:
+            return Gain(type(expression)(f"{expression.text}+0"), False, chance.choice(["scalar", "channel"]))
+        case tuple() if all(isinstance(child, Node) for child in value):
+            first = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage == 0]
+            later = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage != 0]
+            return tuple(later + first) if chance.random() < 0.5 else tuple(first + later)
+        case tuple():
+            return tuple(respelt(child, chance) for child in value)
+    return value
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("[residual: {skip: 0, branch: [attention]}, mlp]", "[attention, mlp]"),
+        ("[residual: {skip: 0, branch: [residual: {skip: 0, branch: [mlp]}]}]", "[mlp]"),
+        ("[residual: {skip: 0.0, gain: 2/2, branch: [mlp]}]", "[mlp]"),
+        ("[residual: {skip: {init: 0, trainable: false}, branch: [mlp]}]", "[mlp]"),
+        ("[residual: {skip: 0, branch: []}]", "[]"),
+        (
+            "[residual: {gain: {init: 0.5, trainable: false, per: channel}, branch: [mlp]}]",
+            "[residual: {gain: 0.5, branch: [mlp]}]",
+        ),
+        ("[residual: {gain: 1/sqrt(4), branch: [mlp]}]", "[residual: {gain: 0.5, branch: [mlp]}]"),
+        ("[residual: {branch: [mlp], gain: 1.0}]", "[residual: {gain: 1, branch: [mlp]}]"),
+        ("[residual: mlp]", "[residual: [mlp]]"),
+        ("[residual: {branch: [mlp]}]", "[residual: [[mlp]]]"),
+        ("[attention: {entropy: {softcap: 30}}]", "[attention: {entropy: [softcap: 30.0]}]"),
+        (
+            "[attention: {entropy: [softcap: 30, qk_norm: rms_norm]}]",
+            "[attention: {entropy: [qk_norm: rms_norm, softcap: {cap: 3e1}]}]",
+        ),
+        ("[attention: {pre_qk: none, entropy: none, position: null}]", "[attention: {}]"),
+        ("[attention: {entropy: []}]", "[attention]"),
+        ("[layer_norm: {eps: 0.00001}]", "[layer_norm: {bias: true, eps: 1e-5}]"),
+        ("[mlp: {hidden: 4.0x}]", "[mlp: {hidden: 4x}]"),
+        ("[attention: {query: {dense: {bias: false}}}]", "[attention: {query: dense}]"),
+        ("[residual: {gain: '1 / sqrt( 2*depth )', branch: mlp}]", "[residual: {gain: 1/sqrt(2*depth), branch: mlp}]"),
+    ],
+)
+def test_same_under_training(one: str, other: str) -> None:
+    assert fp(one) == fp(other)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Same at initialisation only.
+        ("[residual: {gain: {init: 1, trainable: true}, branch: [mlp]}]", "[residual: [mlp]]"),
+        ("[residual: {skip: {init: 0, trainable: true}, branch: [mlp]}]", "[mlp]"),
+        ("[residual: {skip: 0, gain: {init: 1, trainable: true}, branch: [mlp]}]", "[mlp]"),
+        (
+            "[residual: {gain: {init: 1, trainable: true, per: channel}, branch: [mlp]}]",
+            "[residual: {gain: {init: 1, trainable: true}, branch: [mlp]}]",
+        ),
+        # Norm after norm: the epsilons differ.
+        ("[rms_norm, rms_norm]", "[rms_norm]"),
+        ("[layer_norm, rms_norm]", "[layer_norm]"),
+        # Order in a sequence, and of regulation at one stage.
+        ("[attention, mlp]", "[mlp, attention]"),
+        ("[attention: {entropy: [softcap: 30, clamp: 8]}]", "[attention: {entropy: [clamp: 8, softcap: 30]}]"),
+        # A residual that is not transparent, and an empty one: it doubles.
+        ("[residual: {skip: 0, gain: 0.5, branch: [mlp]}]", "[mlp]"),
+        ("[residual: []]", "[]"),
+        ("[residual: {skip: 0, gain: layer/layer, branch: [mlp]}]", "[mlp]"),
+        # Numbers.
+        ("[layer_norm]", "[layer_norm: {eps: 1e-6}]"),
+        ("[mlp: {hidden: 4x}]", "[mlp: {hidden: 512}]"),
+        ("[residual: {gain: 1/sqrt(2*depth), branch: mlp}]", "[residual: {gain: 1/sqrt(depth*2), branch: mlp}]"),
+        # One branch side by side is not a residual of other parts in a row.
+        ("[parallel: [[attention], [mlp]]]", "[parallel: [[mlp], [attention]]]"),
+        ("[parallel: [[attention, mlp]]]", "[residual: [attention, mlp]]"),
+    ],
+)
+def test_what_must_not_fold(one: str, other: str) -> None:
+    assert fp(one) != fp(other)
+
+
+@pytest.mark.fast
+def test_a_fingerprint_is_short_hex_and_stands_for_canonical_text() -> None:
+    found = fp("[attention, mlp]")
+    assert len(found) == DIGITS
+    assert int(found, 16) >= 0
+    assert canonical({"b": 1.0, "a": (True, None, "x")}) == {"b": 1, "a": [True, None, "x"]}
+    assert digest({"b": 1.0, "a": 2}) == digest({"a": 2.0, "b": 1})
+    assert digest({"b": True}) != digest({"b": 1})
+    assert digest(1.5) != digest(1)
+    with pytest.raises(TypeError, match="no canonical form"):
+        canonical(object())
+
+
+@pytest.mark.fast
+def test_resolving_gives_the_numbers_of_one_layer() -> None:
+    block = sequence(residual(node("mlp", hidden=Size(multiple=2.5)), gain="layer/depth"))
+    (resolved,) = resolve(block, SCOPE)
+    assert fixed(resolved["gain"]) == 2 / 4
+    assert resolved["branch"].parts[0]["hidden"] == Size(units=160)
+    trained = sequence(residual("mlp", gain=gain("1/layer", trainable=True)))
+    assert resolve(trained, SCOPE).parts[0]["gain"] == gain(0.5, trainable=True)
+
+
+@pytest.mark.fast
+def test_a_width_is_whole() -> None:
+    assert units(Size(units=7), 64) == 7
+    assert units(Size(multiple=0.5), 64) == 32
+    with pytest.raises(ValueError, match="not a whole number"):
+        units(Size(multiple=0.3), 64)
+
+
+@pytest.mark.fast
+def test_what_is_fixed() -> None:
+    assert fixed(gain("1/4")) == 0.25
+    assert fixed(gain(1, trainable=True)) is None
+    assert fixed(gain("depth")) is None
+    assert fixed(True) is None
+    assert fixed(2) == 2.0
