@@ -25,8 +25,8 @@ from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
 from ablate.source.located import to_python
-from ablate.space.metrics import Definition
 from ablate.space.load import load_space as read_space_file
+from ablate.space.metrics import Definition
 from ablate.space.space import Space
 
 if TYPE_CHECKING:

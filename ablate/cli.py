@@ -25,9 +25,9 @@ listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks or 
 app.add_typer(listing, name="list")
 
 File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_default=False)]
-SpaceFile = Annotated[Path, typer.Argument(metavar="SPACE", help="A space: spaces/op_vs_preln.yaml.", show_default=False)]
+SpaceFile = Annotated[Path, typer.Argument(metavar="SPACE", help="spaces/op_vs_preln.yaml", show_default=False)]
 Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value: recipe.steps=50.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder of results.")]
 Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
@@ -39,9 +39,7 @@ INTERRUPTED = 130
 
 
 @app.command()
-def check(
-    file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False
-) -> None:
+def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
     """Say every mistake in a space or a grammar, each at its place; nothing is read or trained."""
     from ablate import api
     from ablate.report import checked

@@ -54,7 +54,7 @@ WRAPPING = 1.0
 
 
 def align(before: Sequence, after: Sequence, catalogue: Catalogue) -> Aligned:
-    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run 1 and its nodes."""
+    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run 1 and nodes."""
     return _value(before, after, "", "", catalogue)[1]
 
 

@@ -8,6 +8,5 @@
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
     controller.py  the plan handed out, what comes back written down
 
-Here, and only here, pebble (later Ray and Optuna) is known. Never: a metric defined, a number judged, a file written but
-through the store.
+Here, and only here, pebble is known. Never: a metric defined, a number judged, a file written but through the store.
 """

@@ -20,11 +20,14 @@ DEATHS_ALLOWED = 2
 class Watcher(Protocol):
     """Is told how the run is coming on (see `report.progress.Progress`)."""
 
-    def started(self, trial_id: str, label: str, steps: int) -> None: ...
+    def started(self, trial_id: str, label: str, steps: int) -> None:
+        """A trial of `steps` steps is running."""
 
-    def step(self, trial_id: str, step: int, loss: float) -> None: ...
+    def step(self, trial_id: str, step: int, loss: float) -> None:
+        """It has come to `step`; `loss` is the last one measured."""
 
-    def ended(self, trial_id: str, outcome_kind: str) -> None: ...
+    def ended(self, trial_id: str, outcome_kind: str) -> None:
+        """It has ended, or stopped for now (`interrupted`)."""
 
 
 @dataclass

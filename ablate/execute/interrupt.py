@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill: once, and running trials stop at their next step with a checkpoint; twice, and all stops."""
+"""Ctrl-C, or a polite kill: once, and running trials save where they are; twice, and everything stops at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A pool of worker processes on this machine.
 
-Workers are started once and reused. Each sends its messages through one queue, which keeps their order; a task is handed
-out only when a worker is free. A worker that dies ends its one trial as interrupted, and is replaced.
+Workers are started once and reused. Each sends its messages through one queue, which keeps their order; a task is
+handed out only when a worker is free. A worker that dies ends its one trial as interrupted, and is replaced.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Local:
         )
         try:
             _Driver(pool, outbox, stop, self.workers, handle).drive(next_task, should_stop)
-            pool.close()
+            pool.close()  # type: ignore[no-untyped-call]
         finally:
-            pool.stop()
+            pool.stop()  # type: ignore[no-untyped-call]
             pool.join()
             outbox.close()
 

@@ -88,7 +88,8 @@ def block(of: Grammar, name: str) -> str:
     """A block as one writes it, its fingerprint, and every field of every part."""
     found = _block(of, name)
     full = yaml.safe_dump(yaml.safe_load(print_block(found)), sort_keys=False, width=100)
-    return f"{name}: {print_block(found, of.catalogue, of.defaults)}\nfingerprint {fingerprint(found, of.catalogue)}\n\n{full}"
+    written = print_block(found, of.catalogue, of.defaults)
+    return f"{name}: {written}\nfingerprint {fingerprint(found, of.catalogue)}\n\n{full}"
 
 
 def difference(of: Grammar, before: str, after: str, *, split: bool) -> RenderableType:

@@ -42,5 +42,6 @@ def bugs(plan: Plan, ended: Ended) -> str:
 
 def _bugs(plan: Plan, ended: Ended) -> Iterator[str]:
     for trial, outcome in ended.bugs:
-        yield f"failed: {plan.variant(trial.variant).name}, seed {trial.seed}, step {outcome.step}: {outcome.detail['error']}"
-    yield "the whole traces: ablate sql \"SELECT trial_id, outcome FROM trials WHERE status = 'bug'\""
+        where = f"{plan.variant(trial.variant).name}, seed {trial.seed}, step {outcome.step}"
+        yield f"failed: {where}: {outcome.detail['error']}"
+    yield "the whole traces: ablate sql \"SELECT trial_id, detail FROM trials WHERE status = 'bug'\""

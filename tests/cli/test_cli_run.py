@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "execute"))
-from execute_worlds import rows_of, write_world  # noqa: E402
+from execute_worlds import rows_of, write_world
 
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 
@@ -169,7 +169,11 @@ def test_workers_die_with_their_driver(tmp_path):
     )
     journal = tmp_path / "results" / "journal"
     wait_for(lambda: journal.is_dir() and any(path.stat().st_size > 2000 for path in journal.iterdir()))
-    group = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if group_of(pid) == running.pid]
+    group = [
+        pid
+        for pid in map(int, filter(str.isdigit, (path.name for path in Path("/proc").iterdir())))
+        if group_of(pid) == running.pid
+    ]
     assert len(group) >= 3
     running.kill()
     running.wait()

@@ -11,7 +11,7 @@ SPACE = """\
 space: tiny
 question: Does the smallest model there is learn?
 grammar: {grammar}
-model: {{layers: 2, width: 16, heads: 2, context: 16, embedding: {{std: 0.02, scale: 50}}, head: untied, init: {{normal: 0.02}}}}
+model: {{layers: 2, width: 16, heads: 2, context: 16, embedding: {embedding}, head: untied, init: {{normal: 0.02}}}}
 block: {{attention.position: rope}}
 data: {{corpus: {{files: ["texts/**/*.txt"]}}, tokenizer: bytes, tuning: 10%, verdict: 20%}}
 recipe: {{steps: {steps}, batch: 4, optimizer: {{adamw: {{lr: {lr}}}}}}}
@@ -37,7 +37,10 @@ def write_world(folder: Path, *, steps: int = 12, seeds: int = 2, lr: str = "1e-
             path.write_text(" ".join(rng.choice(words) for _ in range(400)), encoding="utf-8")
     space = folder / name
     grammar = ROOT / "grammars" / "transformer.yaml"
-    space.write_text(SPACE.format(grammar=grammar, steps=steps, seeds=seeds, lr=lr), encoding="utf-8")
+    space.write_text(
+        SPACE.format(embedding="{std: 0.02, scale: 50}", grammar=grammar, steps=steps, seeds=seeds, lr=lr),
+        encoding="utf-8",
+    )
     return space
 
 

@@ -97,14 +97,9 @@ block:
 
 @pytest.mark.fast
 def test_the_same_argument_text_in_two_places_is_not_the_same_value() -> None:
+    inner = "{let: {x: {one_of: [mlp, rms_norm]}}, in: [$wrap($x)]}"
     small = grammar(
-        """
-wrap(f): [residual: [$f]]
-a: [$wrap($x)]
-block:
-  - {let: {x: {one_of: [attention, mlp]}}, in: [$wrap($x), {let: {x: {one_of: [mlp, rms_norm]}}, in: [$wrap($x)]}]}""".replace(
-            "a: [$wrap($x)]\n", ""
-        )
+        f"wrap(f): [residual: [$f]]\nblock: [{{let: {{x: {{one_of: [attention, mlp]}}}}, in: [$wrap($x), {inner}]}}]"
     )
     assert texts(small) == [
         f"[residual: [{a}], residual: [{b}]]" for a in ("attention", "mlp") for b in ("mlp", "rms_norm")
@@ -145,7 +140,10 @@ def test_bounded_recursion_with_an_argument() -> None:
 def test_lists_of_regulation_are_spliced() -> None:
     small = grammar(
         "e: [none, {softcap: 30}]\n"
-        "block: [attention: {entropy: $e}, attention: {entropy: [$e, {clamp: 8}]}, attention: {entropy: [{clamp: 8}, $e]}]"
+        "block:\n"
+        "- attention: {entropy: $e}\n"
+        "- attention: {entropy: [$e, {clamp: 8}]}\n"
+        "- attention: {entropy: [{clamp: 8}, $e]}"
     )
     assert texts(small) == [
         "[attention]",

@@ -28,7 +28,8 @@ class Config:
         """Two weights, or three where gated."""
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
-        return up + gate + down + self.activation()
+        total: Cost = up + gate + down + self.activation()
+        return total
 
 
 from jaxtyping import Float

@@ -1,0 +1,243 @@
+"""Reading a space: what lies on top, what is resolved, what is refused. Full error texts are in tests/errors."""
+
+from pathlib import Path
+
+import pytest
+from builders import CATALOGUE
+from reading import SPACES, read_block, transformer
+from space_worlds import SECTIONS, fields, space
+
+from ablate.block.expression import Node
+from ablate.errors import InputError
+from ablate.source.yaml import read_yaml
+from ablate.space.documents import Files, Hub, Learned
+from ablate.space.load import OPTIONAL, REQUIRED, load_space
+from ablate.space.metrics import JUDGED
+
+pytestmark = pytest.mark.fast
+
+
+def refused(folder: Path, *settings: str, **sections: str | None) -> str:
+    with pytest.raises(InputError) as found:
+        space(folder, *settings, **sections)
+    return str(found.value)
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_shipped_spaces_resolve_in_every_profile(path: Path) -> None:
+    written = read_yaml(path)
+    profiles = [str(name) for name in written["profiles"]] if "profiles" in written else []
+    for profile in (None, *profiles):
+        shipped = load_space(path, CATALOGUE, profile=profile)
+        assert shipped.name == path.stem
+        assert shipped.architecture(next(iter(shipped.blocks.values())), 256).sizes.d_model == shipped.model.width
+
+
+def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
+    found = space(tmp_path)
+    assert found.recipe.optimizer.adamw.betas == (0.9, 0.999)
+    assert found.recipe.schedule.warmup == 0.05
+    assert found.data.corpus == "python_stdlib"
+    assert found.model.causal
+    assert found.around.entry_norm is found.around.final_norm is None
+    assert found.judge.metrics["peak_kurtosis"].margin == "none"
+    assert found.judge.metrics["peak_kurtosis"].scale == "log"
+    assert found.judge.metrics["eval_loss"].margin == "1%"
+    assert found.judge.metrics["eval_loss"].better == "lower"
+    assert found.threads == 1
+    assert found.seeds == (0, 1)
+    assert found.folder == tmp_path
+
+
+PROFILES = "{quick: {recipe: {steps: 7}, seeds: 1, design: {compare: [pre_ln, op]}, model: {init: {fan_in: 1}}}}"
+
+
+def test_a_profile_lies_over_the_file_and_settings_over_both(tmp_path: Path) -> None:
+    plain = space(tmp_path, profiles=PROFILES)
+    quick = space(tmp_path, profiles=PROFILES, profile="quick")
+    both = space(tmp_path, "recipe.steps=9", "seeds=[3, 5]", profiles=PROFILES, profile="quick")
+    assert (plain.recipe.steps, plain.seeds, plain.design.kind) == (20, (0, 1), "path")
+    assert (quick.recipe.steps, quick.seeds, quick.design.kind) == (7, (0,), "compare")
+    assert (both.recipe.steps, both.seeds) == (9, (3, 5))
+    assert quick.recipe.batch == plain.recipe.batch == 4
+    assert quick.around.init.name == "fan_in"
+    assert quick.profile == "quick"
+
+
+def test_the_last_setting_wins(tmp_path: Path) -> None:
+    assert space(tmp_path, "recipe.steps=9", "recipe.steps=11").recipe.steps == 11
+
+
+def test_settings_reach_everything(tmp_path: Path) -> None:
+    found = space(
+        tmp_path,
+        "recipe.optimizer.adamw.betas=[0.8, 0.95]",
+        "model.position={learned: 0.01}",
+        "model.final_norm={layer_norm: {eps: 1e-3}}",
+        "data.corpus={files: [a/*.txt, b.txt]}",
+        "measure.probes=[kurtosis, gradient_norm]",
+        "judge.metrics.eval_loss.margin=0.5",
+        "block.mlp.activation={leaky_relu: 0.2}",
+        "design={leave_one_out: {from: pre_ln, to: op}}",
+        "question=Why not?",
+    )
+    assert found.recipe.optimizer.adamw.betas == (0.8, 0.95)
+    assert found.model.position == Learned(learned=0.01)
+    assert found.around.final_norm == read_block("[layer_norm: {eps: 0.001}]").parts[0]
+    assert found.data.corpus == Files(files=("a/*.txt", "b.txt"))
+    assert found.measure.probes == ("kurtosis", "gradient_norm")
+    assert found.judge.metrics["eval_loss"].margin == 0.5
+    assert found.design.leave_one_out is not None
+    assert found.question == "Why not?"
+    mlps = [part for block in found.blocks.values() for part in block.parts[1]["branch"] if part.name == "mlp"]
+    assert {part["activation"] for part in mlps} == {
+        read_block("[mlp: {activation: {leaky_relu: 0.2}}]").parts[0]["activation"]
+    }
+
+
+def test_another_choice_replaces_the_first(tmp_path: Path) -> None:
+    """`{normal: …}` and `{fan_in: …}` would otherwise lie side by side in one mapping."""
+    assert space(tmp_path, "model.init={fan_in: 0.5}").around.init.name == "fan_in"
+    assert space(tmp_path, "design={compare: [op, pre_ln]}").design.compare == ("op", "pre_ln")
+    hub = "{hub: a/b, split: train, field: text}"
+    assert space(tmp_path, f"data.corpus={hub}").data.corpus == Hub(hub="a/b", split="train", field="text")
+    assert space(tmp_path, f"data.corpus={hub}", "data.corpus.field=code").data.corpus == Hub(
+        hub="a/b", split="train", field="code"
+    )
+    assert space(tmp_path, "model.init.normal=0.5").around.init == Node("normal", (("std", 0.5),))
+    assert "exactly one kind" in refused(tmp_path, design="{path: {from: pre_ln, to: op}, compare: [pre_ln, op]}")
+
+
+def test_key_order_and_spelling_change_nothing(tmp_path: Path) -> None:
+    backwards = dict(reversed(SECTIONS.items()))
+    path = tmp_path / "backwards.yaml"
+    path.write_text("# a note\n" + "".join(f"{name}: {body}\n" for name, body in backwards.items()))
+    assert fields(load_space(path, CATALOGUE)) == fields(space(tmp_path))
+    assert fields(space(tmp_path, "recipe.optimizer.adamw.lr=0.010")) == fields(space(tmp_path))
+
+
+@pytest.mark.parametrize("key", REQUIRED)
+def test_every_required_key_is_missed(tmp_path: Path, key: str) -> None:
+    if key in ("data", "threads"):  # the shipped grammar says them
+        assert space(tmp_path).data.tokenizer == "bytes"
+        return
+    text = refused(tmp_path, **{key: None})
+    assert f"missing key '{key}'" in text or (key == "grammar" and "a space needs a grammar" in text)
+
+
+@pytest.mark.parametrize(
+    ("section", "body", "said"),
+    [
+        ("space", "3", "space must be a text"),
+        ("question", "''", "question must be a text"),
+        ("grammar", "trasnformer", "there is no grammar 'trasnformer'"),
+        ("grammar", "[a]", "a space needs a grammar"),
+        ("model", "[1]", "model: expected"),
+        ("recipe", "{steps: 20, batch: four, optimizer: {adamw: {lr: 1e-2}}}", "recipe.batch: expected a whole number"),
+        ("recipe", "{steps: 0, batch: 4, optimizer: {adamw: {lr: 1e-2}}}", "recipe.steps must be at least 1"),
+        ("recipe", "{steps: 20, batch: 4, optimizer: {adamw: {lr: fast}}}", "recipe.optimizer.adamw.lr: expected"),
+        ("recipe", "{steps: 20, batch: 4, optimizer: {sgd: {lr: 1}}}", "unknown key 'sgd'"),
+        ("seeds", "0", "seeds must be a whole number of at least 1, or a list"),
+        ("seeds", "many", "seeds must be a whole number of at least 1, or a list"),
+        ("seeds", "true", "seeds must be a whole number of at least 1, or a list"),
+        ("seeds", "[1, 1]", "seeds must be different whole numbers"),
+        ("seeds", "[]", "seeds must be different whole numbers"),
+        ("seeds", "[-1]", "seeds must be different whole numbers"),
+        ("seeds", "[1, [2]]", "seeds must be different whole numbers"),
+        ("seeds", "100000", "at most 10,000 seeds, got 100,000"),
+        ("threads", "0.5", "threads must be a whole number"),
+        ("measure", "{every: 5, probes: [kurtosys], evaluation: {every: 10, windows: 8}}", "unknown probe 'kurtosys'"),
+        ("measure", "{every: 5, probes: [kurtosis, kurtosis], evaluation: {every: 10, windows: 8}}", "stands twice"),
+        ("measure", "{every: 5, probes: kurtosis, evaluation: {every: 10, windows: 8}}", "measure.probes: expected"),
+        ("judge", "{against: pre_ln, metrics: {}}", "judge.metrics must hold 1 or more values"),
+        ("judge", "{against: pre_ln, metrics: {eval_lost: {}}}", "unknown metric 'eval_lost'"),
+        ("judge", "{against: pre_ln, metrics: {token_correlation: {}}}", "the probe token_correlation does not run"),
+        ("judge", "{against: pre_ln, metrics: {eval_loss: {scale: square}}}", "expected one of linear, log"),
+        ("judge", "{against: pre_lm, metrics: {eval_loss: {}}}", "unknown block 'pre_lm'"),
+        ("judge", "{metrics: {eval_loss: {}}}", "missing key 'against' in judge"),
+        ("design", "{path: {from: pre_ln, to: opp}}", "unknown block 'opp'"),
+        ("design", "{pathway: {from: pre_ln, to: op}}", "unknown key 'pathway'"),
+        ("design", "{path: {form: pre_ln, to: op}}", "unknown key 'form'"),
+        ("design", "{compare: [pre_ln]}", "design.compare must hold 2 or more values"),
+        ("design", "{}", "a design has exactly one kind"),
+        ("blocks", "[pre_ln]", "blocks must be a mapping from names to blocks"),
+        ("blocks", "{op: [mlp]}", "block 'op' is already in the grammar"),
+        ("blocks", "{mine: [mlpp]}", "unknown component 'mlpp' for slot part"),
+        ("block", "[attention]", "block must map addresses to values"),
+        ("sedes", "3", "did you mean 'seeds'?"),
+        ("profile", "{}", "did you mean 'profiles'?"),
+    ],
+)
+def test_a_mistake_in_a_section_is_named(tmp_path: Path, section: str, body: str, said: str) -> None:
+    sections: dict[str, str | None] = {section: body}
+    if section == "sedes":
+        sections["seeds"] = None
+    assert said in refused(tmp_path, **sections)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("model.heads=5", "5 heads do not divide the width 32"),
+        ("model.heads=1000000", "heads must divide the width: 32 would"),
+        ("model.layers=100000000", "model.layers must be at most 1000"),
+        ("model.init=none", "slot init cannot be empty here"),
+        ("model.final_norm=attention", "attention does not fit slot norm"),
+        ("model.hidden=3", "unknown key 'hidden' in model"),
+        ("model.position=rotary", "model.position: expected"),
+        ("model.head=both", "model.head: expected one of tied, untied"),
+        ("model.embedding.std=0", "model.embedding.std must be greater than 0"),
+    ],
+)
+def test_a_model_that_does_not_fit(tmp_path: Path, model: str, said: str) -> None:
+    assert said in refused(tmp_path, model)
+
+
+def test_all_mistakes_are_shown_at_once_with_their_sources(tmp_path: Path) -> None:
+    text = refused(tmp_path, "recipe.step=3", "block.attention.positoin=rope", model="{layers: 4}", sedes="1")
+    assert text.count("error: ") >= 4
+    assert "--> --set:1:" in text
+    assert f"--> {tmp_path / 'small.yaml'}:" in text
+
+
+def test_mistakes_of_the_grammar_and_of_the_space_stand_together(tmp_path: Path) -> None:
+    broken = Path(SECTIONS["grammar"]).read_text().replace("[$norm, $f]", "[$nrom, $f]", 1)
+    (tmp_path / "broken.yaml").write_text(broken)
+    text = refused(tmp_path, grammar="broken.yaml", sedes="1")
+    assert "unknown rule $nrom" in text
+    assert "unknown key 'sedes'" in text
+    (tmp_path / "broken.yaml").write_text("a: [")
+    text = refused(tmp_path, grammar="broken.yaml", profile_="1")
+    assert "this list is never closed" in text
+
+
+def test_a_profile_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no profile 'quik'") as found:
+        space(tmp_path, profiles=PROFILES, profile="quik")
+    assert "did you mean 'quick'?" in str(found.value)
+    with pytest.raises(InputError, match="it has no profiles"):
+        space(tmp_path, profile="quick")
+    with pytest.raises(InputError, match="profile odd must be a mapping"):
+        space(tmp_path, profiles="{odd: 3}", profile="odd")
+
+
+def test_a_space_that_is_no_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "list.yaml"
+    path.write_text("[a, b]\n")
+    with pytest.raises(InputError, match="a space is a mapping"):
+        load_space(path, CATALOGUE)
+
+
+def test_the_grammar_is_found_beside_the_space(tmp_path: Path) -> None:
+    for folder in ("grammars", "spaces"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "grammars" / "mine.yaml").write_text(Path(SECTIONS["grammar"]).read_text())
+    assert space(tmp_path / "spaces", grammar="mine").grammar.path == tmp_path / "grammars" / "mine.yaml"
+    assert space(tmp_path, grammar="mine").grammar.path == tmp_path / "grammars" / "mine.yaml"
+    assert space(tmp_path, grammar="grammars/mine.yaml").grammar.count == transformer().count
+
+
+def test_the_room_lists_each_key_once() -> None:
+    assert not set(REQUIRED) & set(OPTIONAL)
+    assert set(SECTIONS) <= set(REQUIRED)
+    assert "eval_loss" in JUDGED
