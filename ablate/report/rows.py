@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from rich import box
@@ -20,7 +21,7 @@ def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     count = f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=count, caption_justify="left")
     for index, column in enumerate(columns):
-        numeric = any(isinstance(row[index], int | float) and not isinstance(row[index], bool) for row in rows)
+        numeric = any(isinstance(row[index], int | float | Decimal) and not isinstance(row[index], bool) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
@@ -50,6 +51,8 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.source.located import Located, Mapping
+from ablate.source.located import Located, Mapping, Scalar, Span
 from ablate.source.overlay import overlay, read_setting
 from ablate.source.problems import Problems, quote, suggest
 
@@ -26,6 +26,13 @@ def lay(base: Mapping, over: Mapping) -> Mapping:
     for path in CHOICES:
         base = _without_choice(base, over, path)
     return overlay(base, over)
+
+
+def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
+    """A space on top of what its grammar says: what is missing in a section is then missed where the space says it."""
+    if grammar is None or not written.entries:
+        return written
+    return _placed(lay(grammar, written), written, written.entries[0][0].span)
 
 
 def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:
@@ -51,6 +58,21 @@ def lay_settings(written: Mapping, settings: Sequence[str]) -> Mapping:
     for setting in settings:
         written = lay(written, read_setting(setting, written))
     return written
+
+
+def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
+    """The same values, but each mapping opens where `over` opens it, or at `span` where `over` does not."""
+    entries: list[tuple[Scalar, Located]] = []
+    for key, value in merged.entries:
+        if over is not None and key.value in over:
+            key = over.key(key.value)
+        elif isinstance(value, Mapping):
+            key = Scalar(key.value, key.text, span)
+        if isinstance(value, Mapping):
+            inner = over.get(key.value) if over is not None else None
+            value = _placed(value, inner if isinstance(inner, Mapping) else None, key.span)
+        entries.append((key, value))
+    return Mapping(tuple(entries), span)
 
 
 def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:

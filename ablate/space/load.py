@@ -12,7 +12,7 @@ from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.source.yaml import read_yaml
 from ablate.space.blocks import read_blocks
-from ablate.space.layers import lay, lay_profile, lay_settings
+from ablate.space.layers import lay_on_grammar, lay_profile, lay_settings
 from ablate.space.sections import Sections
 from ablate.space.space import Space
 
@@ -31,11 +31,14 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     assert isinstance(written, Mapping)
     written = lay_settings(lay_profile(written, profile, problems), settings)
     grammar = _grammar(written, path, catalogue, problems)
-    located = written if grammar is None or grammar.space is None else lay(grammar.space, written)
-    _check_keys(located, problems)
+    _check_keys(written, problems)
     if grammar is None:  # without it nothing more can be said
         problems.raise_if_any()
     assert grammar is not None
+    if grammar.space is not None:
+        _check_keys(grammar.space, problems)
+    located = lay_on_grammar(grammar.space, written)
+    _check_missing(located, problems)
     space = _space(located, path, profile, grammar, problems)
     problems.raise_if_any()
     assert space is not None
@@ -92,15 +95,18 @@ def _space(located: Mapping, path: Path, profile: str | None, grammar: Grammar, 
 def _check_keys(located: Mapping, problems: Problems) -> None:
     known = (*REQUIRED, *OPTIONAL)
     unknown = [key for key, _ in located.entries if key.value not in known]
-    free = [word for word in known if word not in located]
-    meant = {nearest(key.text, free) for key in unknown}
     for key in unknown:
-        label = suggest(key.text, free) or ""
+        label = suggest(key.text, [word for word in known if word not in located]) or ""
         notes = (f"a space accepts: {', '.join(known)}",)
         problems.add(f"unknown key {quote(key.text)} in a space", key.span, label=label, notes=notes)
-    first = located.key("space").span if "space" in located else located.span
-    for word in REQUIRED:
-        if word not in located and word not in meant and word != "grammar":
+
+
+def _check_missing(located: Mapping, problems: Problems) -> None:
+    missing = [word for word in REQUIRED if word not in located]
+    meant = {nearest(str(key), missing) for key in located if key not in (*REQUIRED, *OPTIONAL)}
+    first = located.key("space").span if "space" in located else located.entries[0][0].span
+    for word in missing:
+        if word not in meant:
             problems.add(f"missing key {word!r} in the space", first)
 
 

@@ -56,7 +56,7 @@ class Sections:
                 notes = (f"model accepts: {', '.join(known)}",)
                 self.problems.add(f"unknown key {quote(key.text)} in model", key.span, label=label, notes=notes)
         plain = tuple((key, value) for key, value in located.entries if key.value in Model.model_fields)
-        model = validate(Model, Mapping(plain, located.span), self.problems, where="model")
+        model = validate(Model, self._opened("model", plain), self.problems, where="model")
         if model is not None and model.width % model.heads:
             self._note_heads(model, located)
         return model, self._around(located)
@@ -114,7 +114,7 @@ class Sections:
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
                 self._check_metric(key, measure)
-        return validate(Judge, Mapping(tuple(entries), located.span), self.problems, where="judge")
+        return validate(Judge, self._opened("judge", tuple(entries)), self.problems, where="judge")
 
     def _check_metric(self, key: Scalar, measure: Measure | None) -> None:
         if key.value not in JUDGED:
@@ -174,5 +174,11 @@ class Sections:
         return located.value
 
     def _section(self, name: str, document: type[T]) -> T | None:
-        found: Located | None = self.located.get(name)
+        found = self.located.get(name)
+        if isinstance(found, Mapping):
+            found = self._opened(name, found.entries)
         return None if found is None else validate(document, found, self.problems, where=name)
+
+    def _opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
+        """A section whose missing keys are missed at its own key, not at the first thing it says."""
+        return Mapping(entries, self.located.key(name).span)

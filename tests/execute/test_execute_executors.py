@@ -58,7 +58,7 @@ def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, m
 
     def stop_soon(self):
         self.calls = getattr(self, "calls", 0) + 1
-        self.asked = self.calls > 13
+        self.asked = self.calls > 8
         return self.asked
 
     monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)

@@ -50,8 +50,8 @@ defaults:
   simple_rms_norm: {eps: 1e-8}
   attention: {query: dense, key: dense, value: dense, projection: dense, pre_qk: none, pre_v: none, entropy: none,
               position: none, scale: 1/sqrt(head_width)}
-  mlp: {activation: gelu, hidden: 4x, input_scale: 1, up: dense, down: dense, GATE}
+  mlp: {activation: gelu, hidden: 4x, input_scale: 1, up: dense, gate: none, down: dense}
   dense: {bias: false, init: none}
   leaky_relu: {slope: 0.01}
   rope: {base: 10000}
-""".replace("GATE", "gate: none" if "gated" not in CATALOGUE["mlp"].fields else "gate: dense, gated: false")
+"""

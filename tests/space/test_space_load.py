@@ -122,7 +122,27 @@ def test_every_required_key_is_missed(tmp_path: Path, key: str) -> None:
         assert space(tmp_path).data.tokenizer == "bytes"
         return
     text = refused(tmp_path, **{key: None})
-    assert f"missing key '{key}'" in text or (key == "grammar" and "a space needs a grammar" in text)
+    partly = {"recipe": "missing keys 'steps', 'batch' in recipe", "grammar": "a space needs a grammar"}
+    partly |= {"measure": "missing keys 'every', 'probes', 'evaluation' in measure"}
+    partly |= {"judge": "missing keys 'metrics', 'against' in judge", "model": "missing key 'init' in model"}
+    assert partly.get(key, f"missing key '{key}' in the space") in text
+    assert "transformer.yaml:" not in text  # what is missing is missing in the space
+
+
+def test_what_is_missing_in_a_section_is_missed_where_the_space_opens_it(tmp_path: Path) -> None:
+    text = refused(tmp_path, recipe="{steps: 20, optimizer: {adamw: {betas: [0.9, 0.99]}}}")
+    line = list(SECTIONS).index("recipe") + 1
+    assert f"missing key 'batch' in recipe\n --> {tmp_path / 'small.yaml'}:{line}:1\n" in text
+    assert f"missing key 'lr' in recipe.optimizer.adamw\n --> {tmp_path / 'small.yaml'}:{line}:33\n" in text
+
+
+def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> None:
+    broken = Path(SECTIONS["grammar"]).read_text().replace("clip: 1.0", "clip: tight", 1)
+    (tmp_path / "broken.yaml").write_text(broken.replace("threads: 1", "thread: 1", 1))
+    text = refused(tmp_path, grammar="broken.yaml", threads="1")
+    assert "recipe.clip: expected a number or null, got text 'tight'" in text
+    assert "unknown key 'thread' in a space" in text
+    assert text.count(f"--> {tmp_path / 'broken.yaml'}:") == 2
 
 
 @pytest.mark.parametrize(
@@ -165,7 +185,7 @@ def test_every_required_key_is_missed(tmp_path: Path, key: str) -> None:
         ("blocks", "{mine: [mlpp]}", "unknown component 'mlpp' for slot part"),
         ("block", "[attention]", "block must map addresses to values"),
         ("sedes", "3", "did you mean 'seeds'?"),
-        ("profile", "{}", "did you mean 'profiles'?"),
+        ("profil", "{}", "did you mean 'profiles'?"),
     ],
 )
 def test_a_mistake_in_a_section_is_named(tmp_path: Path, section: str, body: str, said: str) -> None:
@@ -207,8 +227,12 @@ def test_mistakes_of_the_grammar_and_of_the_space_stand_together(tmp_path: Path)
     assert "unknown rule $nrom" in text
     assert "unknown key 'sedes'" in text
     (tmp_path / "broken.yaml").write_text("a: [")
-    text = refused(tmp_path, grammar="broken.yaml", profile_="1")
-    assert "this list is never closed" in text
+    text = refused(tmp_path, grammar="broken.yaml")
+    assert f"--> {tmp_path / 'broken.yaml'}:1:5" in text
+    with pytest.raises(InputError) as both:
+        space(tmp_path, profile="none", grammar="broken.yaml")
+    assert "no profile 'none'" in str(both.value)
+    assert "broken.yaml:1:5" in str(both.value)
 
 
 def test_a_profile_that_is_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""What a user sees for each kind of mistake: `<case>/space.yaml` or `<case>/grammar.yaml`, and `<case>/expected.txt`.
+
+A space may open with lines such as `# profile: quick` and `# set: recipe.steps=3`, which stand for the options of the
+command line. After a change of wording, write the texts anew and read each one as a user would before keeping it:
+
+    ABLATE_WRITE_EXPECTED=1 python -m pytest tests/errors
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from builders import CATALOGUE
+
+from ablate.errors import InputError
+from ablate.grammar.grammar import load_grammar
+from ablate.plan.build import build_plan
+from ablate.space.load import load_space
+
+pytestmark = pytest.mark.fast
+
+FOLDER = Path(__file__).parent
+CASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.txt"))
+WRITE = bool(os.environ.get("ABLATE_WRITE_EXPECTED"))
+if WRITE:
+    CASES = sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(("space_", "grammar_")))
+OPTION = re.compile(r"^# (profile|set): (.*)$", re.MULTILINE)
+
+
+def shown(case: str) -> str:
+    """The text of the error that reading or planning a case gives."""
+    space = Path(case) / "space.yaml"
+    with pytest.raises(InputError) as refused:
+        if not space.is_file():
+            load_grammar(Path(case) / "grammar.yaml", CATALOGUE)
+        options = OPTION.findall(space.read_text(encoding="utf-8"))
+        profile = next((value for name, value in options if name == "profile"), None)
+        settings = [value for name, value in options if name == "set"]
+        found = load_space(space, CATALOGUE, profile=profile, settings=settings)
+        build_plan(found, vocab_size=256, corpus="none")
+    return f"{refused.value}\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_text(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)
+    expected = FOLDER / case / "expected.txt"
+    if WRITE:
+        expected.write_text(shown(case), encoding="utf-8")
+    assert shown(case) == expected.read_text(encoding="utf-8")
+
+
+def test_every_case_has_its_text() -> None:
+    cases = {path.parent.name for name in ("space.yaml", "grammar.yaml") for path in FOLDER.glob(f"*/{name}")}
+    assert cases == set(CASES)
+    assert len(cases) >= 20
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_text_has_a_place_and_is_no_traceback(case: str) -> None:
+    text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
+    assert text.startswith("error: ")
+    assert "Traceback" not in text
+    for problem in text.split("\n\n"):
+        # What is said on the command line alone, like a profile, has no place in a file.
+        assert "--> " in problem or "  = " in problem
+
+
+def test_the_pattern_of_the_cases_is_itself_sound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So that each case fails for what it is about."""
+    monkeypatch.chdir(FOLDER)
+    pattern = (Path("space_unknown_grammar") / "space.yaml").read_text(encoding="utf-8")
+    assert load_grammar(Path("grammars/small.yaml"), CATALOGUE).count == 9
+    (tmp_path / "space.yaml").write_text(pattern.replace("grammar: smal\n", f"grammar: {FOLDER}/grammars/small.yaml\n"))
+    assert build_plan(load_space(tmp_path / "space.yaml", CATALOGUE), vocab_size=256, corpus="none").trials

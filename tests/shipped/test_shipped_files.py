@@ -1,0 +1,162 @@
+"""What ships works: every grammar and space parses, every named block compiles, counts right and takes a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from builders import node, pre_ln
+
+import ablate
+from ablate.block.expression import Node, Sequence, walk
+from ablate.block.fingerprint import fingerprint
+from ablate.block.printer import print_block
+from ablate.block.sizes import Sizes
+from ablate.compiler import compile_block, size_report
+from ablate.plan.size import cost
+
+ROOT = Path(__file__).parents[2]
+GRAMMARS = sorted((ROOT / "grammars").glob("*.yaml"))
+SPACES = sorted((ROOT / "spaces").glob("*.yaml"))
+GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+CATALOGUE = GRAMMAR.catalogue
+SIZES = Sizes(n_layers=6, d_model=24, n_heads=2, seq_len=10, vocab_size=13)
+INIT = Node("normal", (("std", 0.3),))
+TABLE3 = {
+    # OUTLIER, Table 3: name, and whether the paper marks it homogeneous
+    "outlier_table3_pre_rms": False,
+    "outlier_table3_scaled_resids": False,
+    "outlier_table3_all_norms": False,
+    "outlier_table3_attn_norms_only": False,
+    "outlier_table3_post_qk_pre_v": False,
+    "outlier_table3_qk_norms_only": True,
+    "outlier_table3_pre_qk_only": True,
+    "outlier_table3_op": True,
+}
+
+
+def with_fields(block: Sequence, **changes) -> Sequence:
+    """The block with fields of every component that has them changed: eps=0.0, activation=…"""
+
+    def at(value):
+        match value:
+            case Node():
+                own = {name: changes[name] for name, _ in value.fields if name in changes}
+                return Node(value.name, tuple((n, own.get(n, at(child))) for n, child in value.fields))
+            case Sequence():
+                return Sequence(tuple(at(child) for child in value))
+            case tuple():
+                return tuple(at(child) for child in value)
+        return value
+
+    return at(block)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", GRAMMARS, ids=lambda path: path.stem)
+def test_every_grammar_parses_and_derives(path):
+    grammar = ablate.load_grammar(path)
+    assert grammar.count > 1
+    assert not any(grammar.refusals(named.block) for named in grammar.blocks.values())
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_every_space_and_each_of_its_profiles_resolves(path):
+    profiles = yaml.safe_load(path.read_text()).get("profiles", {})
+    for profile in (None, *profiles):
+        plan = ablate.check(ablate.load_space(path, profile=profile))
+        assert len({trial.id for trial in plan.trials}) == len(plan.variants) * len(plan.seeds)
+
+
+@pytest.mark.parametrize("name", GRAMMAR.blocks)
+def test_every_named_block_is_counted_right_and_takes_a_step(name):
+    space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
+    architecture = space.architecture(GRAMMAR.block(name), 256)
+    assert cost(architecture, CATALOGUE) == size_report(architecture, CATALOGUE)
+    block = compile_block(GRAMMAR.block(name), SIZES, CATALOGUE, init=INIT)
+    x = torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=torch.Generator().manual_seed(0))
+    optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
+    before = block(x).square().mean()
+    before.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
+    optimizer.step()
+    after = block(x).square().mean()
+    assert after.isfinite() and after != before
+
+
+@pytest.mark.fast
+def test_named_blocks_are_different_unless_they_are_meant_to_be_the_same():
+    prints = {name: fingerprint(GRAMMAR.block(name), CATALOGUE) for name in GRAMMAR.blocks}
+    assert len(set(prints.values())) == len(prints)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", GRAMMAR.blocks)
+def test_what_is_printed_reads_back(name, tmp_path):
+    text = print_block(GRAMMAR.block(name), CATALOGUE, GRAMMAR.defaults)
+    source = (ROOT / "grammars" / "transformer.yaml").read_text()
+    (tmp_path / "grammar.yaml").write_text(source.replace("\nblocks:\n", f"\nblocks:\n  read_back: {text}\n"))
+    assert ablate.load_grammar(tmp_path / "grammar.yaml").block("read_back") == GRAMMAR.block(name)
+
+
+@pytest.mark.parametrize("k", [0.1, 10.0])
+@pytest.mark.parametrize("name", TABLE3)
+def test_table_3_is_homogeneous_where_the_paper_says_so(name, k):
+    """OUTLIER, Table 3: rows marked homogeneous satisfy f(kx) = k·f(x); the others miss it clearly."""
+    written = with_fields(GRAMMAR.block(name), eps=0.0, activation=Node("relu"), bias=False)
+    layers = [
+        compile_block(written, SIZES, CATALOGUE, init=INIT, layer=layer, dtype=torch.float64) for layer in (1, 2, 3)
+    ]
+    x = torch.randn(2, SIZES.seq_len, SIZES.d_model, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    def model(value):
+        for layer in layers:
+            value = layer(value)
+        return value
+
+    with torch.no_grad():
+        once, scaled = model(x), model(k * x)
+    error = ((scaled - k * once).norm() / (k * once).norm()).item()
+    assert error < 1e-10 if TABLE3[name] else error > 1e-2
+
+
+@pytest.mark.fast
+def test_table_3_has_the_norms_the_paper_lists():
+    """The columns of the paper's table, from its text: Post-QK, Pre-QK, Pre-V, Pre-MLP, scaled residuals."""
+    columns = {
+        "pre_rms": (0, 1, 1, 1, 0),
+        "scaled_resids": (0, 1, 1, 1, 1),
+        "all_norms": (1, 1, 1, 1, 1),
+        "attn_norms_only": (1, 1, 1, 0, 1),
+        "post_qk_pre_v": (1, 0, 1, 0, 1),
+        "qk_norms_only": (1, 1, 0, 0, 1),
+        "pre_qk_only": (0, 1, 0, 0, 1),
+        "op": (1, 0, 0, 0, 1),
+    }
+    for row, expected in columns.items():
+        attention_residual, mlp_residual = GRAMMAR.block(f"outlier_table3_{row}").parts
+        (attention,) = attention_residual["branch"]
+        found = (
+            bool(attention["entropy"]),
+            attention["pre_qk"] is not None,
+            attention["pre_v"] is not None,
+            len(mlp_residual["branch"]) == 2,
+            mlp_residual["gain"].value.text == "0.3",
+        )
+        assert found == tuple(map(bool, expected)), row
+        assert mlp_residual["gain"] == attention_residual["gain"]
+        norms = {node.name for node in walk(GRAMMAR.block(f"outlier_table3_{row}")) if "norm" in node.name}
+        assert norms <= {"rms_norm", "qk_norm"}
+
+
+@pytest.mark.fast
+def test_pre_ln_is_the_block_that_is_held_against_a_hand_written_one():
+    """tests/compiler/test_compiler_pre_ln.py writes the block as a tree; the grammar's YAML is that tree."""
+    dense, norm = node("dense", bias=True), node("layer_norm", eps=1e-5, scale=True, bias=True)
+    attention = node("attention", **dict.fromkeys(("query", "key", "value", "projection"), dense))
+    by_hand = pre_ln(norm, attention=attention, mlp=node("mlp", activation="gelu", up=dense, down=dense))
+    weights = dict.fromkeys(("query", "key", "value", "projection", "up", "down"), dense)
+    assert with_fields(GRAMMAR.block("pre_ln"), **weights) == by_hand
