@@ -46,12 +46,23 @@ PathLike: TypeAlias = "str | Path"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already."""
+    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
+
+    `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
+    """
 
     space: Space
     plan: Plan
     corpus: CorpusReport
     known: frozenset[str]
+    trial_seconds: float | None
+
+    def seconds(self, workers: int | None = None) -> float | None:
+        """How long what is not known will take on `workers` (default: one a core); None where none was measured."""
+        from ablate.execute.cores import available_cores
+
+        to_run = len({trial.id for trial in self.plan.trials} - self.known)
+        return None if self.trial_seconds is None else self.trial_seconds * -(-to_run // (workers or available_cores()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,8 @@ def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
     check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
     built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
-    return Planned(space, built, corpus, frozenset(known_outcomes(folder)))
+    known = frozenset(known_outcomes(folder))
+    return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
 
 
 def run(
@@ -162,6 +174,16 @@ def query(sql: str, *, results: PathLike = RESULTS) -> pandas.DataFrame:
 def cache_of(results: Path) -> Path:
     """Where a results folder keeps token streams; several runs may share it."""
     return results / "corpus"
+
+
+def _trial_seconds(plan: Plan, known: frozenset[str], folder: Path) -> float | None:
+    """The median time of finished trials of the recipe and size of those that are still to run."""
+    to_run = [trial for trial in plan.trials if trial.id not in known]
+    if not to_run or not known:
+        return None
+    from ablate.store.pace import trial_seconds
+
+    return trial_seconds(folder, to_run[0])
 
 
 def _executor(name: str, workers: int | None) -> Executor:

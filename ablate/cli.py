@@ -73,7 +73,7 @@ def plan(
         typer.echo(plan_to_json(planned.plan, planned.known))
         return
     console = _console()
-    _show_plan(console, planned)
+    _show_plan(console, planned, None)
     if full:
         console.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
@@ -107,7 +107,7 @@ def run(
         fresh=fresh,
         plugins=plugin or (),
         console=console,
-        show_plan=lambda planned: _show_plan(console, planned),
+        show_plan=lambda planned: _show_plan(console, planned, workers),
         mirror=mlflow,
     )
     if done.ended.interrupted:
@@ -213,11 +213,11 @@ def _note(text: str) -> None:
     typer.echo(f"note: {text}", err=True)
 
 
-def _show_plan(console: Console, planned: Planned) -> None:
+def _show_plan(console: Console, planned: Planned, workers: int | None) -> None:
     from ablate.report.tables import plan_table
 
     console.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
-    console.print(plan_table(planned.plan, planned.known))
+    console.print(plan_table(planned.plan, planned.known, seconds=planned.seconds(workers)))
 
 
 def _again() -> str:

@@ -1,6 +1,7 @@
 """Where the sites of an aligned pair of blocks are, in the words of addresses: `attention`, `mlp_norm`, `mlp_residual`.
 
-A part that only one of the two blocks has gets the name it would have in that block.
+The rules are those of `address.py`, applied to a tree that holds two blocks at once: a part that only one of them has
+gets the name it would have in that one.
 """
 
 from __future__ import annotations
@@ -57,8 +58,11 @@ class _Namer:
         for index, item in enumerate(items):
             role = self._modifier(item)
             if role and not self._principals(item):
-                later = [r for rest in items[index + 1 :] for r in self._principals(rest)]
-                place = f"{self._name(later[0])}_{role}" if later else f"{previous}_post_{role}" if previous else role
+                served = next((rest for rest in items[index + 1 :] if self._principals(rest)), None)
+                if served is not None and (not previous or not self._modifier(served)):
+                    place = f"{self._name(self._principals(served)[0])}_{role}"
+                else:
+                    place = f"{previous}_post_{role}" if previous else role
                 yield from self.loose(item, place)
             else:
                 inside = self._principals(item)

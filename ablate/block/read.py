@@ -83,7 +83,14 @@ class Reader:
         """One component: its name and what is said of it."""
         spec = self._spec(name, slot)
         said = self._said(spec, body)
-        fields = self._each(tuple(spec.fields), lambda field: (field, self._field(spec, field, said, name)))
+        known = self._located_defaults.get(spec.name, {})
+        missing = [field for field in spec.fields if field not in said and field not in known]
+        if missing:
+            self._note_missing(spec, missing, name)
+        there = tuple(field for field in spec.fields if field not in missing)
+        fields = self._each(there, lambda field: (field, self._field(spec, field, said)))
+        if missing:
+            raise Invalid
         return Node(spec.name, tuple(fields))
 
     def _extended(self, located: Located, kind: FieldType) -> Value:
@@ -95,14 +102,15 @@ class Reader:
             fail(self.problems, f"{what} has a meaning only in the rules of a grammar", located)
         return None
 
-    def _field(self, spec: ComponentSpec, field: str, said: Map[str, Located], name: Scalar) -> Value:
-        if field in said:
-            return self.value(said[field], spec.fields[field])
-        try:
-            return self.default(spec.name, field)
-        except KeyError:
-            way_out = f"give it here, or for all under `defaults: {{{spec.name}: {{{field}: …}}}}` in the grammar"
-            fail(self.problems, f"{spec.name} needs a value for {field!r}", name, (way_out,))
+    def _field(self, spec: ComponentSpec, field: str, said: Map[str, Located]) -> Value:
+        return self.value(said[field], spec.fields[field]) if field in said else self.default(spec.name, field)
+
+    def _note_missing(self, spec: ComponentSpec, missing: list[str], name: Scalar) -> None:
+        values = "a value" if len(missing) == 1 else "values"
+        message = f"{spec.name} needs {values} for {', '.join(missing)}"
+        written = ", ".join(f"{field}: …" for field in missing)
+        way_out = f"here, or for every {spec.name} in the grammar: `defaults: {{{spec.name}: {{{written}}}}}`"
+        self.problems.add(message, name.span, notes=(way_out,))
 
     def _said(self, spec: ComponentSpec, body: Located | None) -> dict[str, Located]:
         """Fields and what is written for each; a body that is no mapping of fields is the shorthand's value."""
@@ -141,7 +149,7 @@ class Reader:
             fail_unknown(self.problems, f"unknown component {shown(name)} for slot {slot}", name, fitting, accepts)
         spec = self.catalogue[name.value]
         if slot not in spec.slots:
-            message = f"{spec.name} does not fit slot {slot}: it is for {' and '.join(spec.slots)}"
+            message = f"{spec.name} does not fit slot {slot}: it is for slot {' and '.join(spec.slots)}"
             fail_unknown(self.problems, message, name, fitting, accepts)
         return spec
 

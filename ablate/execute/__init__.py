@@ -4,6 +4,7 @@
     work.py        one trial carried out, the same function for every executor
     inline.py      in this process, one after another
     local.py       in a pool of worker processes on this machine
+    cores.py       how many workers a machine bears
     lifeline.py    worker processes die with their driver
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
     controller.py  the plan handed out, what comes back written down

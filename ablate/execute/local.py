@@ -17,6 +17,7 @@ from typing import Any
 
 from pebble import ProcessExpired, ProcessPool
 
+from ablate.execute.cores import available_cores
 from ablate.execute.lifeline import follow_parent
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.work import carry_out
@@ -70,11 +71,6 @@ class Local:
             pool.stop()  # type: ignore[no-untyped-call]
             pool.join()
             outbox.close()
-
-
-def available_cores() -> int:
-    """The cores this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Driver:

@@ -22,7 +22,7 @@ from ablate.grammar.derivation import Choice, Constant, Hole, Let, Product, Same
 from ablate.grammar.rules import Rule
 from ablate.source.core_schema import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, suggest
+from ablate.source.problems import Problems, quote, suggest
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
 MOST = 10**1000
@@ -56,6 +56,7 @@ class Expander:
         self.rules, self.problems = rules, problems
         self._plain = reader
         self._known: dict[tuple[object, ...], Template] = {}
+        self._broken: set[tuple[object, ...]] = set()
         self._fresh = count()
         self._reached: set[str] = set()
 
@@ -93,7 +94,10 @@ class Expander:
         assert isinstance(located, Scalar)
         match = REFERENCE.fullmatch(str(located.value))
         if match is None:
-            self._fail(f"{located.value!r} is not a reference", located, ("write $rule or $rule(argument, …)",))
+            cut = str(located.value).count("(") > str(located.value).count(")")
+            commas = ("a comma ends it in a list: put it in quotes",) if cut else ()
+            notes = ("write $rule or $rule(argument, …)", *commas)
+            self._fail(f"{quote(located.value)} is not a reference", located, notes)
         name, arguments = match[1], match[2]
         if arguments is not None and (name in scope.arguments or name in scope.bound):
             self._fail(f"${name} stands for a value here and takes no arguments", located, ())
@@ -138,8 +142,12 @@ class Expander:
         if rule.name in scope.chain:
             last = len(scope.chain) - 1 - scope.chain[::-1].index(rule.name)
             self._check_bounded((*scope.chain[last:], rule.name), at)
+        if key in self._broken:
+            raise Invalid
         inner = Scope(resolved, {}, left, (*scope.chain, rule.name))
+        self._broken.add(key)  # until it is read: a rule with a mistake is read, and complained of, once
         template = self._alternatives(rule.alternatives, kind, inner)
+        self._broken.remove(key)
         self._known[key] = template
         return template
 

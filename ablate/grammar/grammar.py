@@ -19,7 +19,7 @@ from ablate.grammar.derivation import Template
 from ablate.grammar.expand import Expander, Scope
 from ablate.grammar.rules import read_rules
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.source.yaml import read_yaml
 
 KEYS = ("grammar", "description", "defaults", "rules", "start", "blocks", "constraints", "space")
@@ -145,8 +145,11 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
             problems.add(f"unknown key {quote(key.text)} in a grammar", key.span, label=label, notes=notes)
         entries[str(key.value)] = value
     missing = [word for word in REQUIRED if word not in entries]
+    meant = {nearest(key, missing) for key in entries if key not in KEYS}
+    first = located.entries[0][0].span if located.entries else located.span
     for word in missing:
-        problems.add(f"missing key {word!r} in the grammar", located.span)
+        if word not in meant:
+            problems.add(f"missing key {word!r} in the grammar", first)
     return None if missing else entries
 
 

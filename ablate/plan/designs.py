@@ -75,7 +75,7 @@ def _difference(space: Space, ends: Path | LeaveOneOut, problems: Problems) -> D
 def _check_names(
     names: Sequence[str] | frozenset[str], edits: tuple[Edit, ...], what: str, space: Space, problems: Problems
 ) -> None:
-    known = tuple(edit.name for edit in edits)
+    known = tuple(edit.name for edit in path_order(edits))
     for name in sorted(set(names) - set(known)):
         problems.add(
             f"{what} names {quote(name)}, which is no edit of this design",

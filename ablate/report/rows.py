@@ -21,7 +21,9 @@ def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     count = f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=count, caption_justify="left")
     for index, column in enumerate(columns):
-        numeric = any(isinstance(row[index], int | float | Decimal) and not isinstance(row[index], bool) for row in rows)
+        numeric = any(
+            isinstance(row[index], int | float | Decimal) and not isinstance(row[index], bool) for row in rows
+        )
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
@@ -42,6 +44,10 @@ def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return json.dumps(
         [{c: _plain(v) for c, v in zip(columns, row, strict=True)} for row in rows], indent=2, default=str
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> str:

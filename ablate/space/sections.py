@@ -13,7 +13,7 @@ from ablate.grammar.grammar import Grammar
 from ablate.source.document import validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.space.design import Design
 from ablate.space.documents import Data, Judge, Measure, Model, Recipe
 from ablate.space.metrics import JUDGED, PROBES
@@ -49,17 +49,27 @@ class Sections:
         located = self.located.get("model")
         if not isinstance(located, Mapping):
             return self._section("model", Model), None
-        known = (*Model.model_fields, *COMPONENTS)
-        for key, _ in located.entries:
-            if key.value not in known:
-                label = suggest(key.text, [word for word in known if word not in located]) or ""
-                notes = (f"model accepts: {', '.join(known)}",)
-                self.problems.add(f"unknown key {quote(key.text)} in model", key.span, label=label, notes=notes)
+        located = self._spelt(located)
         plain = tuple((key, value) for key, value in located.entries if key.value in Model.model_fields)
         model = validate(Model, self._opened("model", plain), self.problems, where="model")
         if model is not None and model.width % model.heads:
             self._note_heads(model, located)
         return model, self._around(located)
+
+    def _spelt(self, located: Mapping) -> Mapping:
+        """`model` with unknown keys noted, and read as what they most likely mean, which is then not missing as well."""
+        known = (*Model.model_fields, *COMPONENTS)
+        entries: list[tuple[Scalar, Located]] = []
+        for key, value in located.entries:
+            if key.value in known:
+                entries.append((key, value))
+                continue
+            free = [word for word in known if word not in located]
+            label, notes = suggest(key.text, free) or "", (f"model accepts: {', '.join(known)}",)
+            self.problems.add(f"unknown key {quote(key.text)} in model", key.span, label=label, notes=notes)
+            if (meant := nearest(key.text, free)) is not None:
+                entries.append((Scalar(meant, key.text, key.span), value))
+        return Mapping(tuple(entries), located.span)
 
     def _note_heads(self, model: Model, located: Mapping) -> None:
         fitting = next(h for h in range(min(model.heads, model.width), 0, -1) if model.width % h == 0)

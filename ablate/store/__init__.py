@@ -25,6 +25,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     results.py     `Results`: the one that writes
     recovery.py    after a driver that did not end well; going on with a trial
     changes.py     what the journal says and a database does not know yet
+    pace.py        how long trials took
     projection.py  the DuckDB file
     query.py       SQL over it, also while a run is writing
     mirror.py      MLflow

@@ -9,8 +9,8 @@ from ablate.errors import InputError
 
 REFUSED = [
     ("[attension]", "unknown component 'attension' for slot part", "attension"),
-    ("[rope]", "rope does not fit slot part: it is for position", "rope"),
-    ("[attention: {entropy: {rope: 1}}]", "rope does not fit slot entropy: it is for position", "rope"),
+    ("[rope]", "rope does not fit slot part: it is for slot position", "rope"),
+    ("[attention: {entropy: {rope: 1}}]", "rope does not fit slot entropy: it is for slot position", "rope"),
     ("[attention: {pre_qk: qk_norm}]", "qk_norm does not fit slot norm", "qk_norm"),
     ("[attention: {querry: dense}]", "attention has no field 'querry'", "querry"),
     ("[attention: {query: none}]", "slot weight cannot be empty here", "none"),
@@ -74,7 +74,7 @@ def test_hints() -> None:
 
 @pytest.mark.fast
 def test_without_a_default_a_field_must_be_said() -> None:
-    with pytest.raises(InputError, match="layer_norm needs a value for 'bias'"):
+    with pytest.raises(InputError, match="layer_norm needs a value for bias"):
         read_block("[layer_norm: {eps: 1e-5, scale: true}]", defaults=False)
     assert read_block("[layer_norm: {eps: 1e-5, scale: true, bias: false}]", defaults=False)
 

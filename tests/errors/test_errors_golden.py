@@ -3,7 +3,7 @@
 A space may open with lines such as `# profile: quick` and `# set: recipe.steps=3`, which stand for the options of the
 command line. After a change of wording, write the texts anew and read each one as a user would before keeping it:
 
-    ABLATE_WRITE_EXPECTED=1 python -m pytest tests/errors
+    ABLATE_WRITE_EXPECTED=1 python -m pytest tests/errors -n 0
 """
 
 import os

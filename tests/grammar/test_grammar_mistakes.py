@@ -1,5 +1,6 @@
 """Mistakes in grammars: refused, with the place and the way out. The full texts are in tests/errors."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,15 @@ def test_a_mistake_is_named(rules: str, said: str) -> None:
 def test_rules_that_nest_too_deeply_are_refused_not_a_crash() -> None:
     rules = "".join(f"r{i}: {{max_depth: 50, one_of: [mlp, residual: [$r{(i + 1) % 9}]]}}\n" for i in range(9))
     assert "nest too deeply" in mistakes(f"{rules}block: [$r0]")
+
+
+@pytest.mark.fast
+def test_a_recursion_that_doubles_is_refused_at_once() -> None:
+    """A rule that could not be read is not read again: it would be 2^50 times."""
+    start = time.perf_counter()
+    assert "more than 10^1000" in mistakes("block: {max_depth: 30, one_of: [mlp, residual: [$block, $block]]}")
+    assert mistakes("block: {max_depth: 30, one_of: [mlpp, residual: [$block, $block]]}").count("error: ") == 1
+    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.fast

@@ -1,0 +1,36 @@
+"""An edit says where it acts in the words that rows and modules use."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import ablate
+from ablate.block.address import name_parts
+from ablate.block.diff import diff
+from ablate.block.normal import normalise
+
+pytestmark = pytest.mark.fast
+
+GRAMMAR = ablate.load_grammar(Path(__file__).parents[2] / "grammars" / "transformer.yaml")
+CATALOGUE = GRAMMAR.catalogue
+PAIRS = list(itertools.permutations(GRAMMAR.blocks, 2))
+
+
+def names_of(name):
+    return {part for _, part in name_parts(normalise(GRAMMAR.block(name), CATALOGUE), CATALOGUE)}
+
+
+@pytest.mark.parametrize(("before", "after"), PAIRS, ids=lambda name: name)
+def test_places_are_addresses_of_one_of_the_two_blocks(before, after):
+    known = names_of(before) | names_of(after) | {"block"}
+    for edit in diff(GRAMMAR.block(before), GRAMMAR.block(after), CATALOGUE, split=True).edits:
+        assert {place.split(".")[0] for place in edit.places} <= known, edit
+
+
+def test_a_norm_that_moves_behind_its_part_is_named_after_it():
+    found = diff(GRAMMAR.block("pre_ln"), GRAMMAR.block("post_ln"), CATALOGUE).edits
+    assert {edit.name: edit.places for edit in found} == {
+        "+layer_norm": ("attention_post_norm", "mlp_post_norm"),
+        "-layer_norm": ("attention_norm", "mlp_norm"),
+    }

@@ -1,0 +1,72 @@
+"""What surrounds a run can be wrong, too: each is refused before any training, in words, with exit code 2.
+
+The expected texts stand in `golden/`; after a change on purpose, run `python tests/cli/test_cli_refusals.py` and read
+the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "execute"))
+from execute_worlds import write_world
+
+GOLDEN = Path(__file__).parent / "golden"
+FILES = 'files: ["texts/**/*.txt"]'
+CASES = {
+    "no_corpus": ({FILES: 'files: ["nothing/**/*.txt"]'}, ()),
+    "small_corpus": ({FILES: 'files: ["texts/g0/*.txt", "texts/g1/*.txt", "texts/g2/*.txt"]'}, ()),
+    "too_many_windows": ({"windows: 8": "windows: 80000"}, ()),
+    "hub_without_network": ({f"{{{FILES}}}": "{hub: nobody/nothing, split: train, field: text}"}, ()),
+    "results_is_a_file": ({}, ("--results", "tiny.yaml")),
+    "results_cannot_be_made": ({}, ("--results", "/proc/nowhere")),
+    "unknown_profile": ({}, ("--profile", "smok")),
+    "setting_without_value": ({}, ("--set", "recipe.steps")),
+    "setting_of_a_wrong_type": ({}, ("--set", "recipe.steps=many")),
+    "override_without_effect": ({}, ("--set", "block.attention.position=none")),
+    "unknown_plugin": ({}, ("--plugin", "nowhere.py")),
+    "heads_do_not_divide": ({}, ("--set", "model.heads=3")),
+    "odd_head_for_rope": ({}, ("--set", "model.width=14", "--set", "model.heads=2")),
+    "gain_without_value": ({}, ("--set", "blocks={odd: [residual: {gain: 1/(layer-1), branch: [mlp]}]}", "--set", "design={compare: [pre_ln, odd]}")),
+}  # fmt: skip
+
+
+def refuse(name: str, folder: Path) -> str:
+    """What `ablate run` says of a case; asserts that it is a refusal and that nothing was trained."""
+    changes, words = CASES[name]
+    space = write_world(folder)
+    text = space.read_text()
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    space.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", "from ablate.cli import main; main()", "run", "tiny.yaml", "--no-mlflow", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "COLUMNS": "100"},
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(folder.glob("results/journal/*"))
+    return done.stderr.replace(str(folder), "FOLDER")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_refused_in_words(name, tmp_path):
+    assert refuse(name, tmp_path) == (GOLDEN / f"{name}.txt").read_text()
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as made:
+            (GOLDEN / f"{case}.txt").write_text(refuse(case, Path(made)))
