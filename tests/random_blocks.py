@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from builders import CATALOGUE
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ablate.block.arithmetic import Expression, parse
@@ -24,8 +24,8 @@ from ablate.block.catalogue import (
 )
 from ablate.block.expression import Block, Gain, Node, Sequence, Size
 
-examples = settings(max_examples=50, deadline=None)
-"""Enough examples to find what is common, few enough for every push."""
+examples = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""Enough examples to find what is common, few enough for every push, on machines that are busy."""
 
 NUMBERS = st.one_of(st.integers(0, 40), st.sampled_from([0.3, 0.5, 1e-5, 1e-8, 2.5, 1e17]))
 TEXTS = (

@@ -57,7 +57,7 @@ class Sections:
         return model, self._around(located)
 
     def _spelt(self, located: Mapping) -> Mapping:
-        """`model` with unknown keys noted, and read as what they most likely mean, which is then not missing as well."""
+        """`model` with unknown keys noted, and read as what they most likely mean, so that this is not missing too."""
         known = (*Model.model_fields, *COMPONENTS)
         entries: list[tuple[Scalar, Located]] = []
         for key, value in located.entries:
