@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Which edit of a transformer block mattered, by how much, is it noise, and what does it cost?",
 )

@@ -19,6 +19,7 @@ from typing import Any
 
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.components.declare import module_of
+from ablate.errors import InputError
 
 FOLDER = Path(__file__).parent
 NOT_COMPONENTS = {"__init__.py", "declare.py", "registry.py"}
@@ -31,8 +32,15 @@ def component_files() -> tuple[Path, ...]:
 
 @functools.cache
 def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
-    """The catalogue of all components, the user's own files included; imports no torch."""
-    return Catalogue.of(spec for path in (*component_files(), *plugins) for spec in _read_head(path))
+    """The catalogue of all components, the user's own files included; imports no torch.
+
+    Raises InputError for a plugin that cannot be read, declares nothing, or takes a name that is taken.
+    """
+    own = [spec for path in plugins for spec in _read_plugin(path)]
+    try:
+        return Catalogue.of([*(spec for path in component_files() for spec in _read_head(path)), *own])
+    except ValueError as error:
+        raise InputError(f"error: {error}\n  = give the one in the plugin another name") from None
 
 
 @functools.cache
@@ -42,6 +50,23 @@ def implementation(spec_name: str, path: Path) -> Any:
         if isinstance(getattr(value, "spec", None), ComponentSpec) and value.spec.name == spec_name:
             return module_of(value)
     raise LookupError(f"{path} declares no component {spec_name!r}")
+
+
+def _read_plugin(path: Path) -> list[ComponentSpec]:
+    """The declarations in a user's own file; whatever is wrong with it is the user's to mend, so it is told as such."""
+    try:
+        specs = list(_read_head(path))
+    except Exception as error:
+        raise InputError(
+            f"error: cannot read the plugin {path}: {type(error).__name__}: {error}\n"
+            "  = a plugin is a Python file like those in ablate/components/: what it declares, then its torch imports"
+        ) from error
+    if not specs:
+        raise InputError(
+            f"error: the plugin {path} declares no component\n"
+            "  = decorate its Config with @component(…), above the first import of torch"
+        )
+    return specs
 
 
 def _read_head(path: Path) -> Iterator[ComponentSpec]:

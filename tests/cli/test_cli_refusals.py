@@ -21,7 +21,8 @@ GOLDEN = Path(__file__).parent / "golden"
 FILES = 'files: ["texts/**/*.txt"]'
 CASES = {
     "no_corpus": ({FILES: 'files: ["nothing/**/*.txt"]'}, ()),
-    "small_corpus": ({FILES: 'files: ["texts/g0/*.txt", "texts/g1/*.txt", "texts/g2/*.txt"]'}, ()),
+    "one_folder": ({FILES: 'files: ["texts/g0/0.txt"]'}, ()),
+    "small_corpus": ({}, ("--set", "model.context=16384")),
     "too_many_windows": ({"windows: 8": "windows: 80000"}, ()),
     "hub_without_network": ({f"{{{FILES}}}": "{hub: nobody/nothing, split: train, field: text}"}, ()),
     "results_is_a_file": ({}, ("--results", "tiny.yaml")),
@@ -31,10 +32,19 @@ CASES = {
     "setting_of_a_wrong_type": ({}, ("--set", "recipe.steps=many")),
     "override_without_effect": ({}, ("--set", "block.attention.position=none")),
     "unknown_plugin": ({}, ("--plugin", "nowhere.py")),
+    "plugin_that_is_no_python": ({}, ("--plugin", "tiny.yaml")),
     "heads_do_not_divide": ({}, ("--set", "model.heads=3")),
     "odd_head_for_rope": ({}, ("--set", "model.width=14", "--set", "model.heads=2")),
-    "gain_without_value": ({}, ("--set", "blocks={odd: [residual: {gain: 1/(layer-1), branch: [mlp]}]}", "--set", "design={compare: [pre_ln, odd]}")),
-}  # fmt: skip
+    "gain_without_value": (
+        {},
+        (
+            "--set",
+            "blocks={odd: [residual: {gain: 1/(layer-1), branch: [mlp]}]}",
+            "--set",
+            "design={compare: [pre_ln, odd]}",
+        ),
+    ),
+}
 
 
 def refuse(name: str, folder: Path) -> str:
