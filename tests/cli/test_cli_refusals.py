@@ -1,6 +1,7 @@
 """What surrounds a run can be wrong, too: each is refused before any training, in words, with exit code 2.
 
-The expected texts stand in `golden/`; after a change on purpose, run `python tests/cli/test_cli_refusals.py` and read
+The expected texts stand in `golden/`; after a change on purpose, run
+`PYTHONPATH=tests python tests/cli/test_cli_refusals.py` and read
 the diff.
 """
 
@@ -13,9 +14,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "execute"))
-from execute_worlds import write_world
+from worlds import write_world
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = 'files: ["texts/**/*.txt"]'

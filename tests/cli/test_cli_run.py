@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "execute"))
-from execute_worlds import rows_of, write_world
+from worlds import rows_of, write_world
 
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 

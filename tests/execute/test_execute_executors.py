@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from execute_worlds import rows_of, write_world
 from rich.console import Console
+from worlds import rows_of, write_world
 
 import ablate
 from ablate.execute.inline import Inline

@@ -1,0 +1,52 @@
+"""README stays true: what it tells to type is what works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import ablate
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+from worlds import write_world
+
+SQL = [shlex.split(line, comments=True)[2] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readme")
+    space = ablate.load_space(write_world(folder), settings=["seeds=1"])
+    ablate.run(space, results=folder / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    return folder / "results"
+
+
+def test_there_are_statements():
+    assert len(SQL) >= 4
+
+
+@pytest.mark.parametrize("statement", SQL)
+def test_every_statement_answers(statement, results):
+    assert len(ablate.query(statement, results=results))
+
+
+@pytest.mark.fast
+def test_the_space_it_shows_is_fine(tmp_path):
+    shown = re.search(r"```yaml\n# spaces/mine.yaml\n(.*?)```", README, re.DOTALL)
+    assert shown
+    (tmp_path / "grammars").symlink_to(ROOT / "grammars")
+    (tmp_path / "spaces").mkdir()
+    (tmp_path / "spaces" / "mine.yaml").write_text(shown[1], encoding="utf-8")
+    plan = ablate.check(ablate.load_space(tmp_path / "spaces" / "mine.yaml"))
+    assert [variant.name for variant in plan.variants] == ["pre_ln", "half_norm"]
+
+
+@pytest.mark.fast
+def test_the_files_it_names_exist():
+    for name in re.findall(r"`((?:ablate|spaces|grammars)/[\w/]+\.(?:py|yaml))`", README):
+        assert (ROOT / name).exists(), name
