@@ -1,1 +1,1 @@
-"""Stands here so that every test can import `builders`, which builds expressions without a grammar."""
+"""Stands here so that every test can import `builders` (expressions without a grammar) and `worlds` (tiny spaces)."""

@@ -1,8 +1,7 @@
 """What surrounds a run can be wrong, too: each is refused before any training, in words, with exit code 2.
 
 The expected texts stand in `golden/`; after a change on purpose, run
-`PYTHONPATH=tests python tests/cli/test_cli_refusals.py` and read
-the diff.
+`PYTHONPATH=tests python tests/cli/test_cli_refusals.py` and read the diff.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from worlds import write_world
 
 import ablate
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-from worlds import write_world
 
 SQL = [shlex.split(line, comments=True)[2] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
 
