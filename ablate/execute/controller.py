@@ -94,7 +94,7 @@ class _Run:
         checkpoint = self.results.begin(trial)
         self.running[trial.id] = trial
         self.watcher.started(trial.id, self.labels[trial.id], trial.recipe.steps)
-        return Task(trial, checkpoint.state if checkpoint else None, self.cache, self.plugins)
+        return Task(trial, checkpoint, self.cache, self.plugins)
 
     def handle(self, message: Message) -> None:
         """Write down what a trial has yielded, and say how far it is."""

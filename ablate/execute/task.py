@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.trial import Trial
-from ablate.train.events import Event
+from ablate.train.events import Checkpoint, Event
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A trial to carry out, from `resume` (the state of a checkpoint) where it has one.
+    """A trial to carry out, from the checkpoint `resume` where it has one.
 
     `cache` holds the token streams; `plugins` are the files of components beyond the shipped ones.
     """
 
     trial: Trial
-    resume: bytes | None
+    resume: Checkpoint | None
     cache: Path
     plugins: tuple[Path, ...] = ()
 

@@ -15,13 +15,17 @@ from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import prepare
 from ablate.errors import RefusedError
 from ablate.execute.task import Emit, Message, ShouldStop, Task
-from ablate.plan.trial import Trial
 from ablate.train.events import Checkpoint, Event, Outcome
 from ablate.train.loop import train
+from ablate.train.loss import parameter_type
 from ablate.train.threads import pin_threads
 
 SPEAK_EVERY = 0.25
 """Seconds between messages of a running trial, so that what is a second old has been handed over."""
+
+
+class _Undelivered(BaseException):
+    """A message could not be handed over: not the trial's fault, and not to be taken for its outcome."""
 
 
 def carry_out(task: Task, emit: Emit, should_stop: ShouldStop) -> None:
@@ -30,12 +34,15 @@ def carry_out(task: Task, emit: Emit, should_stop: ShouldStop) -> None:
     What goes wrong in the trial is an outcome of kind `bug` with the whole trace; nothing is raised but by `emit`.
     """
     buffer: list[Event] = []
-    step = 0
+    step = task.resume.step if task.resume else 0
     spoke = time.monotonic()
 
     def speak() -> None:
         nonlocal spoke
-        emit(Message(task.trial.id, tuple(buffer), step))
+        try:
+            emit(Message(task.trial.id, tuple(buffer), step))
+        except Exception as error:
+            raise _Undelivered from error
         buffer.clear()
         spoke = time.monotonic()
 
@@ -48,15 +55,19 @@ def carry_out(task: Task, emit: Emit, should_stop: ShouldStop) -> None:
         return should_stop()
 
     try:
-        for event in _events(task, step_begins):
-            buffer.append(event)
-            step = max(step, event.step)
-            if isinstance(event, Checkpoint | Outcome):
-                speak()
-    except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, with the trace in its row
-        detail = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
-        buffer.append(Outcome("bug", step, detail))
-        speak()
+        try:
+            for event in _events(task, step_begins):
+                buffer.append(event)
+                step = max(step, event.step)
+                if isinstance(event, Checkpoint | Outcome):
+                    speak()
+        except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, the trace in its row
+            detail = {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+            buffer.append(Outcome("bug", step, detail))
+            speak()
+    except _Undelivered as undelivered:
+        assert undelivered.__cause__ is not None
+        raise undelivered.__cause__ from None
 
 
 def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event]:
@@ -74,14 +85,11 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event]:
         declarations(task.plugins),
         seed=trial.seed,
         salt=trial.salt,
-        dtype=model_dtype(trial),
+        dtype=parameter_type(trial.recipe.dtype),
         device=device,
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
     evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)
-    yield from train(model, trial, batches, evaluation, resume=task.resume, should_stop=should_stop)
-
-
-def model_dtype(trial: Trial) -> torch.dtype:
-    """The type of the parameters: bfloat16 training keeps them in float32 and casts as it computes."""
-    return torch.float64 if trial.recipe.dtype == "float64" else torch.float32
+    yield from train(
+        model, trial, batches, evaluation, resume=task.resume.state if task.resume else None, should_stop=should_stop
+    )
