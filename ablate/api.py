@@ -26,7 +26,7 @@ from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
 from ablate.source.located import to_python
 from ablate.space.load import load_space as read_space_file
-from ablate.space.metrics import Definition
+from ablate.space.metrics import JUDGED, Definition
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from ablate.data.report import CorpusReport
     from ablate.execute.controller import Ended
     from ablate.execute.task import Executor
+    from ablate.plan.trial import Trial
     from ablate.report.summary import Summary
     from ablate.store.describe import Documents
+    from ablate.train.events import Outcome
 
 RESULTS = Path("results")
 ExecutorName: TypeAlias = Literal["local", "inline"]
@@ -58,19 +60,25 @@ class Planned:
     trial_seconds: float | None
 
     def seconds(self, workers: int | None = None) -> float | None:
-        """How long what is not known will take on `workers` (default: one a core); None where none was measured."""
-        from ablate.execute.cores import available_cores
+        """How long what is not known will take on `workers` (default: as a run has); None where none was measured."""
+        if self.trial_seconds is None:
+            return None
+        from ablate.execute.cores import default_workers
 
         to_run = len({trial.id for trial in self.plan.trials} - self.known)
-        return None if self.trial_seconds is None else self.trial_seconds * -(-to_run // (workers or available_cores()))
+        return self.trial_seconds * -(-to_run // (workers or default_workers(self.space.threads)))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run came to: the plan, how its trials ended, and what the numbers say."""
+    """What a run came to: the plan, how its trials ended, what the numbers say, and what each metric means.
+
+    `ended` counts the trials of this run alone; `failed` are all trials of the plan that have no result.
+    """
 
     plan: Plan
     ended: Ended
+    failed: tuple[tuple[Trial, Outcome], ...]
     summary: Summary
     definitions: Mapping[str, str]
 
@@ -102,6 +110,7 @@ def check(space: Space) -> Plan:
 def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
     """The plan of a space over its corpus, and what the results folder knows of it. Nothing is trained."""
     from ablate.data.streams import check_corpus, fingerprint
+    from ablate.execute.policy import is_settled
     from ablate.store.ledger import known_outcomes
 
     check(space)  # so that a mistake in the space is told before its corpus is read
@@ -109,7 +118,7 @@ def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
     check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
     built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
-    known = frozenset(known_outcomes(folder))
+    known = frozenset(id for id, outcome in known_outcomes(folder).items() if is_settled(outcome))
     return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
 
 
@@ -123,17 +132,21 @@ def run(
     plugins: Sequence[PathLike] = (),
     console: Console | None = None,
     show_plan: Callable[[Planned], None] | None = None,
+    show_run: Callable[[Run], None] | None = None,
     mirror: bool = True,
 ) -> Run:
     """Train what the plan asks for and the results folder does not know, and judge it.
 
-    `fresh` trains everything again. A Ctrl-C stops at the next step of each running trial and leaves all of it
+    `fresh` trains everything again. `show_plan` is called before training and `show_run` when the answer is known,
+    before it is mirrored to MLflow. A Ctrl-C stops at the next step of each running trial and leaves all of it
     resumable by calling this again. Raises RefusedError where the folder is locked by another run or cannot be written,
     and where the corpus is missing or too small; a trial that fails is an outcome, not an exception.
     """
     from rich.console import Console
 
     from ablate.execute.controller import Ended
+    from ablate.execute.policy import FAILED, is_settled
+    from ablate.report.verdicts import judge
     from ablate.store.results import Results
 
     console = console or Console()
@@ -142,23 +155,33 @@ def run(
         planned = plan_space(space, results=folder)
         if show_plan is not None:
             show_plan(planned)
-        known = store.outcomes()
         trials = {trial.id: trial for trial in planned.plan.trials}
+        known = {id for id, outcome in store.outcomes().items() if is_settled(outcome)}
         to_run = tuple(trial for trial in trials.values() if fresh or trial.id not in known)
         documents = _documents(planned, folder, train=bool(to_run))
         store.record_plan(planned.plan, documents)
-        ended = Ended()
         if to_run:
-            chosen = _executor(executor, workers)
-            ended = _train(planned, to_run, store, chosen, plugins, console)
-        store.refresh()
-        finals = store.finals(list(trials))
-        if mirror and to_run:
-            _mirror(folder, console)
-    from ablate.report.verdicts import judge
+            from ablate.execute.device import device_name
 
-    definitions = {definition.metric: definition.definition for definition in documents.definitions}
-    return Run(planned.plan, ended, judge(planned.plan, space.judge, finals), definitions)  # type: ignore[arg-type]
+            store.versions = {**store.versions, "device": device_name()}
+        if fresh:
+            store.begin_anew(to_run)
+        ended = (
+            _train(planned, to_run, store, _executor(executor, workers, space.threads), plugins, console)
+            if to_run
+            else Ended()
+        )
+        store.refresh()
+        outcomes = store.outcomes()
+        failed = tuple((t, outcomes[id]) for id, t in trials.items() if id in outcomes and outcomes[id].kind in FAILED)
+        summary = judge(planned.plan, space.judge, store.finals(list(trials)))  # type: ignore[arg-type]
+        definitions = {d.metric: d.definition for d in (*documents.definitions, *JUDGED.values())}
+        done = Run(planned.plan, ended, failed, summary, definitions)
+        if show_run is not None:
+            show_run(done)
+        if mirror and not ended.interrupted:
+            _mirror(folder, console)
+    return done
 
 
 def query(sql: str, *, results: PathLike = RESULTS) -> pandas.DataFrame:
@@ -186,15 +209,16 @@ def _trial_seconds(plan: Plan, known: frozenset[str], folder: Path) -> float | N
     return trial_seconds(folder, to_run[0])
 
 
-def _executor(name: str, workers: int | None) -> Executor:
+def _executor(name: str, workers: int | None, threads: int) -> Executor:
     if name == "inline":
         from ablate.execute.inline import Inline
 
         return Inline()
     if name == "local":
+        from ablate.execute.cores import default_workers
         from ablate.execute.local import Local
 
-        return Local(workers)
+        return Local(workers or default_workers(threads))
     raise InputError(f"unknown executor {name!r}\n  = there are: local, inline")
 
 
@@ -251,8 +275,13 @@ def _documents(planned: Planned, folder: Path, *, train: bool) -> Documents:
 
 
 def _mirror(folder: Path, console: Console) -> None:
+    """Send what is new to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
     from ablate.store.mirror import mirror
 
-    with console.status("sending to MLflow"):
+    try:
         sent = mirror(folder)
-    console.print(f"MLflow: {sent} runs sent to {folder / 'mlflow.db'}", style="dim")
+    except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the next run sends it again
+        console.print(f"note: MLflow was not brought up to date ({error}); the next run tries again", style="yellow")
+        return
+    if sent:
+        console.print(f"MLflow: {sent} runs sent to {folder / 'mlflow.db'}", style="dim")

@@ -86,7 +86,9 @@ def run(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     executor: Annotated[Literal["local", "inline"], typer.Option(help="Where trials run.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: one a core).")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes (default: cores / threads; 1 on a GPU).")
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
     plugin: Plugin = None,
     mlflow: Annotated[bool, typer.Option("--mlflow/--no-mlflow", help="Mirror the runs to MLflow.")] = True,
@@ -100,6 +102,15 @@ def run(
 
     console = _console(stderr=json)
     loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
+
+    def show_run(done: api.Run) -> None:
+        if done.ended.interrupted:
+            console.print(endings.stopped(done.ended, again=_again()), markup=False, highlight=False, soft_wrap=True)
+        elif json:
+            typer.echo(to_json(done.summary, done.definitions))
+        else:
+            console.print(ResultScreen(done.summary, done.definitions))
+
     done = api.run(
         loaded,
         results=results,
@@ -109,17 +120,13 @@ def run(
         plugins=plugin or (),
         console=console,
         show_plan=lambda planned: _show_plan(console, planned, workers),
+        show_run=show_run,
         mirror=mlflow,
     )
     if done.ended.interrupted:
-        console.print(endings.stopped(done.ended, again=_again()), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED)
-    if json:
-        typer.echo(to_json(done.summary, done.definitions))
-    else:
-        console.print(ResultScreen(done.summary, done.definitions))
-    if done.ended.bugs:
-        console.print(endings.bugs(done.plan, done.ended), markup=False, highlight=False, soft_wrap=True)
+    if done.failed:
+        console.print(endings.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -222,7 +229,11 @@ def _show_plan(console: Console, planned: Planned, workers: int | None) -> None:
 
 
 def _again() -> str:
-    """The command that goes on from here: the one that was given, but for `--fresh`, which would start over."""
+    """The command that goes on from here: as it was typed, but for `--fresh`, which would start over."""
     import shlex
+    import shutil
 
-    return shlex.join(["ablate", *(word for word in sys.argv[1:] if word != "--fresh")])
+    program, found = Path(sys.argv[0]), shutil.which("ablate")
+    on_path = found is not None and program.exists() and Path(found).samefile(program)
+    name = "ablate" if on_path or program.name != "ablate" else str(program)
+    return shlex.join([name, *(word for word in sys.argv[1:] if word != "--fresh")])

@@ -227,5 +227,5 @@ def implements(config: Any) -> Callable[[type[T]], type[T]]:
 
 
 def module_of(config: Any) -> Any:
-    """The class bound to a declaration by `implements`; KeyError-like AttributeError if its file binds none."""
+    """The class bound to a declaration by `implements`; AttributeError if its file binds none."""
     return config.implementation

@@ -7,6 +7,8 @@
     cores.py       how many workers a machine bears
     lifeline.py    worker processes die with their driver
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
+    device.py      where trials compute
+    policy.py      which outcomes stand, and which are tried again
     controller.py  the plan handed out, what comes back written down
 
 Here, and only here, pebble is known. Never: a metric defined, a number judged, a file written but through the store.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ablate.execute.policy import WORKERS_LOST
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store.results import Results
@@ -35,7 +36,6 @@ class Ended:
     """How the trials of one run ended, by kind of outcome, and how many were left waiting when it was stopped."""
 
     kinds: Counter[str] = field(default_factory=Counter)
-    bugs: list[tuple[Trial, Outcome]] = field(default_factory=list)
     waiting: int = 0
 
     @property
@@ -117,7 +117,7 @@ class _Run:
         self.deaths[trial.id] += 1
         if self.deaths[trial.id] <= DEATHS_ALLOWED:
             return outcome
-        return Outcome("bug", outcome.step, outcome.detail | {"workers_lost": self.deaths[trial.id]})
+        return Outcome("bug", outcome.step, outcome.detail | {WORKERS_LOST: self.deaths[trial.id]})
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
         del self.running[trial.id]
@@ -127,5 +127,3 @@ class _Run:
             self.waiting.appendleft(trial)
             return
         self.ended.kinds[outcome.kind] += 1
-        if outcome.kind == "bug":
-            self.ended.bugs.append((trial, outcome))

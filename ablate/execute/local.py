@@ -17,7 +17,6 @@ from multiprocessing.synchronize import Event as StopEvent
 
 from pebble import ProcessExpired, ProcessPool
 
-from ablate.execute.cores import available_cores
 from ablate.execute.lifeline import follow_parent
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.work import carry_out
@@ -49,10 +48,10 @@ class _Running:
 
 
 class Local:
-    """`workers` processes; by default one for each core that this process may use."""
+    """`workers` processes."""
 
-    def __init__(self, workers: int | None = None):
-        self.workers = workers or available_cores()
+    def __init__(self, workers: int):
+        self.workers = workers
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Carry out all tasks on the pool; see `Executor.run`."""

@@ -7,13 +7,12 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
 from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import prepare
 from ablate.errors import RefusedError
+from ablate.execute.device import device
 from ablate.execute.task import Emit, Message, ShouldStop, Task
 from ablate.train.events import Checkpoint, Event, Outcome
 from ablate.train.loop import train
@@ -79,14 +78,13 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event]:
             f"the corpus changed since the trial was planned: {trial.corpus[:16]} then, {streams.fingerprint[:16]} now"
         )
     sizes = trial.architecture.sizes
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     model = compile_model(
         trial.architecture,
         declarations(task.plugins),
         seed=trial.seed,
         salt=trial.salt,
         dtype=parameter_type(trial.recipe.dtype),
-        device=device,
+        device=device(),
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
     evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)

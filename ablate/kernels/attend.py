@@ -55,4 +55,6 @@ class Attend(nn.Module):
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
     ) -> Float[Tensor, "B H T K"]:
         """The mean of the values that each query attends to."""
+        # Under autocast a norm gives float32 queries and keys beside bfloat16 values; fused kernels want one type.
+        q, k = q.to(v.dtype), k.to(v.dtype)
         return attend(q, k, v, causal=self.causal, scale=self.scale, logits=self.logits)

@@ -12,7 +12,7 @@ from ablate.space.documents import Data, Measure, Recipe
 class Trial:
     """One training run. Executing it needs no other input.
 
-    `id` is the hash of all other fields and of the source of what computes them (see `plan/identity.py`).
+    `id` is the hash of what decides its numbers, the source that computes them included (see `plan/identity.py`).
     `seed` decides batches and initialisation, `salt` the initialisation alone. `threads` is pinned on CPU.
     `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
     """

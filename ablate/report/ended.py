@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.plan import Plan
@@ -14,12 +15,8 @@ class Ended(Protocol):
     """What is asked of the end of a run."""
 
     @property
-    def kinds(self) -> "dict[str, int]":
+    def kinds(self) -> Mapping[str, int]:
         """Number of trials by kind of outcome."""
-
-    @property
-    def bugs(self) -> Iterable[tuple[Trial, Outcome]]:
-        """Trials that failed, and how."""
 
     @property
     def waiting(self) -> int:
@@ -35,13 +32,15 @@ def stopped(ended: Ended, *, again: str) -> str:
     )
 
 
-def bugs(plan: Plan, ended: Ended) -> str:
-    """Every trial that failed: its variant, seed and error; the whole trace is in its row."""
-    return "\n".join(_bugs(plan, ended))
+def failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> str:
+    """Every trial that failed: its variant, seed and error, and where the whole trace is."""
+    return "\n".join(_failures(plan, failed, results))
 
 
-def _bugs(plan: Plan, ended: Ended) -> Iterator[str]:
-    for trial, outcome in ended.bugs:
+def _failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> Iterator[str]:
+    for trial, outcome in failed:
+        what = outcome.detail.get("error") or outcome.detail.get("cause") or outcome.kind
         where = f"{plan.variant(trial.variant).name}, seed {trial.seed}, step {outcome.step}"
-        yield f"failed: {where}: {outcome.detail['error']}"
-    yield "the whole traces: ablate sql \"SELECT trial_id, detail FROM trials WHERE status = 'bug'\""
+        yield f"failed ({outcome.kind}): {where}: {what}"
+    statement = "SELECT trial_id, status, detail FROM trials WHERE status IN ('bug', 'out_of_memory', 'timeout')"
+    yield f'all that is known of them: ablate sql "{statement}" --results {results}'

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, TypedDict
+from typing import NotRequired, TypeAlias, TypedDict
 
 
 class Final(TypedDict):
     """The end of one trial: an outcome's kind, its last step, and its final metrics by name.
 
-    `metrics` of a diverged trial may be empty, infinite or NaN: they are counted, never averaged.
+    `versions` stands for what it ran with: trials that differ in it are not paired. `metrics` of a diverged trial may
+    be empty, infinite or NaN: they are counted, never averaged.
     """
 
     status: str
     step: int
     metrics: Mapping[str, float]
+    versions: NotRequired[str | None]
 
 
 Finals: TypeAlias = Mapping[str, Final]

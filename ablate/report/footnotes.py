@@ -71,8 +71,9 @@ def _planning(summary: Summary) -> list[str]:
     ways = []
     if any(effect.margin is not None for effect in asked):
         ways.append(f"bring the {_percent(2 * summary.confidence - 1)} interval to half the margin on each side")
-    if any(effect.margin is None for effect in asked):
-        ways.append(f"find a difference as large as the one seen {_percent(POWER)} of the time (no margin declared)")
+    if any(effect.margin is None or abs(effect.estimate or 0) > effect.margin for effect in asked):
+        when = "where it is beyond the margin, or none is declared"
+        ways.append(f"find a difference as large as the one seen {_percent(POWER)} of the time ({when})")
     if not ways:
         return []
     return [

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ablate.plan.plan import Plan
 from ablate.report.finals import Finals
 
+OTHER_VERSIONS = "run with other versions or on another device before and after"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """The trials of one variant by seed: final metrics of the finished, the diverged, and why others have no result."""
+    """The trials of one variant by seed: final metrics of the finished, the diverged, and why others have no result.
+
+    `versions` stands for what each ran with; trials that differ in it are not paired.
+    """
 
     finished: Mapping[int, Mapping[str, float]]
     diverged: frozenset[int]
     missing: Mapping[int, str]
+    versions: Mapping[int, str | None] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -76,6 +82,7 @@ def _side(trials: Mapping[int, str], finals: Finals) -> Side:
     ends = {seed: finals.get(trial) for seed, trial in trials.items()}
     return Side(
         finished={seed: end["metrics"] for seed, end in ends.items() if end and end["status"] == "finished"},
+        versions={seed: end.get("versions") for seed, end in ends.items() if end},
         diverged=frozenset(seed for seed, end in ends.items() if end and end["status"] == "diverged"),
         missing={
             seed: end["status"].replace("_", " ") if end else "not run"
@@ -88,7 +95,8 @@ def _side(trials: Mapping[int, str], finals: Finals) -> Side:
 def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
     """Match two sides by seed."""
     x, y = before.values(metric, log=log), after.values(metric, log=log)
-    common = [seed for seed in x if seed in y]
+    matched = [seed for seed in x if seed in y]
+    common = [seed for seed in matched if before.versions.get(seed) == after.versions.get(seed)]
     every = {*before.finished, *before.diverged, *before.missing, *after.finished, *after.diverged, *after.missing}
     return Pairs(
         before=tuple(x[seed] for seed in common),
@@ -99,6 +107,7 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
                 for side, values, where in ((before, x, "before"), (after, y, "after"))
                 if seed not in values
             )
+            or OTHER_VERSIONS
             for seed in sorted(every.difference(common))
         },
     )

@@ -182,11 +182,13 @@ def _seeds(test: Paired, metric: Metric, confidence: float, family_alpha: float)
             return statistics.seeds_for_signs(2 * (1 - confidence))
         return statistics.seeds_for_signs(family_alpha) if test.mean else None
     sd = statistics.sd_upper(test.sd, test.n)
+    found = statistics.seeds_for_power(test.mean, sd, alpha=family_alpha)
     if metric.margin is not None:
-        needed = statistics.seeds_for_margin(sd, metric.margin, confidence=confidence)
-    else:
-        needed = statistics.seeds_for_power(test.mean, sd, alpha=family_alpha)
-    return None if needed is None else max(needed, test.n + 1)
+        narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=confidence)
+        # A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval.
+        ways = [n for n in (narrow, found if abs(test.mean) > metric.margin else None) if n is not None]
+        found = min(ways, default=None)
+    return None if found is None else max(found, test.n + 1)
 
 
 def _notes(before: Side, after: Side, pairs: Pairs, test: Paired | None, metric: Metric, verdict: Verdict) -> list[str]:

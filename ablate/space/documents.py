@@ -36,6 +36,7 @@ Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, le=1)]
+Decay = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -46,7 +47,7 @@ class AdamW(Document):
     """
 
     lr: Positive
-    betas: Annotated[tuple[Share, Share], BeforeValidator(_tuple)]
+    betas: Annotated[tuple[Decay, Decay], BeforeValidator(_tuple)]
     eps: Positive
     weight_decay: NotNegative
     embedding_lr: Positive | None
@@ -155,7 +156,14 @@ class Judged(Document):
     On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05.
     """
 
-    margin: Annotated[float, Field(gt=0)] | Annotated[str, Field(pattern=r"^\d+(\.\d+)?%$")] | Literal["none"]
+    margin: (
+        Annotated[float, Field(gt=0, allow_inf_nan=False)]
+        | Annotated[
+            str,
+            Field(pattern=r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$", description="a share above 0 % such as 1%"),
+        ]
+        | Literal["none"]
+    )
     scale: Literal["linear", "log"]
     better: Literal["lower", "higher"]
 

@@ -54,7 +54,7 @@ def _space(located: Mapping, path: Path, profile: str | None, grammar: Grammar, 
     measure = sections.measure()
     judge = sections.judge(measure)
     design = sections.design()
-    seeds, threads = sections.seeds(), sections.whole("threads")
+    seeds, threads = sections.seeds(), sections.threads()
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (
         name is None

@@ -26,9 +26,35 @@ PROBES = (
 )
 """Observers a space may ask for; trajectories of trainable gains are always kept."""
 
-JUDGED: Mapping[str, str | None] = {
-    "eval_loss": None,
-    "peak_kurtosis": "kurtosis",
-    "token_correlation": "token_correlation",
+
+@dataclass(frozen=True, slots=True)
+class Judgeable(Definition):
+    """A number that a trial comes to, which a judge may compare; `probe` must run for it (None: it is always there)."""
+
+    probe: str | None
+
+
+JUDGED: Mapping[str, Judgeable] = {
+    judgeable.metric: judgeable
+    for judgeable in (
+        Judgeable(
+            "eval_loss",
+            "mean token cross-entropy in nats over the evaluation windows, after the last step",
+            "this project",
+            None,
+        ),
+        Judgeable(
+            "peak_kurtosis",
+            "largest kurtosis of neuron RMS (Eq. 1) over the inputs of blocks and head, and over measured steps",
+            "arXiv:2405.19279, Table 3",
+            "kurtosis",
+        ),
+        Judgeable(
+            "token_correlation",
+            "largest RMS of input-wise correlations over the inputs of blocks and head, and over measured steps",
+            "arXiv:2405.19279, Table 3",
+            "token_correlation",
+        ),
+    )
 }
-"""What a judge may compare, and the probe it needs."""
+"""What a judge may compare. How the store sums rows up to these numbers stands in its view `summaries`."""

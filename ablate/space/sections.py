@@ -27,6 +27,8 @@ COMPONENTS = {
     "init": Part("init"),
 }
 """The keys of `model` that hold components; the others are plain values."""
+MAX_SEED = 2**31 - 1
+MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
 
 
@@ -37,8 +39,21 @@ class Sections:
         self.located, self.grammar, self.problems = located, grammar, problems
 
     def data(self) -> Data | None:
-        """Where the text comes from."""
-        return self._section("data", Data)
+        """Where the text comes from; something must be left to train on."""
+        data, located = self._section("data", Data), self.located.get("data")
+        if data is not None and located is not None and data.tuning + data.verdict >= 1:
+            held_out = f"{data.tuning:.0%} for tuning and {data.verdict:.0%} for the verdict"
+            self.problems.add(f"{held_out} leave nothing to train on", self.located.key("data").span)
+            return None
+        return data
+
+    def threads(self) -> int | None:
+        """CPU threads of a trial."""
+        threads = self.whole("threads")
+        if threads is not None and threads > MAX_THREADS:
+            self.problems.add(f"at most {MAX_THREADS:,} threads, got {threads:,}", self.located["threads"].span)
+            return None
+        return threads
 
     def recipe(self) -> Recipe | None:
         """How a model is trained."""
@@ -131,7 +146,7 @@ class Sections:
             label, notes = suggest(key.text, JUDGED) or "", (f"metrics that can be judged: {', '.join(JUDGED)}",)
             self.problems.add(f"unknown metric {quote(key.text)}", key.span, label=label, notes=notes)
             return
-        probe = JUDGED[str(key.value)]
+        probe = JUDGED[str(key.value)].probe
         if measure is not None and probe is not None and probe not in measure.probes:
             notes = (f"add {probe} to measure.probes",)
             self.problems.add(f"{key.text} is judged but the probe {probe} does not run", key.span, notes=notes)
@@ -151,9 +166,11 @@ class Sections:
         located = self.located.get("seeds")
         if isinstance(located, Items):
             values = [item.value for item in located.items if isinstance(item, Scalar) and type(item.value) is int]
-            if len(values) == len(located) and 0 < len(set(values)) == len(values) and min(values) >= 0:
+            different = len(values) == len(located) and 0 < len(set(values)) == len(values) <= MAX_SEEDS
+            if different and all(0 <= seed <= MAX_SEED for seed in values):
                 return tuple(values)
-            self.problems.add("seeds must be different whole numbers of at least 0", located.span)
+            bounds = f"from 0 to {MAX_SEED:,}, at most {MAX_SEEDS:,} of them"
+            self.problems.add(f"seeds must be different whole numbers {bounds}", located.span)
             return None
         number = self.whole("seeds")
         if number is not None and number > MAX_SEEDS:

@@ -95,7 +95,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
 
 
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """For each known trial how it ended and its final numbers: {"status", "step", "metrics": {name: value}}.
+    """For each known trial its end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
 
     Names are those of the view `summaries`. A trial that has not ended is not in it.
     """
@@ -104,7 +104,7 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
     with reading(folder / DATABASE) as connection:
         wanted = [list(trial_ids)]
         ended = connection.execute(
-            "SELECT trial_id, status, ended_step FROM trials "
+            "SELECT trial_id, status, ended_step, versions_id FROM trials "
             "WHERE trial_id IN (SELECT unnest(?)) AND digest IS NOT NULL",
             wanted,
         ).fetchall()
@@ -112,7 +112,8 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
             "SELECT trial_id, name, value FROM summaries WHERE trial_id IN (SELECT unnest(?)) ORDER BY ALL", wanted
         ).fetchall()
     found: dict[str, dict[str, Any]] = {
-        trial_id: {"status": status, "step": step, "metrics": {}} for trial_id, status, step in sorted(ended)
+        trial_id: {"status": status, "step": step, "metrics": {}, "versions": versions}
+        for trial_id, status, step, versions in sorted(ended)
     }
     for trial_id, name, value in numbers:
         if trial_id in found:

@@ -91,12 +91,6 @@ class Results:
         unfinished = self._unfinished()
         return {id: ending.outcome for id, ending in self._endings.items() if id not in unfinished}
 
-    def resume_point(self, trial_id: str) -> int | None:
-        """The step an unfinished trial can go on after; None if it would start from the beginning."""
-        if trial_id not in self._unfinished():
-            return None
-        return max(checkpoints.steps(self.folder, trial_id), default=None)
-
     def finals(self, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
         """For each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
         return projection.finals(self.folder, trial_ids)
@@ -135,6 +129,12 @@ class Results:
             self._open[trial.id] = appender
             self._last_step[trial.id] = (-1, set())
             return checkpoint
+
+    def begin_anew(self, trials: Iterable[Trial]) -> None:
+        """Take all of these trials for unfinished, so that they are trained again, now or after an interruption."""
+        for trial in trials:
+            self.begin(trial)
+            self.seal(trial.id, Outcome("interrupted", 0))
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
         """Write down what a trial yields, in the order it came; an outcome seals it.

@@ -12,6 +12,7 @@ from component_contract import ComponentContract, hosts, settings
 
 from ablate.block.expression import Node, Sequence
 from ablate.components import registry
+from ablate.errors import InputError
 
 CASES = [
     pytest.param(block, id=f"{spec.name}-{number}")
@@ -133,7 +134,7 @@ def test_a_users_own_file_joins_the_catalogue_and_holds_the_contract(tmp_path):
     block, catalogue = broken(tmp_path)
     for check in ("check_shape_is_kept", "check_causal", "check_deterministic", "check_size_as_declared"):
         getattr(ComponentContract(), check)(block, catalogue)
-    with pytest.raises(ValueError, match="declared twice"):
+    with pytest.raises(InputError, match="declared twice"):
         other = tmp_path / "other.py"
         other.write_text((tmp_path / "broken.py").read_text())
         registry.declarations((tmp_path / "broken.py", other))

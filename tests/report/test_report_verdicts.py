@@ -248,3 +248,27 @@ def test_a_plan_with_two_trials_of_one_seed_cannot_be_paired():
     doubled = type(plan)(**{**{f: getattr(plan, f) for f in plan.__slots__}, "trials": (*plan.trials, trial("v0", 1))})
     with pytest.raises(ValueError, match="two trials of seed 1"):
         judge(doubled, rules(), {})
+
+
+def test_trials_of_other_versions_or_devices_are_not_paired():
+    plan = path("edit", seeds=3)
+    ends = finals({"v0": losses(2.30, 2.31, 2.29), "v1": losses(2.10, 2.12, 2.08)})
+    here = {trial: {**end, "versions": "a"} for trial, end in ends.items()}
+    assert judge(plan, rules(eval_loss=LOSS), here).effects[0].n == 3  # the same everywhere: all are paired
+    here["v1-2"]["versions"] = "b"
+    effect = judge(plan, rules(eval_loss=LOSS), here).effects[0]
+    assert effect.n == 2
+    assert "seed 2 not paired: run with other versions or on another device" in effect.note
+
+
+def test_a_difference_beyond_the_margin_asks_for_the_seeds_that_find_it():
+    """A narrow interval would take hundreds; with what is asked instead, a difference of that size is mostly found."""
+    noise = np.array([-0.09, 0.07, 0.02, 0.06, -0.06])
+    effect = one_edit(losses(*(2.5 + 0 * noise)), losses(*(2.575 + noise)))
+    sd = float(np.std(noise, ddof=1))
+    assert effect.verdict == "undecided" and effect.estimate == pytest.approx(0.075)
+    narrow = 2 * (1.645 * sd / 0.0125) ** 2 / 2  # about what half the margin of 0.025 on each side would take
+    assert effect.seeds_needed < narrow / 2
+    found = simulate([0.075], judged=Judged(margin="1%", scale="linear", better="lower"), times=200,
+                     seeds=effect.seeds_needed, sd=sd / math.sqrt(2))  # fmt: skip
+    assert share(found, "worse") > 0.75

@@ -89,7 +89,6 @@ def test_interrupted_is_not_an_end(tmp_path):
         results.begin(trial())
         results.append("a10000", [*rows_at("a10000", 0), Checkpoint(10, b"state"), Outcome("interrupted", 10)])
         assert results.outcomes() == {}
-        assert results.resume_point("a10000") == 10
     with opened(tmp_path) as results:
         assert results.begin(trial()) == Checkpoint(10, b"state")
 
