@@ -15,10 +15,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.api import catalogue, check, load_grammar, load_space, plan_space, query, run
-    from ablate.compiler import compile_block, compile_model
+    from ablate.api import catalogue, check, compile_block, load_grammar, load_space, plan_space, query, run
+    from ablate.block.sizes import Sizes
+    from ablate.compiler import compile_model
 
 __all__ = [
+    "Sizes",
     "catalogue",
     "check",
     "compile_block",
@@ -34,10 +36,10 @@ __version__ = "0.1.0"
 
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `import ablate` and `ablate --help` are quick."""
-    if name in ("compile_block", "compile_model"):
+    if name == "compile_model":
         import ablate.compiler
 
-        return getattr(ablate.compiler, name)
+        return ablate.compiler.compile_model
     if name in __all__:
         import ablate.api
 

@@ -12,19 +12,25 @@ What is heavy (torch, DuckDB, MLflow) is imported by the functions that need it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, Part
+from ablate.block.expression import Block, Node
+from ablate.block.read import Invalid, Reader
+from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
-from ablate.source.located import to_python
+from ablate.source.located import Mapping, to_python
+from ablate.source.problems import Problems
+from ablate.source.yaml import parse_yaml
 from ablate.space.load import load_space as read_space_file
 from ablate.space.metrics import JUDGED, Definition
 from ablate.space.space import Space
@@ -32,6 +38,7 @@ from ablate.space.space import Space
 if TYPE_CHECKING:
     import pandas
     from rich.console import Console
+    from torch import nn
 
     from ablate.data.report import CorpusReport
     from ablate.execute.controller import Ended
@@ -80,7 +87,7 @@ class Run:
     ended: Ended
     failed: tuple[tuple[Trial, Outcome], ...]
     summary: Summary
-    definitions: Mapping[str, str]
+    definitions: Map[str, str]
 
 
 def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
@@ -105,6 +112,45 @@ def check(space: Space) -> Plan:
     from ablate.data.tokenizer import vocab_size_of
 
     return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+
+
+def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()) -> None:
+    """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them."""
+    profiles = space.located.get("profiles") if isinstance(space.located, Mapping) else None
+    found = []
+    for name in profiles if isinstance(profiles, Mapping) else ():
+        try:
+            check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins))
+        except InputError as error:
+            found.append(f"with --profile {name}:\n\n{error}")
+    if found:
+        raise InputError("error: " + "\n\n".join(found))
+
+
+def compile_block(
+    block: Block, sizes: Sizes, *, init: str, layer: int = 1, seed: int = 0, plugins: Sequence[PathLike] = ()
+) -> nn.Module:
+    """A block as an `nn.Module` from [batch, time, width] to the same.
+
+    `init` says, as YAML, how weights without an init of their own are filled: `"normal: {std: 0.02}"`. The parameters
+    are those that the whole model has in layer `layer` at that `seed`. InputError where sizes do not fit.
+
+    >>> import torch
+    >>> sizes = Sizes(n_layers=6, d_model=16, n_heads=2, seq_len=8, vocab_size=256)
+    >>> block = load_grammar("grammars/transformer.yaml").block("pre_ln")
+    >>> compile_block(block, sizes, init="normal: {std: 0.02}")(torch.zeros(1, 8, 16)).shape
+    torch.Size([1, 8, 16])
+    """
+    from ablate.compiler import compile_block as compiled
+
+    known, problems = catalogue(plugins), Problems()
+    try:
+        scheme = Reader(known, {}, problems).value(parse_yaml(init, "init"), Part("init"))
+    except Invalid:
+        problems.raise_if_any()
+        raise
+    assert isinstance(scheme, Node)
+    return compiled(block, sizes, known, init=scheme, layer=layer, seed=seed)
 
 
 def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:

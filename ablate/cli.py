@@ -50,7 +50,10 @@ def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plu
         _print(checked.grammar(api.load_grammar(file, plugins=plugin or ()), as_json=json))
     else:
         space = api.load_space(file, profile=profile, settings=settings or (), plugins=plugin or ())
-        _print(checked.space(space, api.check(space), as_json=json))
+        plan = api.check(space)
+        if profile is None:
+            api.check_profiles(space, settings=settings or (), plugins=plugin or ())
+        _print(checked.space(space, plan, as_json=json))
 
 
 @app.command()

@@ -29,6 +29,7 @@ COMPUTING = (
     "kernels",
     "compiler",
     "data/batches.py",
+    "execute/work.py",
     "probes",
     "train",
 )

@@ -44,6 +44,17 @@ def test_check_of_the_shipped_space():
 
 
 @pytest.mark.fast
+def test_check_reads_the_profiles_too(tmp_path):
+    text = (ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8")
+    text = text.replace("smoke: {recipe: {steps: 20}", "smoke: {recipe: {stepz: 20}")
+    text = text.replace("grammar: transformer", f"grammar: {ROOT}/grammars/transformer.yaml")
+    (tmp_path / "space.yaml").write_text(text, encoding="utf-8")
+    done = run("check", "space.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "with --profile smoke" in done.stderr and "did you mean 'steps'" in done.stderr
+
+
+@pytest.mark.fast
 def test_diff_names_the_edits():
     done = run("diff", "pre_ln", "op")
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,7 @@ from rich.console import Console
 from worlds import write_world
 
 import ablate
+from ablate.errors import AblateError
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,6 +45,18 @@ def test_the_space_it_shows_is_fine(tmp_path):
     (tmp_path / "spaces" / "mine.yaml").write_text(shown[1], encoding="utf-8")
     plan = ablate.check(ablate.load_space(tmp_path / "spaces" / "mine.yaml"))
     assert [variant.name for variant in plan.variants] == ["pre_ln", "half_norm"]
+
+
+@pytest.mark.fast
+def test_a_block_compiles_from_python():
+    import torch
+
+    grammar = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+    sizes = ablate.Sizes(n_layers=6, d_model=16, n_heads=2, seq_len=8, vocab_size=256)
+    block = ablate.compile_block(grammar.block("op"), sizes, init="normal: {std: 0.02}", seed=3)
+    assert block(torch.zeros(1, 8, 16)).shape == (1, 8, 16)
+    with pytest.raises(AblateError, match="did you mean 'normal'"):
+        ablate.compile_block(grammar.block("op"), sizes, init="nromal: {std: 0.02}")
 
 
 @pytest.mark.fast
