@@ -13,8 +13,6 @@ from scipy import stats
 
 from ablate.report import statistics
 
-pytestmark = pytest.mark.fast
-
 PAIRS = [
     ([2.31, 2.29, 2.33], [2.30, 2.25, 2.34]),
     ([3.0, 3.2, 2.9, 3.4, 2.8], [1.5, 1.4, 1.45, 1.39, 1.6]),

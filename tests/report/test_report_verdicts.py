@@ -13,8 +13,6 @@ from ablate.report.summary import Effect
 from ablate.report.verdicts import absolute_margin, judge
 from ablate.space.documents import Judged
 
-pytestmark = pytest.mark.fast
-
 FREE = Judged(margin="none", scale="linear", better="lower")
 TIGHT = Judged(margin=0.02, scale="linear", better="lower")
 

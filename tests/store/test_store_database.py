@@ -28,8 +28,6 @@ from store_worlds import (
 
 from ablate.train.events import Outcome, Row
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

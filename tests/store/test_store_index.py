@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from store_worlds import VERSIONS, opened
 
 from ablate.store.ending import Ending
 from ablate.store.ledger import known_outcomes
 from ablate.store.lines import encode
 from ablate.train.events import Outcome
-
-pytestmark = pytest.mark.fast
 
 
 def test_five_thousand_trials_are_known_at_once(tmp_path):

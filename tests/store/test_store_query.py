@@ -10,8 +10,6 @@ from ablate.store import segment
 from ablate.store.query import query
 from ablate.train.events import Outcome
 
-pytestmark = pytest.mark.fast
-
 
 @pytest.fixture
 def running(tmp_path):

@@ -11,8 +11,6 @@ from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, fill, 
 from ablate.store import checkpoints, lines, recovery, sealed, segment
 from ablate.train.events import Checkpoint, Outcome, Row, Timing
 
-pytestmark = pytest.mark.fast
-
 
 def sealed_rows(folder, trial_id="a10000"):
     table = pyarrow.parquet.read_table(sealed.path_of(folder, trial_id))

@@ -15,8 +15,6 @@ from ablate.train.loop import train
 from ablate.train.loss import parameter_type
 from ablate.train.optimizer import decaying, parameter_groups
 
-pytestmark = pytest.mark.fast
-
 DENSE = Node("dense", (("bias", True), ("init", None)))
 NORM = Node("layer_norm", (("eps", 1e-5), ("scale", True), ("bias", True)))
 ATTENTION = Node(

@@ -9,8 +9,6 @@ import torch
 from ablate.train.events import Row
 from ablate.train.loop import train
 
-pytestmark = pytest.mark.fast
-
 PROBES = ("kurtosis", "max_median_ratio", "token_correlation", "activation_rms", "gram", "attention_entropy")
 
 

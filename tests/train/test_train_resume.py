@@ -9,8 +9,6 @@ from ablate.errors import RefusedError
 from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.loop import train
 
-pytestmark = pytest.mark.fast
-
 
 def run(model, trial, data, *, resume=None, stop_at=None):
     """All events; asked to stop at its `stop_at`-th step."""
