@@ -6,6 +6,7 @@ value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integ
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -17,14 +18,14 @@ Bound: TypeAlias = Mapping[str, int]
 """For each name of a surrounding `let`, the number of the derivation that was drawn for it."""
 
 
-class Template:
+class Template(ABC):
     """A numbered list of values."""
 
     count: int
 
+    @abstractmethod
     def at(self, k: int, bound: Bound) -> Value:
         """The k-th value, 0 <= k < count."""
-        raise NotImplementedError(type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True)
