@@ -15,12 +15,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ablate.api import catalogue, check, compile_block, load_grammar, load_space, plan_space, query, run
+    from ablate.api import (
+        Space,
+        catalogue,
+        check,
+        compile_block,
+        load_grammar,
+        load_space,
+        plan_space,
+        query,
+        resumable,
+        run,
+    )
     from ablate.block.sizes import Sizes
     from ablate.compiler import compile_model
 
 __all__ = [
     "Sizes",
+    "Space",
     "catalogue",
     "check",
     "compile_block",
@@ -29,6 +41,7 @@ __all__ = [
     "load_space",
     "plan_space",
     "query",
+    "resumable",
     "run",
 ]
 __version__ = "0.1.0"

@@ -12,10 +12,12 @@ What is heavy (torch, DuckDB, MLflow) is imported by the functions that need it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablate import session
 from ablate.block.catalogue import Catalogue, Part
 from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid, Reader
@@ -24,7 +26,7 @@ from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
-from ablate.session import RESULTS, PathLike, Planned, Run, check, plan_space, run
+from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
@@ -33,11 +35,17 @@ from ablate.space.space import Space
 
 if TYPE_CHECKING:
     import pandas
+    from rich.console import Console
     from torch import nn
 
+    from ablate.session import ExecutorName
+
 __all__ = [
+    "Place",
     "Planned",
+    "Resumable",
     "Run",
+    "Space",
     "catalogue",
     "check",
     "check_profiles",
@@ -46,8 +54,13 @@ __all__ = [
     "load_space",
     "plan_space",
     "query",
+    "read_seconds",
+    "resumable",
     "run",
 ]
+
+
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
@@ -78,6 +91,66 @@ def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Seque
             found.append(f"with --profile {name}:\n\n{error}")
     if found:
         raise InputError("error: " + "\n\n".join(found))
+
+
+def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
+    """The plan of a space over its corpus, and what the results folder knows of it. Nothing is trained."""
+    return session.plan_space(space, results=results)
+
+
+def run(
+    space: Space,
+    *,
+    results: PathLike = RESULTS,
+    executor: ExecutorName = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    cpus: float | None = None,
+    gpus: float | None = None,
+    limit: float | None = None,
+    fresh: bool = False,
+    plugins: Sequence[PathLike] = (),
+    console: Console | None = None,
+    mirror: bool | str = True,
+) -> Run:
+    """Train what the plan asks for and the results folder does not know, and judge it.
+
+    Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. A trial may take `limit`
+    seconds. `fresh` trains again what is known. `mirror` sends the runs to the MLflow store in the results folder, or to the
+    tracking server of that URI. A trial that fails is an outcome; RefusedError where the folder is locked by another
+    run or cannot be written, and where the corpus is missing or too small.
+    """
+    place = Place(executor=executor, workers=workers, address=address, cpus=cpus, gpus=gpus, limit=limit)
+    return session.run(
+        space, results=results, place=place, fresh=fresh, plugins=plugins, console=console, mirror=mirror
+    )
+
+
+def resumable(results: PathLike = RESULTS, name: str | None = None) -> tuple[Resumable, ...]:
+    """The runs of a results folder that have trials left, as they were asked for; `ablate resume` goes on with them."""
+    return session.resumable(
+        results,
+        lambda request: load_space(
+            request.path, profile=request.profile, settings=request.settings, plugins=request.plugins
+        ),
+        name,
+    )
+
+
+def read_seconds(text: str) -> float:
+    """Seconds of a time as one writes it: `90s`, `30m`, `1.5h`; a plain number is seconds.
+
+    >>> read_seconds("30m")
+    1800.0
+    """
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in SECONDS else (text, "s")
+    try:
+        seconds = float(number) * SECONDS[unit]
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InputError(f"{text!r} is not a time\n  = write it as 90s, 30m or 2h")
+    return seconds
 
 
 def compile_block(

@@ -41,6 +41,6 @@ def space(
 
 
 def fields(space: Space) -> dict[str, Any]:
-    """What a space comes to, without where it stands."""
-    apart = ("path", "located", "keys", "grammar")
+    """What a space comes to, without where it stands and how it was asked for."""
+    apart = ("path", "settings", "located", "keys", "grammar")
     return {name: getattr(space, name) for name in Space.__dataclass_fields__ if name not in apart}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ablate.execute.policy import WORKERS_LOST
+from ablate.errors import RefusedError
+from ablate.execute.policy import DEATHS_ALLOWED, REFUSED, WORKERS_LOST
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
+from ablate.store import claim
 from ablate.store.results import Results
-from ablate.train.events import Outcome, Row
-
-DEATHS_ALLOWED = 2
-"""A trial whose worker died is carried on from its checkpoint this many times; then its death is its outcome."""
+from ablate.train.events import Outcome, Row, Saved
 
 
 class Watcher(Protocol):
@@ -44,86 +43,97 @@ class Ended:
         return bool(self.waiting or self.kinds["interrupted"])
 
 
-def execute(
-    trials: tuple[Trial, ...],
-    results: Results,
-    executor: Executor,
-    *,
-    cache: Path,
-    plugins: tuple[Path, ...],
-    labels: Mapping[str, str],
-    watcher: Watcher,
-    should_stop: ShouldStop,
-    say: Callable[[str], None],
-) -> Ended:
-    """Carry out `trials` in order; what they yield is in `results` when this returns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is said to every trial of a run: the components beyond the shipped ones, and the seconds each may take."""
+
+    plugins: tuple[Path, ...] = ()
+    limit: float | None = None
+
+
+class Controller:
+    """Carries out trials in order; what they yield is in `results` when `run` returns.
 
     An unfinished trial goes on from its checkpoint. Whoever stops the run leaves it resumable: what was written stays.
     """
-    run = _Run(trials, results, cache, plugins, labels, watcher, should_stop, say)
-    executor.run(run.next_task, run.handle, should_stop)
-    run.ended.waiting = len(run.waiting)
-    return run.ended
 
-
-class _Run:
     def __init__(
         self,
-        trials: tuple[Trial, ...],
+        trials: Iterable[Trial],
         results: Results,
-        cache: Path,
-        plugins: tuple[Path, ...],
+        order: Order,
+        *,
         labels: Mapping[str, str],
         watcher: Watcher,
         should_stop: ShouldStop,
         say: Callable[[str], None],
     ):
-        self.waiting = deque(trials)
-        self.results, self.cache, self.plugins = results, cache, plugins
-        self.labels, self.watcher, self.should_stop, self.say = labels, watcher, should_stop, say
-        self.running: dict[str, Trial] = {}
-        self.losses: dict[str, float] = {}
-        self.deaths: Counter[str] = Counter()
-        self.ended = Ended()
+        self._waiting = deque(trials)
+        self._results, self._order = results, order
+        self._labels, self._watcher, self._should_stop, self._say = labels, watcher, should_stop, say
+        self._running: dict[str, Trial] = {}
+        self._losses: dict[str, float] = {}
+        self._deaths: Counter[str] = Counter()
+        self._ended = Ended()
 
-    def next_task(self) -> Task | None:
+    def run(self, executor: Executor) -> Ended:
+        """Have all of them carried out; RefusedError where the surroundings do not allow it."""
+        executor.run(self._next_task, self._handle, self._should_stop)
+        self._ended.waiting = len(self._waiting)
+        return self._ended
+
+    def _next_task(self) -> Task | None:
         """The next trial, its segment opened in the store."""
-        if not self.waiting:
+        if not self._waiting:
             return None
-        trial = self.waiting.popleft()
-        checkpoint = self.results.begin(trial)
-        self.running[trial.id] = trial
-        self.watcher.started(trial.id, self.labels[trial.id], trial.recipe.steps)
-        return Task(trial, checkpoint, self.cache, self.plugins)
+        trial = self._waiting.popleft()
+        start = self._results.begin(trial)
+        self._running[trial.id] = trial
+        self._watcher.started(trial.id, self._labels[trial.id], trial.recipe.steps)
+        return Task(
+            trial=trial,
+            folder=self._results.folder.resolve(),
+            resume=start.resume,
+            versions=start.versions,
+            plugins=self._order.plugins,
+            limit=self._order.limit,
+        )
 
-    def handle(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         """Write down what a trial has yielded, and say how far it is."""
-        trial = self.running[message.trial_id]
+        trial = self._running[message.trial_id]
         events = [self._settled(trial, event) if isinstance(event, Outcome) else event for event in message.events]
-        self.results.append(trial.id, events)
+        self._results.append(trial.id, events)
         for event in events:
-            if isinstance(event, Row) and event.metric == "train_loss":
-                self.losses[trial.id] = event.value
-            if isinstance(event, Outcome):
-                self._end(trial, event)
-                return
-        if trial.id in self.losses:
-            self.watcher.step(trial.id, message.step, self.losses[trial.id])
+            match event:
+                case Row(metric="train_loss"):
+                    self._losses[trial.id] = event.value
+                case Saved():
+                    self._deaths[trial.id] = 0
+                case Outcome():
+                    self._end(trial, event)
+                    return
+        if trial.id in self._losses:
+            self._watcher.step(trial.id, message.step, self._losses[trial.id])
 
     def _settled(self, trial: Trial, outcome: Outcome) -> Outcome:
         """A trial that lost its worker too often has an outcome; one that was asked to stop, or may go on, has none."""
-        if outcome.kind != "interrupted" or self.should_stop():
+        if outcome.kind != "interrupted" or REFUSED in outcome.detail or self._should_stop():
             return outcome
-        self.deaths[trial.id] += 1
-        if self.deaths[trial.id] <= DEATHS_ALLOWED:
+        self._deaths[trial.id] += 1
+        if self._deaths[trial.id] <= DEATHS_ALLOWED:
             return outcome
-        return Outcome("bug", outcome.step, outcome.detail | {WORKERS_LOST: self.deaths[trial.id]})
+        return Outcome("bug", outcome.step, outcome.detail | {WORKERS_LOST: self._deaths[trial.id]})
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
-        del self.running[trial.id]
-        self.watcher.ended(trial.id, outcome.kind)
-        if outcome.kind == "interrupted" and not self.should_stop():
-            self.say(f"{self.labels[trial.id]}: {outcome.detail.get('error', 'lost')}; it goes on from its checkpoint")
-            self.waiting.appendleft(trial)
+        del self._running[trial.id]
+        claim.forget(self._results.folder, trial.id)
+        self._watcher.ended(trial.id, outcome.kind)
+        if REFUSED in outcome.detail:
+            raise RefusedError(outcome.detail[REFUSED])
+        if outcome.kind == "interrupted" and not self._should_stop():
+            why = outcome.detail.get("error", "its worker was asked to stop")
+            self._say(f"{self._labels[trial.id]}: {why}; it goes on from its checkpoint")
+            self._waiting.appendleft(trial)
             return
-        self.ended.kinds[outcome.kind] += 1
+        self._ended.kinds[outcome.kind] += 1

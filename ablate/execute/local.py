@@ -2,14 +2,17 @@
 
 Workers are started once and reused; a task is handed out only when a worker is free. Each worker sends its messages
 through a connection of its own, so that one that dies in mid-sentence garbles nobody else's: it ends its one trial as
-interrupted, and is replaced.
+interrupted, and is replaced. One that is sent SIGTERM (its machine is wanted back) saves its trial where it is.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, Listener, wait
@@ -18,33 +21,51 @@ from multiprocessing.synchronize import Event as StopEvent
 from pebble import ProcessExpired, ProcessPool
 
 from ablate.execute.lifeline import follow_parent
+from ablate.execute.policy import GRACE
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
-from ablate.execute.work import carry_out
-from ablate.train.events import Outcome, OutcomeKind
+from ablate.execute.watchdog import timed_out, watched
+from ablate.execute.worker import messages
+from ablate.train.events import Outcome
 
 LISTEN_FOR = 0.1
 """Seconds to wait for a message before looking whether workers are alive and more is to do."""
 
 _outbox: Connection | None = None
 _stop: StopEvent | None = None
+_preempted = False
 
 
 def _begin_worker(parent: int, address: str, key: bytes, stop: StopEvent) -> None:
     global _outbox, _stop
     follow_parent(parent)
+    signal.signal(signal.SIGTERM, _preempt)
     _outbox, _stop = Client(address, authkey=key), stop
 
 
+def _preempt(*_: object) -> None:
+    global _preempted
+    _preempted = True
+
+
 def _work(task: Task) -> None:
+    """Carry out a task. A worker that was preempted does no other: it makes room for a new one."""
     assert _outbox is not None and _stop is not None
-    carry_out(task, _outbox.send, _stop.is_set)
+    stop = _stop
+    with watched(task, exit=False):
+        for message in messages(task, lambda: _preempted or stop.is_set()):
+            _outbox.send(message)
+    if _preempted:
+        os._exit(0)
 
 
 @dataclass
 class _Running:
+    """A trial that was handed out and has not sent its outcome."""
+
+    task: Task
     future: Future[None]
+    began: float
     step: int = 0
-    ended: bool = False
 
 
 class Local:
@@ -58,18 +79,22 @@ class Local:
         context = multiprocessing.get_context("spawn")
         stop = context.Event()
         with _Inbox() as inbox:
-            pool = ProcessPool(
-                max_workers=self.workers,
-                context=context,
-                initializer=_begin_worker,
-                initargs=(os.getpid(), inbox.address, inbox.key, stop),
-            )
+
+            def new_pool() -> ProcessPool:
+                return ProcessPool(
+                    max_workers=self.workers,
+                    context=context,
+                    initializer=_begin_worker,
+                    initargs=(os.getpid(), inbox.address, inbox.key, stop),
+                )
+
+            driver = _Driver(new_pool, inbox, stop, self.workers, handle)
             try:
-                _Driver(pool, inbox, stop, self.workers, handle).drive(next_task, should_stop)
-                pool.close()  # type: ignore[no-untyped-call]
+                driver.drive(next_task, should_stop)
+                driver.pool.close()  # type: ignore[no-untyped-call]
             finally:
-                pool.stop()  # type: ignore[no-untyped-call]
-                pool.join()
+                driver.pool.stop()  # type: ignore[no-untyped-call]
+                driver.pool.join()
 
 
 class _Inbox:
@@ -117,38 +142,52 @@ class _Inbox:
 class _Driver:
     """The driver's side of the pool while it runs."""
 
-    def __init__(self, pool: ProcessPool, inbox: _Inbox, stop: StopEvent, workers: int, handle: Emit):
-        self.pool, self.inbox, self.stop, self.workers, self.handle = pool, inbox, stop, workers, handle
+    def __init__(self, new_pool: Callable[[], ProcessPool], inbox: _Inbox, stop: StopEvent, workers: int, handle: Emit):
+        self.new_pool, self.pool = new_pool, new_pool()
+        self.inbox, self.stop, self.workers, self.handle = inbox, stop, workers, handle
         self.running: dict[str, _Running] = {}
 
     def drive(self, next_task: NextTask, should_stop: ShouldStop) -> None:
         while True:
             if should_stop():
                 self.stop.set()
+            # A worker that has sent its outcome is as good as free: the next task waits for it, not it for the task.
             while not self.stop.is_set() and len(self.running) < self.workers and (task := next_task()) is not None:
-                self.running[task.trial.id] = _Running(self.pool.schedule(_work, args=(task,)))
+                self.running[task.trial.id] = _Running(task, self._schedule(task), time.monotonic())
             if not self.running:
                 return
             # Looked at before listening: a worker sends its last message before its task is done, so whatever one
             # that is done by now has said is here, and is read first.
-            done = [trial_id for trial_id, state in self.running.items() if state.future.done()]
-            self._listen()
-            for trial_id in done:
-                self._conclude(trial_id)
+            done = [state for state in self.running.values() if state.future.done()]
+            for message in self.inbox.read(LISTEN_FOR):
+                self._hear(message)
+            for state in done:
+                if self.running.get(state.task.trial.id) is state:
+                    trial_id = state.task.trial.id
+                    self._hear(Message(trial_id, (_outcome(state),), state.step))
 
-    def _listen(self) -> None:
-        for message in self.inbox.read(LISTEN_FOR):
-            self.handle(message)
-            state = self.running[message.trial_id]
-            state.step = message.step
-            state.ended |= any(isinstance(event, Outcome) for event in message.events)
+    def _schedule(self, task: Task) -> Future[None]:
+        hard = None if task.limit is None else task.limit + GRACE
+        try:
+            return self.pool.schedule(_work, args=(task,), timeout=hard)
+        except RuntimeError:
+            # pebble gives a pool up when a worker dies while none of them has a task.
+            self.pool = self.new_pool()
+            return self.pool.schedule(_work, args=(task,), timeout=hard)
 
-    def _conclude(self, trial_id: str) -> None:
-        """Forget a trial that has ended; end one that its worker left without an outcome."""
-        state = self.running[trial_id]
-        if not state.ended:
-            error = state.future.exception()
-            detail = {"error": f"the worker ended without an outcome: {error!r}"}
-            kind: OutcomeKind = "interrupted" if isinstance(error, ProcessExpired) else "bug"
-            self.handle(Message(trial_id, (Outcome(kind, state.step, detail),), state.step))
-        del self.running[trial_id]
+    def _hear(self, message: Message) -> None:
+        state = self.running[message.trial_id]
+        state.step = message.step
+        if any(isinstance(event, Outcome) for event in message.events):
+            del self.running[message.trial_id]
+        self.handle(message)
+
+
+def _outcome(state: _Running) -> Outcome:
+    """How a trial ended whose worker is done with it and has not said how."""
+    error, task, seconds = state.future.exception(), state.task, time.monotonic() - state.began
+    # pebble goes by a clock that can be set; a trial that was ended because it was has not timed out.
+    if isinstance(error, TimeoutError) and task.limit is not None and seconds > task.limit:
+        return timed_out(task.folder, task.trial.id, state.step, task.limit)
+    detail = {"error": f"the worker ended without an outcome: {error!r}"}
+    return Outcome("interrupted" if isinstance(error, ProcessExpired | TimeoutError) else "bug", state.step, detail)

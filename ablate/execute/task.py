@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.trial import Trial
-from ablate.train.events import Checkpoint, Event
+from ablate.train.events import Event, Saved
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A trial to carry out, from the checkpoint `resume` where it has one.
+    """A trial to carry out, from the checkpoint `resume` where it has one that was made with the same `versions`.
 
-    `cache` holds the token streams; `plugins` are the files of components beyond the shipped ones.
+    `folder` is the folder of results: states are read and written there, and `cache` below it holds the token streams;
+    on a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones.
+    After `limit` seconds the trial ends as `timeout`.
     """
 
     trial: Trial
-    resume: Checkpoint | None
-    cache: Path
+    folder: Path
+    resume: Saved | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[Path, ...] = ()
+    limit: float | None = None
+
+    @property
+    def cache(self) -> Path:
+        """Where the token streams are."""
+        return cache_of(self.folder)
+
+
+def cache_of(results: Path) -> Path:
+    """Where a results folder keeps token streams; several runs may share it."""
+    return results / "corpus"
 
 
 @dataclass(frozen=True, slots=True)

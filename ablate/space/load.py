@@ -39,13 +39,15 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
         _check_keys(grammar.space, problems)
     located = lay_on_grammar(grammar.space, written)
     _check_missing(located, problems)
-    space = _space(located, path, profile, grammar, problems)
+    space = _space(located, path, profile, tuple(settings), grammar, problems)
     problems.raise_if_any()
     assert space is not None
     return space
 
 
-def _space(located: Mapping, path: Path, profile: str | None, grammar: Grammar, problems: Problems) -> Space | None:
+def _space(
+    located: Mapping, path: Path, profile: str | None, settings: tuple[str, ...], grammar: Grammar, problems: Problems
+) -> Space | None:
     """The resolved space; None where a section has a mistake."""
     sections = Sections(located, grammar, problems)
     name, question = sections.text("space"), sections.text("question")
@@ -76,6 +78,7 @@ def _space(located: Mapping, path: Path, profile: str | None, grammar: Grammar, 
         question=question,
         path=path,
         profile=profile,
+        settings=settings,
         grammar=grammar,
         model=model,
         around=around,

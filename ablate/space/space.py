@@ -28,14 +28,16 @@ class Around:
 class Space:
     """A question about blocks: which, trained how, on what, judged by what.
 
-    `blocks` are those the design names, with the overrides applied. `located` is the space as it was resolved (file,
-    profile, --set and the grammar's defaults), `keys` the places to point at when a later room finds a mistake.
+    `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
+    with the overrides applied. `located` is the space as it was resolved (file, profile, --set and the grammar's
+    defaults), `keys` the places to point at when a later room finds a mistake.
     """
 
     name: str
     question: str
     path: Path
     profile: str | None
+    settings: tuple[str, ...]
     grammar: Grammar
     model: Model
     around: Around

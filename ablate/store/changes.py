@@ -29,16 +29,24 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id"], TEXT),
     "definitions": dict.fromkeys(["space", "metric", "definition", "source"], TEXT),
     "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
-    | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE, "lr": REAL}
+    | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
+    | {"n_layers": WHOLE, "d_model": WHOLE, "lr": REAL}
     | {"seed": WHOLE, "salt": WHOLE, "threads": WHOLE, "corpus": TEXT, "specification": TEXT, "versions_id": TEXT}
     | {"attempt": WHOLE, "digest": TEXT},
-    "metrics": {"trial_id": TEXT, "step": WHOLE, "metric": TEXT, "address": TEXT, "value": REAL},
     "timings": {"trial_id": TEXT, "step": WHOLE, "name": TEXT, "seconds": REAL},
     "versions": {"versions_id": TEXT, "name": TEXT, "version": TEXT},
 }
-"""The tables of `tables.sql` that are filled, with their columns in order."""
+"""The tables of `tables.sql` that are filled from the journal, with their columns in order.
+
+Metrics and summaries are filled from rows: those of sealed files, and those of segments while trials run.
+"""
+
+DAMAGED = "damaged"
+"""The status of a trial whose sealed file is not what was sealed."""
 
 Rows = list[tuple[Any, ...]]
+State = tuple[str, int, str | None]
+"""What a database knows of a trial: its status, its attempt, and the digest of its rows if it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +60,24 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a database knows: the digest of each space's plan, and (status, attempt, digest) of each trial."""
+    """What a database knows: the digest of each space's plan, and the state of each trial."""
 
     plans: Mapping[str, str]
-    trials: Mapping[str, tuple[str, int, str | None]]
+    trials: Mapping[str, State]
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of every table for the spaces and trials that differ, and the sealed files with the rest of their rows."""
+    """Rows of every table for the spaces and trials that differ, and where the rest of their rows are.
+
+    Those of ended trials are in sealed `files`; those of `live` trials have been read. `damaged` says of trials whose
+    files cannot be believed what is wrong with them: they have no rows here.
+    """
 
     tables: Mapping[str, pyarrow.Table]
     files: tuple[Path, ...]
+    live: Mapping[str, Segment]
+    damaged: Mapping[str, str]
 
     def __bool__(self) -> bool:
         return any(table.num_rows for table in self.tables.values())
@@ -87,34 +101,34 @@ def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
 
 
 def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, Segment] | None = None) -> Changes:
-    """What `stored` lacks of `journal`. With `live`, the rows of those segments are among the changes."""
+    """What `stored` lacks of `journal`. With `live`, the rows of those segments are among the changes.
+
+    Every byte of the sealed files that are to be loaded is read, so that a damaged one costs its own trial alone.
+    """
     live = live or {}
     plans = {space: plan for space, plan in journal.asked.plans.items() if stored.plans.get(space) != plan[0]}
     states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal)}
-    changed = [
-        trial_id for trial_id, state in states.items() if stored.trials.get(trial_id) != state or trial_id in live
-    ]
-    ended = [journal.endings[trial_id] for trial_id in changed if states[trial_id][2] is not None]
+    differ = [id for id, state in states.items() if id in live or stored.trials.get(id) != state]
+    damaged = {id: fault for id in differ if states[id][2] and (fault := _fault(folder, journal.endings[id]))}
+    states |= {id: (DAMAGED, states[id][1], None) for id in damaged}
+    changed = [id for id in differ if id in live or stored.trials.get(id) != states[id]]
+    ended = [journal.endings[id] for id in changed if states[id][2]]
     versions = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
     rows: dict[str, Rows] = {
         **_plan_rows(plans),
-        "trials": [_trial_row(trial_id, states[trial_id], journal, live) for trial_id in changed],
+        "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
         "versions": sorted({(digest(dict(one)), name, value) for one in versions for name, value in one.items()}),
-        "metrics": [(trial_id, *row) for trial_id, found in live.items() for row in found.rows],
-        "timings": [row for ending in ended for row in _clock(ending)]
-        + [(trial_id, *row) for trial_id, found in live.items() for row in found.timings],
+        "timings": [row for ending in ended for row in _clock(ending)],
     }
-    return Changes(
-        {name: _table(name, rows[name]) for name in COLUMNS},
-        tuple(sealed.path_of(folder, ending.trial_id) for ending in ended),
-    )
+    files = tuple(sealed.path_of(folder, ending.trial_id) for ending in ended)
+    return Changes({name: table_of(columns, rows[name]) for name, columns in COLUMNS.items()}, files, live, damaged)
 
 
 def _trial_ids(journal: Journal) -> Iterator[str]:
     yield from dict.fromkeys([*journal.asked.trials, *journal.endings, *journal.unfinished])
 
 
-def _state(trial_id: str, journal: Journal) -> tuple[str, int, str | None]:
+def _state(trial_id: str, journal: Journal) -> State:
     if trial_id in journal.unfinished:
         return "unfinished", journal.unfinished[trial_id], None
     if trial_id in journal.endings:
@@ -123,30 +137,41 @@ def _state(trial_id: str, journal: Journal) -> tuple[str, int, str | None]:
     return "planned", 0, None
 
 
+def _fault(folder: Path, ending: Ending) -> str:
+    """What is wrong with the sealed file of an ended trial; empty if nothing is."""
+    if sealed.is_whole(folder, ending):
+        return ""
+    return sealed.examine(sealed.path_of(folder, ending.trial_id), ending).fault
+
+
 def _trial_row(
-    trial_id: str, state: tuple[str, int, str | None], journal: Journal, live: Mapping[str, Segment]
+    trial_id: str, state: State, journal: Journal, live: Mapping[str, Segment], fault: str | None
 ) -> tuple[Any, ...]:
     status, attempt, digest_of_rows = state
-    ending = journal.endings.get(trial_id) if digest_of_rows is not None else None
+    ending = journal.endings.get(trial_id) if digest_of_rows else None
     versions = ending.versions if ending else live[trial_id].beginning.versions if trial_id in live else None
+    detail = ending.outcome.detail if ending else {"error": f"the sealed file {fault}"} if fault else None
     trial = journal.asked.trials.get(trial_id, {})
     recipe = trial.get("recipe", {})
+    sizes = trial.get("architecture", {}).get("sizes", {})
     optimizer: Mapping[str, Any] = next(iter(recipe.get("optimizer", {}).values()), {})
     return (
         trial_id,
         trial.get("variant"),
         status,
         ending.outcome.step if ending else None,
-        compact(ending.outcome.detail) if ending else None,
+        None if detail is None else compact(detail),
         recipe.get("steps"),
         recipe.get("batch"),
-        trial.get("architecture", {}).get("sizes", {}).get("seq_len"),
+        sizes.get("seq_len"),
+        sizes.get("n_layers"),
+        sizes.get("d_model"),
         optimizer.get("lr"),
         trial.get("seed"),
         trial.get("salt"),
         trial.get("threads"),
         trial.get("corpus"),
-        compact(trial) if trial else None,
+        ledger.text_of(trial) if trial else None,
         digest(dict(versions)) if versions is not None else None,
         attempt,
         digest_of_rows,
@@ -173,7 +198,8 @@ def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, 
     return rows
 
 
-def _table(name: str, rows: Rows) -> pyarrow.Table:
-    schema = pyarrow.schema(list(COLUMNS[name].items()))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    return pyarrow.table([pyarrow.array(c, type=t) for c, t in zip(columns, schema.types, strict=True)], schema=schema)
+def table_of(columns: Mapping[str, pyarrow.DataType], rows: Rows) -> pyarrow.Table:
+    """Rows as a table of these columns."""
+    schema = pyarrow.schema(list(columns.items()))
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pyarrow.table([pyarrow.array(c, type=t) for c, t in zip(values, schema.types, strict=True)], schema=schema)

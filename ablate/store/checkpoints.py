@@ -1,6 +1,7 @@
 """Where a trial that has not ended can go on from: `checkpoints/<trial>.<step>.pt`.
 
-A state is written whole before the segment says so, and the one before it goes only after that; so at any moment the
+The worker that trains writes its states here, so on a cluster the folder is one that all nodes share. A state is
+written whole before the driver's segment says so, and the one before it goes only after that; so at any moment the
 last checkpoint that the segment names is there.
 """
 
@@ -11,28 +12,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ablate.store.durable import write_whole, writing
-from ablate.store.segment import Mark
-from ablate.train.events import Checkpoint
+from ablate.train.events import Checkpoint, Saved
 
 FOLDER = "checkpoints"
 
 
-def write(folder: Path, trial_id: str, checkpoint: Checkpoint) -> tuple[int, int]:
-    """Put the state on the disk; its CRC-32 and length."""
+def write(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
+    """Put the state on the disk, whole or not at all."""
     with writing(folder / FOLDER):
         (folder / FOLDER).mkdir(exist_ok=True)
     write_whole(_path(folder, trial_id, checkpoint.step), checkpoint.state)
-    return zlib.crc32(checkpoint.state), len(checkpoint.state)
+    return Saved(checkpoint.step, zlib.crc32(checkpoint.state), len(checkpoint.state))
 
 
-def read(folder: Path, trial_id: str, mark: Mark) -> Checkpoint | None:
-    """The state that a mark names; None if the file is gone or is not what was written."""
+def read(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
+    """The state that was saved; None if the file is gone or is not what was written."""
     try:
-        state = _path(folder, trial_id, mark.step).read_bytes()
+        state = _path(folder, trial_id, saved.step).read_bytes()
     except FileNotFoundError:
         return None
-    whole = len(state) == mark.size and zlib.crc32(state) == mark.crc
-    return Checkpoint(mark.step, state) if whole else None
+    return state if len(state) == saved.size and zlib.crc32(state) == saved.crc else None
 
 
 def steps(folder: Path, trial_id: str) -> tuple[int, ...]:
@@ -40,11 +39,14 @@ def steps(folder: Path, trial_id: str) -> tuple[int, ...]:
     return tuple(sorted(int(path.suffixes[-2][1:]) for path in _states(folder, trial_id)))
 
 
-def drop(folder: Path, trial_id: str, keep: int | None = None) -> None:
-    """Delete a trial's states but that of step `keep`."""
-    for path in list(_states(folder, trial_id)):
-        if keep is None or path != _path(folder, trial_id, keep):
-            path.unlink(missing_ok=True)
+def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | None = None) -> None:
+    """Delete a trial's states: all of them, or all but that of step `keep`, or those `before` a step.
+
+    While a worker has the trial, only older states may go: it may have written a newer one than its driver knows of.
+    """
+    for step in steps(folder, trial_id):
+        if step != keep and (before is None or step < before):
+            _path(folder, trial_id, step).unlink(missing_ok=True)
 
 
 def trials(folder: Path) -> set[str]:

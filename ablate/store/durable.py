@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from ablate.errors import RefusedError
 
 UNFINISHED = ".new"
 """How the name of a file ends until it is whole. Whoever holds the lock may delete what is left of one."""
+
+DAMAGED = "damaged"
+"""The folder, in a results folder, for what was found damaged: nothing of the user's is deleted."""
 
 
 @contextmanager
@@ -29,11 +33,15 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write `content` to `path` so that a crash at any moment leaves the old file or the new one."""
     unfinished = path.with_name(path.name + UNFINISHED)
     with writing(path):
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        put_in_place(unfinished, path)
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            put_in_place(unfinished, path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)  # half a file is of no use, and the disk may be full
+            raise
 
 
 def put_in_place(unfinished: Path, path: Path) -> None:
@@ -49,3 +57,48 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def unfinished_in(folder: Path) -> list[Path]:
+    """What a writer that died had not put in place, DuckDB's folders for spilled rows included."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if UNFINISHED in entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def remove(path: Path) -> None:
+    """Delete a file or a folder of temporary files."""
+    with writing(path):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def set_aside(folder: Path, path: Path) -> Path:
+    """Move a damaged file of the results folder `folder` to `<folder>/damaged/`, under a name that is free there."""
+    place = _free_place(folder, path)
+    with writing(place):
+        path.rename(place)
+        sync_folder(place.parent)
+        sync_folder(path.parent)
+    return place
+
+
+def copy_aside(folder: Path, path: Path) -> Path:
+    """Copy a file there that is going to be mended."""
+    place = _free_place(folder, path)
+    write_whole(place, path.read_bytes())
+    return place
+
+
+def _free_place(folder: Path, path: Path) -> Path:
+    with writing(folder / DAMAGED):
+        (folder / DAMAGED).mkdir(exist_ok=True)
+    place, number = folder / DAMAGED / path.name, 1
+    while place.exists():
+        number += 1
+        place = folder / DAMAGED / f"{path.stem}.{number}{path.suffix}"
+    return place

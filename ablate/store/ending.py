@@ -11,7 +11,10 @@ from ablate.train.events import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt at a trial ended. `digest` is the SHA-256 of its rows, clocks left out: same digest, same bits."""
+    """How an attempt at a trial ended. `digest` is the SHA-256 of its rows, clocks left out: same digest, same bits.
+
+    `file` is the length and CRC-32 of the sealed file; None in that file itself, which cannot hold its own.
+    """
 
     trial_id: str
     attempt: int
@@ -21,10 +24,11 @@ class Ending:
     began: float
     ended: float
     versions: Mapping[str, str]
+    file: tuple[int, int] | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        return {
+        document = {
             "trial": self.trial_id,
             "attempt": self.attempt,
             "kind": self.outcome.kind,
@@ -36,6 +40,7 @@ class Ending:
             "ended": self.ended,
             "versions": dict(self.versions),
         }
+        return document if self.file is None else document | {"file": list(self.file)}
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Ending:
@@ -49,4 +54,5 @@ class Ending:
             began=document["began"],
             ended=document["ended"],
             versions=document["versions"],
+            file=(document["file"][0], document["file"][1]) if "file" in document else None,
         )

@@ -14,23 +14,29 @@ import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ablate.store.durable import sync_folder, writing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reading:
-    """The whole lines of a file: `records`, and the offset where each `ends`.
+    """The whole lines of a file: the JSON text of each in `bodies`, and the offset where each `ends`.
 
     `torn` counts the bytes after the last whole line; `damaged` are the numbers (from 1) of broken lines before it.
     """
 
-    records: tuple[Any, ...]
+    bodies: tuple[bytes, ...]
     ends: tuple[int, ...]
     torn: int
     damaged: tuple[int, ...]
+
+    @cached_property
+    def records(self) -> tuple[Any, ...]:
+        """What every line says. Parsed when first asked for: whoever needs few of many lines looks into `bodies`."""
+        return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one for each
 
 
 NOTHING = Reading((), (), 0, ())
@@ -50,34 +56,35 @@ def encode(record: Any) -> bytes:
     >>> encode([1, "a"])
     b'86efd9f5 [1,"a"]\\n'
     """
-    body = compact(record).encode()
+    return framed(compact(record).encode())
+
+
+def framed(body: bytes) -> bytes:
+    """The line of a JSON text."""
     return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 def read(path: Path) -> Reading:
     """Every whole line of `path`; no file is no lines."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return NOTHING
-    records: list[Any] = []
+    bodies: list[bytes] = []
     ends: list[int] = []
     broken: list[int] = []
     damaged: list[int] = []
-    start = number = 0
-    while start < len(content):
-        number += 1
-        newline = content.find(b"\n", start)
-        end = len(content) if newline < 0 else newline + 1
-        if newline >= 0 and _whole(line := content[start:newline]):
-            records.append(json.loads(line[9:]))
-            ends.append(end)
-            damaged += broken
-            broken = []
-        else:
-            broken.append(number)
-        start = end
-    return Reading(tuple(records), tuple(ends), len(content) - (ends[-1] if ends else 0), tuple(damaged))
+    end = 0
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                end += len(line)
+                if (body := _body(line)) is None:
+                    broken.append(number)
+                    continue
+                bodies.append(body)
+                ends.append(end)
+                damaged += broken
+                broken.clear()
+    except FileNotFoundError:
+        return NOTHING
+    return Reading(tuple(bodies), tuple(ends), end - (ends[-1] if ends else 0), tuple(damaged))
 
 
 class Appender:
@@ -127,8 +134,11 @@ def cut(path: Path, length: int) -> None:
         os.fsync(file.fileno())
 
 
-def _whole(line: bytes) -> bool:
-    return len(line) > 9 and line[8:9] == b" " and line[:8] == b"%08x" % zlib.crc32(line[9:])
+def _body(line: bytes) -> bytes | None:
+    """What a line says, as JSON; None if it is not whole."""
+    body = line[9:-1]
+    whole = len(body) > 0 and line.endswith(b"\n") and line.startswith(b"%08x " % zlib.crc32(body))
+    return body if whole else None
 
 
 def _finite(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """One driver at a time: an exclusive lock of the operating system on `<folder>/lock`.
 
 The lock dies with its process, however that ends, and is not inherited by workers, so a stale one cannot exist. The
-file's text says who holds it and is there for people; nothing is decided by it.
+file's text says who holds it and is there for people; nothing is decided by it, so a stale text does no harm.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ import json
 import os
 import socket
 import threading
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from ablate.errors import RefusedError
 from ablate.store.durable import writing
+
+PATIENCE = 0.2
+"""Seconds to wait for a lock: who only looks has it for a moment, and who has just taken it says so within that."""
 
 _held: set[Path] = set()
 _guard = threading.Lock()
@@ -52,31 +57,28 @@ class Lock:
         with _guard:
             if self._descriptor is None:
                 return
-            os.ftruncate(self._descriptor, 0)
+            with suppress(OSError):  # the text is for people; on a disk that became read-only it stays
+                os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
             _held.discard(self.path)
 
     def _lock(self, descriptor: int) -> None:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
+        give_up = time.monotonic() + PATIENCE
+        while not _take(descriptor, fcntl.LOCK_EX, self.path):
+            if time.monotonic() > give_up:
                 raise RefusedError(
-                    f"cannot write to {self.path.parent}: another run is using it ({_holder(descriptor)})\n"
+                    f"cannot write to {self.path.parent}: another run is using it ({_said(descriptor)})\n"
                     "  = wait for it or stop it, or choose another folder with --results; reading is possible meanwhile"
-                ) from None
-            raise RefusedError(
-                f"cannot lock {self.path}: {error.strerror}\n"
-                "  = choose a folder on a file system that has locks with --results"
-            ) from error
+                )
+            time.sleep(PATIENCE / 10)
         me = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        with writing(self.path):
-            os.ftruncate(descriptor, 0)
+        os.ftruncate(descriptor, 0)
+        with suppress(OSError):  # on a full disk the lock holds without it, and what was under way can be cleared away
             os.pwrite(descriptor, json.dumps(me).encode(), 0)
 
     def __enter__(self) -> Lock:
@@ -89,9 +91,54 @@ class Lock:
         self.release()
 
 
-def _holder(descriptor: int) -> str:
+def holder(folder: Path) -> str | None:
+    """Who writes to `folder` now, in words; None if nobody does. It only looks, and needs no permission to write."""
+    path = folder.resolve() / "lock"
+    with _guard:
+        if path in _held:
+            return f"process {os.getpid()}, this one"
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            return None if _take(descriptor, fcntl.LOCK_SH, path) else _said(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def left(folder: Path) -> str | None:
+    """Who wrote to `folder` last and was killed before giving the lock back, in words, while nobody holds it."""
+    path = folder.resolve() / "lock"
+    with _guard:
+        if path in _held:
+            return None
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            return _said(descriptor) if os.fstat(descriptor).st_size else None
+        finally:
+            os.close(descriptor)
+
+
+def _take(descriptor: int, kind: int, path: Path) -> bool:
+    """Lock at once, or not at all because another process has it."""
+    try:
+        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
+        return True
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            return False
+        raise RefusedError(
+            f"cannot lock {path}: {error.strerror}\n  = choose a folder on a file system that has locks with --results"
+        ) from error
+
+
+def _said(descriptor: int) -> str:
     try:
         holder = json.loads(os.pread(descriptor, 4096, 0))
         return f"process {holder['pid']} on {holder['host']}, since {holder['since']}"
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         return "it has not yet said who it is"

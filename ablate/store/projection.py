@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,19 @@ import duckdb
 from ablate.errors import RefusedError
 from ablate.store import changes as changed
 from ablate.store.changes import Changes, Journal, Stored
-from ablate.store.durable import UNFINISHED, put_in_place, writing
+from ablate.store.durable import DAMAGED, UNFINISHED, put_in_place, remove, set_aside, unfinished_in, writing
+from ablate.store.loading import SUMMARIES, load
 
 DATABASE = "ablate.duckdb"
 TABLES = resources.files("ablate.store").joinpath("tables.sql").read_text(encoding="utf-8")
 VIEWS = resources.files("ablate.store").joinpath("views.sql").read_text(encoding="utf-8")
-SQL_DIGEST = hashlib.sha256((TABLES + VIEWS).encode()).hexdigest()[:16]
+SQL_DIGEST = hashlib.sha256((TABLES + SUMMARIES + VIEWS).encode()).hexdigest()[:16]
 
-FILES_AT_ONCE = 500
+CREATED = re.compile(r"CREATE OR REPLACE (TABLE|VIEW) (\w+)")
+"""What the texts of the schema make."""
 
-KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(["spaces", "variants", "memberships", "comparisons", "definitions"], ("space", "spaces")),
-    **dict.fromkeys(["trials", "metrics", "timings"], ("trial_id", "trials")),
-    "versions": ("versions_id", "versions"),
-}
-"""For each table the key by which its rows are replaced, and the table that has every changed key."""
+LOCKED = "Could not set lock on file"
+"""How DuckDB says that another process has a file open for writing."""
 
 Say = Callable[[str], None]
 
@@ -40,54 +40,104 @@ def refresh(folder: Path, journal: Journal, say: Say) -> bool:
     keep the file they have open, and the next one to open it sees the new.
     """
     path = folder / DATABASE
-    if not (todo := changed.changes(folder, journal, read_stored(path))):
+    todo = changed.changes(folder, journal, read_stored(path, say))
+    say_damaged(folder, todo, say)
+    if not todo:
         return False
+    try:
+        _replace(folder, journal, todo)
+    except UnusableError as unusable:
+        kept = set_aside(folder, path)
+        say(f"{path} cannot be used ({unusable.fault}); it is kept as {kept} and filled anew from the journal")
+        _replace(folder, journal, todo)
+    return True
+
+
+class UnusableError(RefusedError):
+    """The DuckDB file that is there is not one, or is damaged; `fault` is what DuckDB says of it."""
+
+    def __init__(self, path: Path, error: duckdb.Error):
+        super().__init__(unreadable(path, error))
+        self.fault = str(error).splitlines()[0]
+
+
+def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
+    path = folder / DATABASE
     unfinished = path.with_name(path.name + UNFINISHED)
-    with writing(path):
-        with _writable_copy(path, unfinished, say) as connection:
-            if _sql_digest(connection) != SQL_DIGEST:
-                connection.execute(TABLES)
-                connection.execute(VIEWS)
-                connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
+    with changing(path, unfinished):
+        with _writable_copy(path, unfinished) as connection:
+            if not is_ours(connection):
+                _create(connection)
                 todo = changed.changes(folder, journal, Stored({}, {}))
-            connection.begin()
             load(connection, todo)
-            connection.commit()
             connection.execute("CHECKPOINT")
         # A write-ahead log beside the file belongs to the file that goes now, and must not be applied to the new one.
         path.with_name(path.name + ".wal").unlink(missing_ok=True)
         put_in_place(unfinished, path)
-    return True
 
 
-def load(connection: duckdb.DuckDBPyConnection, changes: Changes) -> None:
-    """Replace, in the current schema, all rows of the spaces and trials that changed."""
-    for name, (key, owner) in KEYS.items():
-        connection.register("owners", changes.tables[owner])
-        connection.execute(f"DELETE FROM {name} WHERE {key} IN (SELECT {key} FROM owners)")
-    connection.unregister("owners")
-    for name, table in changes.tables.items():
-        connection.register("incoming", table)
-        connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM incoming")
-        connection.unregister("incoming")
-    for start in range(0, len(changes.files), FILES_AT_ONCE):
-        _load_sealed(connection, changes.files[start : start + FILES_AT_ONCE])
+def _create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make all of our tables and views anew, empty; what the user has added stays."""
+    there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
+    made = dict((name, kind) for kind, name in CREATED.findall(TABLES + VIEWS))
+    for name, kind in connection.execute(there).fetchall():
+        if made.get(name, kind) != kind:  # an older schema had a view where there is a table now
+            connection.execute(f"DROP {kind} {name}")
+    connection.execute(TABLES)
+    connection.execute(VIEWS)
+    connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
 
 
-def read_stored(path: Path) -> Stored:
-    """What a DuckDB file knows; nothing if it is not there, is of another schema, or cannot be read."""
+def say_damaged(folder: Path, changes: Changes, say: Say) -> None:
+    """Name every trial whose sealed file cannot be believed, and so has no numbers."""
+    for trial_id, fault in changes.damaged.items():
+        say(
+            f"trial {trial_id} is left out: its sealed file {fault}; "
+            f"`ablate doctor --results {folder}` gets back what can be got back"
+        )
+
+
+@contextmanager
+def changing(path: Path, unfinished: Path) -> Iterator[None]:
+    """Turn what the disk refuses DuckDB into a RefusedError, and leave nothing of the copy `unfinished` behind."""
+    try:
+        with writing(path):
+            yield
+    except duckdb.Error as error:
+        if is_damage(error):
+            raise UnusableError(path, error) from error
+        if not isinstance(error, duckdb.IOException | duckdb.TransactionException | duckdb.FatalException):
+            raise
+        reason = str(error).splitlines()[0].rpartition('": ')[2]  # after the file's name, what the system said
+        raise RefusedError(
+            f"cannot write {path}: {reason}\n"
+            "  = free space or permission there, or choose another folder with --results"
+        ) from error
+    finally:
+        for leftover in unfinished_in(unfinished.parent):
+            if leftover.name.startswith(unfinished.name):
+                remove(leftover)
+
+
+def read_stored(path: Path, say: Say | None = None) -> Stored:
+    """What a DuckDB file knows; nothing if it is not there, is of another schema, or cannot be read.
+
+    `say` is told of a program that has it open for writing: what that one changes goes with the file it has.
+    """
     if not path.exists():
         return Stored({}, {})
     try:
         with duckdb.connect(path, read_only=True) as connection:
             return _stored_in(connection)
-    except duckdb.Error:
+    except duckdb.Error as error:
         # Another process has it open for writing, or it is damaged: then it is written anew, and `refresh` says so.
+        if say and LOCKED in (first := str(error).splitlines()[0]):
+            say(f"{path} is open for writing elsewhere and is replaced, without what is changed there ({first})")
         return Stored({}, {})
 
 
 def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
-    if _sql_digest(connection) != SQL_DIGEST:
+    if not is_ours(connection):
         return Stored({}, {})
     plans = connection.execute("SELECT space, plan_digest FROM spaces").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
@@ -97,7 +147,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """For each known trial its end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
 
-    Names are those of the view `summaries`. A trial that has not ended is not in it.
+    Names are those of the table `summaries`. A trial that has not ended is not in it.
     """
     if not (folder / DATABASE).exists():
         return {}
@@ -121,59 +171,51 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
     return found
 
 
-def reading(path: Path, config: Mapping[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-    """A read-only connection; a RefusedError that says who has the file if another process writes to it in place."""
+@contextmanager
+def reading(path: Path, config: Mapping[str, Any] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection; a RefusedError where another process writes to the file in place, or it is damaged."""
     try:
-        return duckdb.connect(path, read_only=True, config=dict(config or {}))
-    except duckdb.IOException as error:
-        raise RefusedError(in_use(path, error)) from error
-
-
-def in_use(path: Path, error: duckdb.Error) -> str:
-    """What to say when DuckDB cannot open a file for reading; its message names the process."""
-    return (
-        f"cannot read {path}: {str(error).splitlines()[0]}\n"
-        "  = close the program that has it open for writing; it should open it with read_only=True"
-    )
-
-
-def _load_sealed(connection: duckdb.DuckDBPyConnection, files: tuple[Path, ...]) -> None:
-    paths = [str(file) for file in files]
-    try:
-        for table, name, value, kind in (
-            ("metrics", "metric", "value", "row"),
-            ("timings", "name", "seconds", "timing"),
-        ):
-            address = "address, " if table == "metrics" else ""
-            connection.execute(
-                f"INSERT INTO {table} (trial_id, step, {name}, {address}{value}) "
-                f"SELECT trial_id, step, metric, {address}value FROM read_parquet(?) WHERE kind = '{kind}'",
-                [paths],
-            )
+        connection = duckdb.connect(path, read_only=True, config=dict(config or {}))
     except duckdb.Error as error:
-        raise RefusedError(
-            f"cannot read a sealed trial: {error}\n"
-            "  = delete the damaged file under trials/; the trial is then trained again"
-        ) from error
-
-
-def _writable_copy(path: Path, copy: Path, say: Say) -> duckdb.DuckDBPyConnection:
-    """A connection to a copy of `path`, or to an empty file if there is none or it cannot be used."""
-    copy.unlink(missing_ok=True)
-    copy.with_name(copy.name + ".wal").unlink(missing_ok=True)
-    if path.exists():
-        shutil.copyfile(path, copy)
+        raise RefusedError(unreadable(path, error)) from error
+    with connection:
         try:
-            return duckdb.connect(copy)
+            yield connection
         except duckdb.Error as error:
-            say(f"{path} cannot be used ({str(error).splitlines()[0]}); it is filled anew from the journal")
-            copy.unlink(missing_ok=True)
-    return duckdb.connect(copy)
+            if is_damage(error):
+                raise RefusedError(unreadable(path, error)) from error
+            raise
 
 
-def _sql_digest(connection: duckdb.DuckDBPyConnection) -> str | None:
+def is_damage(error: duckdb.Error) -> bool:
+    """Whether a block of the file has failed its checksum."""
+    return "Corrupt database file" in str(error)
+
+
+def unreadable(path: Path, error: duckdb.Error) -> str:
+    """What to say when DuckDB cannot read a file; its message names the process that writes to it, if one does."""
+    first = str(error).splitlines()[0]
+    if LOCKED in first:
+        way_out = "close the program that has it open for writing; it should open it with read_only=True"
+    else:
+        way_out = f"`ablate doctor --results {path.parent}` keeps it in {DAMAGED} and fills it anew from the journal"
+    return f"cannot read {path}: {first}\n  = {way_out}"
+
+
+def _writable_copy(path: Path, copy: Path) -> duckdb.DuckDBPyConnection:
+    """A connection to a copy of `path`, or to an empty file if there is none."""
+    if not path.exists():
+        return duckdb.connect(copy)
+    shutil.copyfile(path, copy)
     try:
-        row = connection.execute("SELECT sql_digest FROM projection").fetchone()
+        return duckdb.connect(copy)
+    except duckdb.Error as error:
+        raise UnusableError(path, error) from error
+
+
+def is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a database was made by this schema."""
+    try:
+        return connection.execute("SELECT sql_digest FROM projection").fetchall() == [(SQL_DIGEST,)]
     except duckdb.CatalogException:
-        return None
-    return str(row[0]) if row else None
+        return False

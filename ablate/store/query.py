@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,22 @@ import duckdb
 from ablate.errors import InputError, RefusedError
 from ablate.store import changes as changed
 from ablate.store.changes import Changes
-from ablate.store.durable import UNFINISHED, put_in_place, writing
+from ablate.store.durable import UNFINISHED, put_in_place
+from ablate.store.loading import KEYS, OF_ROWS, load, replaces
 from ablate.store.lock import Lock
 from ablate.store.projection import (
     DATABASE,
-    KEYS,
     SQL_DIGEST,
     TABLES,
     VIEWS,
     Say,
-    in_use,
-    load,
+    changing,
+    is_damage,
     read_stored,
     reading,
     refresh,
+    say_damaged,
+    unreadable,
 )
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
@@ -48,45 +51,53 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def query(folder: Path, sql: str, *, writable: bool = False, say: Say = warnings.warn) -> Answer:
-    """What `sql` gives; of several statements, what the last one gives.
+def query(
+    folder: Path,
+    sql: str,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    writable: bool = False,
+    say: Say = warnings.warn,
+) -> Answer:
+    """What `sql` gives, with values for its `$names` in `parameters`; of several statements, what the last one gives.
 
     `writable` lets it change the DuckDB file (tables and views of one's own stay when it is refreshed; what is done to
     ours lasts until the trial or space is written again), which needs the folder to itself. A mistake in the SQL is an
-    InputError with DuckDB's message, and so is a folder without results.
+    InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
     if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
-    return _write(folder, sql, say) if writable else _read(folder, sql)
+    return _write(folder, sql, parameters, say) if writable else _read(folder, sql, parameters, say)
 
 
-def _read(folder: Path, sql: str) -> Answer:
+def _read(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:
     journal, live = changed.read_journal(folder)
     stored = read_stored(folder / DATABASE)
     changes = changed.changes(folder, journal, stored, live)
+    say_damaged(folder, changes, say)
     attached = folder / DATABASE if stored.plans or stored.trials else None
     with _overlay(changes, attached) if changes or not attached else _open(attached) as connection:
         for kind in _kinds(connection, sql):
             if kind not in READING:
                 raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
-        return _execute(connection, sql)
+        return _execute(connection, sql, parameters, folder / DATABASE)
 
 
-def _write(folder: Path, sql: str, say: Say) -> Answer:
+def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:
     with Lock(folder):
         refresh(folder, changed.read_journal(folder)[0], say)
         path = folder / DATABASE
         unfinished = path.with_name(path.name + UNFINISHED)
-        with writing(path):
+        with changing(path, unfinished):
             shutil.copyfile(path, unfinished)
             with duckdb.connect(unfinished, config={"enable_external_access": "false"}) as connection:
-                answer = _execute(connection, sql)
+                answer = _execute(connection, sql, parameters, path)
                 connection.execute("CHECKPOINT")
             put_in_place(unfinished, path)
     return answer
 
 
-def _open(path: Path) -> duckdb.DuckDBPyConnection:
+def _open(path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     return reading(path, CLOSED)
 
 
@@ -96,13 +107,17 @@ def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnecti
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
     connection.execute(TABLES)
     connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
-    load(connection, changes)
+    load(connection, changes, "fresh")
     connection.execute("SET schema = 'main'")
+    replaced = False
     if attached:
         _attach(connection, attached)
+        replaced = replaces(connection, changes, "stored")
     for name, (key, owner) in KEYS.items():
-        rest = f" UNION ALL BY NAME FROM stored.{name} ANTI JOIN fresh.{owner} USING ({key})" if attached else ""
-        connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{rest}")
+        # Hundreds of millions of rows are not joined with the few trials that changed, if those have no rows there.
+        rest = f" ANTI JOIN fresh.{owner} USING ({key})" if name not in OF_ROWS or replaced else ""
+        stored = f" UNION ALL BY NAME FROM stored.{name}{rest}" if attached else ""
+        connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{stored}")
     connection.execute("CREATE VIEW main.projection AS FROM fresh.projection")
     _copy_comments(connection)
     connection.execute(VIEWS)
@@ -117,8 +132,8 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     quoted = str(path).replace("'", "''")
     try:
         connection.execute(f"ATTACH '{quoted}' AS stored (READ_ONLY)")
-    except duckdb.IOException as error:
-        raise RefusedError(in_use(path, error)) from error
+    except duckdb.Error as error:
+        raise RefusedError(unreadable(path, error)) from error
 
 
 def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
@@ -163,10 +178,14 @@ def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
     return kinds
 
 
-def _execute(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+def _execute(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, path: Path
+) -> Answer:
     try:
-        result = connection.execute(sql)
+        result = connection.execute(sql, dict(parameters) if parameters else None)
         columns = tuple(column[0] for column in result.description or ())
         return Answer(columns, tuple(result.fetchall()) if columns else ())
     except duckdb.Error as error:
+        if is_damage(error):
+            raise RefusedError(unreadable(path, error)) from error
         raise InputError(f"SQL: {error}") from None

@@ -16,14 +16,14 @@ from ablate.plan.trial import Trial
 from ablate.store import checkpoints, describe, ledger, projection, recovery, sealed, segment
 from ablate.store.changes import Journal
 from ablate.store.describe import Documents
-from ablate.store.durable import writing
+from ablate.store.durable import write_whole, writing
 from ablate.store.ledger import Asked
-from ablate.store.lines import Appender
+from ablate.store.lines import Appender, encode
 from ablate.store.lock import Lock
 from ablate.store.projection import Say
-from ablate.store.segment import Beginning
+from ablate.store.segment import Beginning, Start
 from ablate.store.versions import installed
-from ablate.train.events import Checkpoint, Event, Outcome, Row, Timing
+from ablate.train.events import Began, Event, Outcome, Row, Saved, Timing
 
 SYNC_EVERY = 0.5
 """Seconds between syncs of open segments: a loss of power costs at most this much, less than the second promised."""
@@ -36,13 +36,14 @@ class Results:
             results.record_plan(plan, documents)
             known = results.outcomes()
             for trial in (trial for trial in plan.trials if trial.id not in known):
-                checkpoint = results.begin(trial)
-                results.append(trial.id, train(…, resume=checkpoint))
+                start = results.begin(trial)
+                results.append(trial.id, events_of_a_worker_that_takes_it_up_at(start))
             results.refresh()
 
-    `say` is told what a person should know: a torn or damaged line, a trial that starts over. `versions` is what the
-    trials run with (default: what is installed here). Entering raises RefusedError if another driver has the folder or
-    it cannot be written; so does every method when the disk refuses. Methods may be called from several threads.
+    `say` is told what a person should know: a torn or damaged line, a trial that starts over. `versions` is what trials
+    are taken to run with (default: what is installed here) until their worker says so itself. Entering raises
+    RefusedError if another driver has the folder or it cannot be written; so does every method when the disk refuses.
+    Methods may be called from several threads.
     """
 
     def __init__(self, folder: Path, *, say: Say = warnings.warn, versions: Mapping[str, str] | None = None):
@@ -53,6 +54,7 @@ class Results:
         self._guard = threading.RLock()
         self._refreshing = threading.Lock()
         self._open: dict[str, Appender] = {}
+        self._starts: dict[str, Start] = {}
         self._last_step: dict[str, tuple[int, set[tuple[str, str]]]] = {}
         self._failure: BaseException | None = None
         self._closing = threading.Event()
@@ -108,8 +110,8 @@ class Results:
                 self._asked.plans[plan.space] = (digest, document)
             self._plans.sync()
 
-    def begin(self, trial: Trial) -> Checkpoint | None:
-        """Open a trial's segment; where it goes on from, or None if it starts from the beginning.
+    def begin(self, trial: Trial) -> Start:
+        """Open a trial's segment; where it goes on from.
 
         An unfinished trial goes on from its last checkpoint, and what it had yielded after it is cut off and will come
         again. A trial that has ended is begun anew; until it ends again it counts as unfinished.
@@ -120,15 +122,14 @@ class Results:
             self._record_trials([trial])
             self._plans.sync()
             path = segment.path_of(self.folder, trial.id)
-            checkpoint = recovery.go_on(self.folder, trial.id, self.versions, self.say) if path.exists() else None
-            appender = Appender(path)
-            if not path.stat().st_size:
-                attempt = self._endings[trial.id].attempt + 1 if trial.id in self._endings else 1
-                appender.write([segment.begin_record(Beginning(trial.id, attempt, time.time(), self.versions))])
-                appender.sync()
-            self._open[trial.id] = appender
+            start = recovery.go_on(self.folder, trial.id, self.say) if path.exists() else None
+            if start is None:
+                start = self._new_segment(trial.id, self.versions)
+            else:
+                self._open[trial.id] = Appender(path)
+            self._starts[trial.id] = start
             self._last_step[trial.id] = (-1, set())
-            return checkpoint
+            return start
 
     def begin_anew(self, trials: Iterable[Trial]) -> None:
         """Take all of these trials for unfinished, so that they are trained again, now or after an interruption."""
@@ -144,9 +145,11 @@ class Results:
         pending: list[Row | Timing] = []
         for event in events:
             match event:
-                case Checkpoint():
+                case Began():
+                    self._taken_up(trial_id, event)
+                case Saved():
                     self._write(trial_id, pending)
-                    self._write_checkpoint(trial_id, event)
+                    self._mark(trial_id, event)
                     pending = []
                 case Outcome():
                     self._write(trial_id, pending)
@@ -160,7 +163,7 @@ class Results:
         """End a trial: its rows become a sealed file and its outcome is known. An interrupted one only pauses."""
         with self._guard:
             appender = self._open.pop(trial_id)
-            self._last_step.pop(trial_id)
+            del self._starts[trial_id], self._last_step[trial_id]
             try:
                 if outcome.kind != "interrupted":
                     appender.write([segment.outcome_record(outcome, time.time())])
@@ -211,14 +214,35 @@ class Results:
             raise ValueError(f"trial {trial_id} yielded {row.metric} at {row.address!r} twice for step {step}")
         keys.add((row.metric, row.address))
 
-    def _write_checkpoint(self, trial_id: str, checkpoint: Checkpoint) -> None:
+    def _mark(self, trial_id: str, saved: Saved) -> None:
+        """Say that a state is on the disk, and let the ones before it go."""
         with self._guard:
             appender = self._open[trial_id]
+            appender.write([segment.checkpoint_record(saved)])
             appender.sync()
-            crc, size = checkpoints.write(self.folder, trial_id, checkpoint)
-            appender.write([segment.checkpoint_record(checkpoint.step, crc, size)])
-            appender.sync()
-            checkpoints.drop(self.folder, trial_id, keep=checkpoint.step)
+            checkpoints.drop(self.folder, trial_id, before=saved.step)
+
+    def _taken_up(self, trial_id: str, began: Began) -> None:
+        """Where the worker's versions are not those of the segment, it starts over, and so does the segment."""
+        with self._guard:
+            start = self._starts[trial_id]
+            if began.versions == start.versions and began.step == (start.resume.step if start.resume else 0):
+                return
+            if start.resume:
+                differ = (n for n in began.versions if began.versions[n] != start.versions.get(n))
+                self.say(
+                    f"trial {trial_id} was begun with other versions ({', '.join(sorted(differ))}); it starts over"
+                )
+            self._open.pop(trial_id).close()
+            self._starts[trial_id] = self._new_segment(trial_id, began.versions)
+
+    def _new_segment(self, trial_id: str, versions: Mapping[str, str]) -> Start:
+        """Put a segment that has begun, and says nothing else, in the place of what is there."""
+        attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
+        path = segment.path_of(self.folder, trial_id)
+        write_whole(path, encode(segment.begin_record(Beginning(trial_id, attempt, time.time(), versions))))
+        self._open[trial_id] = Appender(path)
+        return Start(None, dict(versions))
 
     def _sync_always(self) -> None:
         """Sync every open segment now and then. What goes wrong is raised by the next write."""

@@ -2,6 +2,9 @@
 
 Columns: trial_id, kind (`row` or `timing`), step, metric (or the timing's name), address, value (or seconds); sorted by
 kind, step, metric and address, so that the same numbers are the same file whatever order they came in.
+
+The index has the length and the CRC-32 of each file, so that any changed byte is noticed before a number is believed.
+Where the index is lost the file proves itself: its metadata by a checksum, its rows by the digest in the metadata.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy
@@ -17,7 +22,8 @@ import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
 
-from ablate.store.durable import UNFINISHED, put_in_place, writing
+from ablate.errors import RefusedError
+from ablate.store.durable import set_aside, write_whole, writing
 from ablate.store.ending import Ending
 from ablate.store.lines import compact
 from ablate.store.segment import Segment
@@ -33,12 +39,42 @@ SCHEMA = pyarrow.schema(
         ("value", pyarrow.float64()),
     ]
 )
-METADATA_KEY = b"ablate"
+ORDER = tuple((name, "ascending") for name in ("kind", "step", "metric", "address"))
+METADATA_KEY, CHECKSUM_KEY = b"ablate", b"ablate.crc32"
+GONE = "is gone"
+
+
+class DamagedError(RefusedError):
+    """A sealed file is not what was sealed. The text says what is wrong with it and the way out."""
+
+    def __init__(self, folder: Path, trial_id: str, fault: str):
+        super().__init__(
+            f"the sealed file {path_of(folder, trial_id)} {fault}\n"
+            f"  = `ablate doctor --results {folder}` puts it aside and gets back what can be got back"
+        )
+        self.trial_id = trial_id
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a sealed file proves to be: how its trial ended, with the file's own sum, or what is wrong with it."""
+
+    ending: Ending | None
+    fault: str = ""
 
 
 def path_of(folder: Path, trial_id: str) -> Path:
     """Where an ended trial is."""
     return folder / FOLDER / f"{trial_id}.parquet"
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """The trials that have a sealed file, and its length in bytes."""
+    try:
+        with os.scandir(folder / FOLDER) as entries:
+            return {e.name[: -len(".parquet")]: e.stat().st_size for e in entries if e.name.endswith(".parquet")}
+    except FileNotFoundError:
+        return {}
 
 
 def table(segment: Segment) -> pyarrow.Table:
@@ -52,18 +88,30 @@ def table(segment: Segment) -> pyarrow.Table:
         "address": [row[2] for row in rows] + [""] * len(timings),
         "value": [row[3] for row in rows] + [timing[2] for timing in timings],
     }
-    keys = Counter(row[:3] for row in rows)
-    if len(keys) < len(rows):
-        (double, _), *_ = keys.most_common(1)
-        raise ValueError(f"trial {segment.beginning.trial_id} yielded two rows of step, metric, address {double}")
-    order = [(name, "ascending") for name in ("kind", "step", "metric", "address")]
-    return pyarrow.table(columns, schema=SCHEMA).sort_by(order)
+    if found := double(segment):
+        raise ValueError(f"trial {segment.beginning.trial_id} yielded two rows of step, metric, address {found}")
+    return pyarrow.table(columns, schema=SCHEMA).sort_by(list(ORDER))
+
+
+def double(segment: Segment) -> tuple[int, str, str] | None:
+    """A (step, metric, address) that a segment has two rows of."""
+    keys = Counter(row[:3] for row in segment.rows)
+    return keys.most_common(1)[0][0] if len(keys) < len(segment.rows) else None
 
 
 def write(folder: Path, segment: Segment) -> Ending:
-    """Write the file of a segment that has an outcome; how it ended."""
+    """Write the file of a segment that has an outcome; how it ended.
+
+    RefusedError if a line of the segment was damaged since it was written: rows would be missing.
+    """
     if segment.outcome is None or segment.ended is None:
         raise ValueError(f"trial {segment.beginning.trial_id} has not ended")
+    if segment.damaged:
+        raise RefusedError(
+            f"the journal of trial {segment.beginning.trial_id} was damaged while it was being written, in line "
+            f"{', '.join(map(str, segment.damaged))}\n"
+            "  = run again: the trial goes on from where its journal is whole; and look after that disk"
+        )
     content = table(segment)
     ending = Ending(
         trial_id=segment.beginning.trial_id,
@@ -75,28 +123,71 @@ def write(folder: Path, segment: Segment) -> Ending:
         ended=segment.ended,
         versions=segment.beginning.versions,
     )
+    return put(folder, ending, content)
+
+
+def put(folder: Path, ending: Ending, content: pyarrow.Table) -> Ending:
+    """Write the file of an ended trial from its sorted rows and timings; the ending with the file's sum."""
+    said = compact(replace(ending, file=None).document()).encode()
+    metadata = {METADATA_KEY: said, CHECKSUM_KEY: b"%08x" % zlib.crc32(said)}
+    buffer = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
+    written = buffer.getvalue().to_pybytes()
     path = path_of(folder, ending.trial_id)
-    unfinished = path.with_name(path.name + UNFINISHED)
-    with writing(path):
+    with writing(path.parent):
         path.parent.mkdir(exist_ok=True)
-        pyarrow.parquet.write_table(
-            content.replace_schema_metadata({METADATA_KEY: compact(ending.document()).encode()}),
-            unfinished,
-            compression="zstd",
-        )
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        put_in_place(unfinished, path)
-    return ending
+    write_whole(path, written)
+    return replace(ending, file=_sum(written))
 
 
-def read_ending(path: Path) -> Ending | None:
-    """How the trial of a sealed file ended; None if the file cannot be read as one of ours."""
+def is_whole(folder: Path, ending: Ending) -> bool:
+    """Whether the file has the bytes that were sealed; one so old that its sum was not kept is read through."""
+    path = path_of(folder, ending.trial_id)
+    if ending.file is None:
+        return examine(path, ending).ending is not None
     try:
-        metadata = pyarrow.parquet.read_schema(path).metadata or {}
-        return Ending.of(json.loads(metadata[METADATA_KEY]))
-    except (pyarrow.ArrowInvalid, KeyError, ValueError, OSError):
-        return None
+        return _sum(path.read_bytes()) == ending.file
+    except OSError:
+        return False
+
+
+def whole(folder: Path, ending: Ending) -> Path:
+    """The file of an ended trial, whose numbers may be believed; a DamagedError if they may not."""
+    if not is_whole(folder, ending):
+        path = path_of(folder, ending.trial_id)
+        examined = examine(path, ending)
+        if examined.ending is None:
+            raise DamagedError(folder, ending.trial_id, examined.fault)
+    return path_of(folder, ending.trial_id)
+
+
+def examine(path: Path, listed: Ending | None) -> Examined:
+    """Read a sealed file through: what it proves to be, given what the index lists of it.
+
+    A file of a later attempt than the one listed is whole if it proves itself.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Examined(None, GONE)
+    except OSError as error:
+        return Examined(None, f"cannot be read: {error.strerror}")
+    try:
+        file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
+        ending = _ending(file.schema_arrow.metadata or {})
+        same = listed is not None and listed.file in (None, _sum(content)) and ending == replace(listed, file=None)
+        later = listed is None or ending.attempt > listed.attempt
+        if not (same or later):
+            return Examined(None, "is not the one that was sealed: some of its bytes have changed")
+        return _rows_fault(file, path, ending) or Examined(replace(ending, file=_sum(content)))
+    except (pyarrow.ArrowException, OSError, KeyError, ValueError, TypeError, MemoryError) as error:
+        reason = " ".join(str(error).split())
+        return Examined(None, f"cannot be read: {reason[:200]}" if content else "is empty")
+
+
+def quarantine(folder: Path, trial_id: str) -> Path:
+    """Move a sealed file out of the way, to `damaged/`; where it is now. Its trial is then not known any more."""
+    return set_aside(folder, path_of(folder, trial_id))
 
 
 def digest(content: pyarrow.Table) -> str:
@@ -108,3 +199,26 @@ def digest(content: pyarrow.Table) -> str:
         total.update("\0".join(rows[name].to_pylist()).encode())
     total.update(numpy.asarray(rows["value"], dtype="<f8").tobytes())
     return total.hexdigest()
+
+
+def _rows_fault(file: pyarrow.parquet.ParquetFile, path: Path, ending: Ending) -> Examined | None:
+    content = file.read(use_threads=False)
+    if not content.schema.equals(SCHEMA):
+        return Examined(None, "has other columns than a sealed trial")
+    if {ending.trial_id} != {path.stem, *content["trial_id"].unique().to_pylist()}:
+        return Examined(None, f"is of another trial, {ending.trial_id}")
+    if digest(content) != ending.digest:
+        return Examined(None, "has other numbers than were sealed")
+    return None
+
+
+def _ending(metadata: dict[bytes, bytes]) -> Ending:
+    """How the trial of a sealed file ended by its metadata; ValueError or KeyError if that is not ours or not whole."""
+    said = metadata[METADATA_KEY]
+    if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(said):
+        raise ValueError("what it says of its trial's end has changed since it was sealed")
+    return Ending.of(json.loads(said))
+
+
+def _sum(content: bytes) -> tuple[int, int]:
+    return len(content), zlib.crc32(content)

@@ -21,7 +21,7 @@ from sys import intern
 from typing import Any
 
 from ablate.store import lines
-from ablate.train.events import Outcome, Row, Timing
+from ablate.train.events import Outcome, Row, Saved, Timing
 
 FOLDER = "journal"
 
@@ -37,12 +37,18 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A checkpoint's line: the step, the checksum and length of its state, and the offset where the line ends."""
+class Start:
+    """Where a trial is taken up: the checkpoint it goes on from, if any, and the versions that made it."""
 
-    step: int
-    crc: int
-    size: int
+    resume: Saved | None
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A checkpoint's line: what was saved, and the offset where the line ends."""
+
+    saved: Saved
     end: int
 
 
@@ -93,9 +99,9 @@ def event_records(events: Iterable[Row | Timing]) -> Iterator[list[Any]]:
             yield ["timing", event.step, event.name, event.seconds]
 
 
-def checkpoint_record(step: int, crc: int, size: int) -> list[Any]:
+def checkpoint_record(saved: Saved) -> list[Any]:
     """The line that says a state is on the disk."""
-    return ["checkpoint", step, crc, size]
+    return ["checkpoint", saved.step, saved.crc, saved.size]
 
 
 def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
@@ -119,7 +125,7 @@ def read(path: Path) -> Segment | None:
             case ["timing", step, name, seconds]:
                 timings.append((step, intern(name), float(seconds)))
             case ["checkpoint", step, crc, size]:
-                marks.append(Mark(step, crc, size, end))
+                marks.append(Mark(Saved(step, crc, size), end))
             case ["outcome", kind, step, detail, when]:
                 outcome, ended = Outcome(kind, step, detail), when
     head = reading.records[0][1]

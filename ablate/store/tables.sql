@@ -3,7 +3,7 @@
 
 CREATE OR REPLACE TABLE projection (sql_digest VARCHAR NOT NULL);
 COMMENT ON TABLE projection IS 'One row: which text of the schema made this file';
-COMMENT ON COLUMN projection.sql_digest IS 'Hash of tables.sql and views.sql; another one, and the file is filled anew';
+COMMENT ON COLUMN projection.sql_digest IS 'Hash of tables.sql, summaries.sql and views.sql; another one, and the file is filled anew';
 
 CREATE OR REPLACE TABLE spaces (
     space VARCHAR NOT NULL, question VARCHAR, design VARCHAR, baseline VARCHAR, seeds BIGINT[], notes VARCHAR[],
@@ -38,18 +38,20 @@ COMMENT ON COLUMN variants.block IS 'The block, printed as YAML';
 
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
-    steps BIGINT, batch BIGINT, seq_len BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR,
+    steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR,
     specification JSON, versions_id VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
 );
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
 COMMENT ON COLUMN trials.trial_id IS 'Hash of everything that decides its numbers';
 COMMENT ON COLUMN trials.variant_id IS 'Fingerprint of its variant';
-COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, out_of_memory, bug or timeout';
+COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, out_of_memory, bug, timeout, or damaged (its sealed file is not what was sealed: see ablate doctor)';
 COMMENT ON COLUMN trials.ended_step IS 'Step at which it ended; NULL until then';
-COMMENT ON COLUMN trials.detail IS 'What is known of the end: for diverged the first part with a non-finite output and the last statistics; for bug the trace';
+COMMENT ON COLUMN trials.detail IS 'What is known of the end: for diverged the first part with a non-finite output and the last statistics; for bug the trace; for damaged what is wrong with the file';
 COMMENT ON COLUMN trials.steps IS 'Optimiser steps asked for';
 COMMENT ON COLUMN trials.batch IS 'Sequences in a batch';
 COMMENT ON COLUMN trials.seq_len IS 'Tokens in a sequence';
+COMMENT ON COLUMN trials.n_layers IS 'Blocks of the model';
+COMMENT ON COLUMN trials.d_model IS 'Its width';
 COMMENT ON COLUMN trials.lr IS 'Peak learning rate';
 COMMENT ON COLUMN trials.seed IS 'Decides batches and initialisation';
 COMMENT ON COLUMN trials.salt IS 'Changes the initialisation alone (A/A arms); 0 otherwise';
@@ -88,6 +90,14 @@ COMMENT ON COLUMN metrics.step IS 'Optimiser steps done before the measurement';
 COMMENT ON COLUMN metrics.metric IS 'Name of the metric; see definitions';
 COMMENT ON COLUMN metrics.address IS 'The part measured, as in layers.3.attention; empty for the whole model';
 COMMENT ON COLUMN metrics.value IS 'The number; may be NaN or infinite (divergence is a result)';
+
+CREATE OR REPLACE TABLE summaries (trial_id VARCHAR NOT NULL, name VARCHAR NOT NULL, value DOUBLE NOT NULL, step BIGINT NOT NULL, address VARCHAR);
+COMMENT ON TABLE summaries IS 'Each trial''s numbers, one for each name: <metric> at its end, peak_<metric> over its whole course. Filled from its rows when they are loaded, by summaries.sql';
+COMMENT ON COLUMN summaries.trial_id IS 'The trial';
+COMMENT ON COLUMN summaries.name IS '<metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; token_correlation is peak_token_correlation_rms';
+COMMENT ON COLUMN summaries.value IS 'The number; always finite';
+COMMENT ON COLUMN summaries.step IS 'Where it was measured; of equal peaks the earliest';
+COMMENT ON COLUMN summaries.address IS 'The part it was measured at; empty for the whole model, NULL for a mean over parts';
 
 CREATE OR REPLACE TABLE timings (trial_id VARCHAR NOT NULL, step BIGINT NOT NULL, name VARCHAR NOT NULL, seconds DOUBLE);
 COMMENT ON TABLE timings IS 'What a clock measured: never part of what is compared';

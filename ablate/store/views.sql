@@ -1,34 +1,5 @@
--- The views of ablate.duckdb. Means and deviations are taken in the order of seeds or addresses, so that the same rows
--- give the same bits however many threads add them up.
-
-CREATE OR REPLACE VIEW summaries AS
-WITH finite AS (SELECT * FROM metrics WHERE isfinite(value)),
-last_steps AS (SELECT trial_id, metric, max(step) AS step FROM metrics GROUP BY ALL),
-lasts AS (
-    SELECT
-        f.trial_id, f.metric AS name, f.step,
-        CASE WHEN bool_or(f.address = '') THEN '' END AS address,
-        coalesce(max(f.value) FILTER (f.address = ''), avg(f.value ORDER BY f.address)) AS value
-    FROM finite f
-    JOIN last_steps USING (trial_id, metric, step)
-    JOIN trials t ON t.trial_id = f.trial_id AND t.status = 'finished'
-    GROUP BY ALL
-),
-peaks AS (
-    SELECT trial_id, metric, arg_min({'step': step, 'address': address, 'value': value}, (-value, step, address)) AS peak
-    FROM finite GROUP BY ALL
-)
-SELECT trial_id, name, value, step, address FROM lasts
-UNION ALL
-SELECT trial_id, 'peak_' || metric, peak.value, peak.step, peak.address FROM peaks
-UNION ALL
-SELECT trial_id, 'token_correlation', peak.value, peak.step, peak.address FROM peaks WHERE metric = 'token_correlation_rms';
-COMMENT ON VIEW summaries IS 'Each trial''s numbers, one for each name: <metric> at its end, peak_<metric> over its whole course';
-COMMENT ON COLUMN summaries.trial_id IS 'The trial';
-COMMENT ON COLUMN summaries.name IS '<metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; token_correlation is peak_token_correlation_rms';
-COMMENT ON COLUMN summaries.value IS 'The number; always finite';
-COMMENT ON COLUMN summaries.step IS 'Where it was measured; of equal peaks the earliest';
-COMMENT ON COLUMN summaries.address IS 'The part it was measured at; empty for the whole model, NULL for a mean over parts';
+-- The views of ablate.duckdb. Means and deviations are taken in the order of seeds, so that the same rows give the same
+-- bits however many threads add them up. All but `curves` read summaries and never metrics.
 
 CREATE OR REPLACE VIEW final AS
 WITH wide AS (
@@ -74,15 +45,15 @@ SELECT
     count(*) AS n,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
-    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout')) AS failed,
+    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'damaged')) AS failed,
     count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
-    avg(f.eval_loss ORDER BY f.seed) FILTER (f.status = 'finished') AS eval_loss_mean,
-    stddev_samp(f.eval_loss ORDER BY f.seed) FILTER (f.status = 'finished') AS eval_loss_sd,
-    avg(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished') AS log_peak_kurtosis_mean,
-    stddev_samp(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished') AS log_peak_kurtosis_sd,
-    exp(avg(ln(f.peak_kurtosis) ORDER BY f.seed) FILTER (f.status = 'finished')) AS peak_kurtosis,
-    avg(f.token_correlation ORDER BY f.seed) FILTER (f.status = 'finished') AS token_correlation_mean,
-    stddev_samp(f.token_correlation ORDER BY f.seed) FILTER (f.status = 'finished') AS token_correlation_sd,
+    avg(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_mean,
+    stddev_samp(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_sd,
+    avg(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS log_peak_kurtosis_mean,
+    stddev_samp(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS log_peak_kurtosis_sd,
+    exp(avg(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished')) AS peak_kurtosis,
+    avg(f.token_correlation ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS token_correlation_mean,
+    stddev_samp(f.token_correlation ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS token_correlation_sd,
     any_value(f.parameters) AS parameters,
     any_value(f.flops) AS flops
 FROM final f GROUP BY f.space, f.variant_id, f.variant;
@@ -93,7 +64,7 @@ COMMENT ON COLUMN leaderboard.variant IS 'Name of the variant';
 COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
-COMMENT ON COLUMN leaderboard.failed IS 'Trials that ended by out_of_memory, bug or timeout';
+COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout or damaged';
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token';
 COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
@@ -110,8 +81,10 @@ SELECT
     m.space, v.variant, x.metric, x.address, x.step,
     count(*) FILTER (isfinite(x.value)) AS n,
     count(*) FILTER (NOT isfinite(x.value)) AS n_not_finite,
-    avg(x.value ORDER BY m.seed) FILTER (isfinite(x.value)) AS mean,
-    stddev_samp(x.value ORDER BY m.seed) FILTER (isfinite(x.value)) AS sd,
+    avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
+    stddev_samp(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS sd,
+    mean - sd AS low,
+    mean + sd AS high,
     min(x.value) FILTER (isfinite(x.value)) AS min,
     max(x.value) FILTER (isfinite(x.value)) AS max
 FROM metrics x
@@ -128,6 +101,8 @@ COMMENT ON COLUMN curves.n IS 'Trials with a finite value here';
 COMMENT ON COLUMN curves.n_not_finite IS 'Trials whose value here is NaN or infinite';
 COMMENT ON COLUMN curves.mean IS 'Mean over the n';
 COMMENT ON COLUMN curves.sd IS 'Sample standard deviation over the n';
+COMMENT ON COLUMN curves.low IS 'Lower edge of the band: mean less one sd; NULL where n is 1';
+COMMENT ON COLUMN curves.high IS 'Upper edge of the band: mean plus one sd';
 COMMENT ON COLUMN curves.min IS 'Least of the n';
 COMMENT ON COLUMN curves.max IS 'Largest of the n';
 
@@ -188,3 +163,98 @@ COMMENT ON COLUMN pairs.eval_loss_difference IS 'Variant minus baseline; NULL un
 COMMENT ON COLUMN pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of the ratio of peak kurtosis, variant over baseline; NULL unless both finished';
 COMMENT ON COLUMN pairs.token_correlation_difference IS 'Variant minus baseline; NULL unless both finished';
 COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
+
+CREATE OR REPLACE VIEW edit_pairs AS
+SELECT
+    e.space, e.position, e.edit, e.before, e.after, b.seed,
+    b.trial_id AS before_trial, a.trial_id AS after_trial, b.status AS before_status, a.status AS after_status,
+    b.eval_loss AS before_eval_loss, a.eval_loss AS after_eval_loss,
+    a.eval_loss - b.eval_loss AS eval_loss_difference,
+    b.peak_kurtosis AS before_peak_kurtosis, a.peak_kurtosis AS after_peak_kurtosis,
+    CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN ln(a.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
+    b.token_correlation AS before_token_correlation, a.token_correlation AS after_token_correlation,
+    CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN a.token_correlation - b.token_correlation END AS token_correlation_difference,
+    tb.versions_id IS NOT DISTINCT FROM ta.versions_id AS same_versions
+FROM edits e
+JOIN final b ON b.space = e.space AND b.variant_id = e.before_id
+JOIN final a ON a.space = e.space AND a.variant_id = e.after_id AND a.seed = b.seed
+JOIN trials tb ON tb.trial_id = b.trial_id
+JOIN trials ta ON ta.trial_id = a.trial_id;
+COMMENT ON VIEW edit_pairs IS 'What each edit did in each space, seed by seed: the variant with it beside the one without it, both on the same batches';
+COMMENT ON COLUMN edit_pairs.space IS 'Name of the space';
+COMMENT ON COLUMN edit_pairs.position IS 'Order of the edit in the plan';
+COMMENT ON COLUMN edit_pairs.edit IS 'Name of the edit: the same name is the same edit in every space';
+COMMENT ON COLUMN edit_pairs.before IS 'Name of the variant without it';
+COMMENT ON COLUMN edit_pairs.after IS 'Name of the variant with it';
+COMMENT ON COLUMN edit_pairs.seed IS 'The seed';
+COMMENT ON COLUMN edit_pairs.before_trial IS 'The trial without it; its other numbers are in summaries';
+COMMENT ON COLUMN edit_pairs.after_trial IS 'The trial with it';
+COMMENT ON COLUMN edit_pairs.before_status IS 'How the trial without it ended';
+COMMENT ON COLUMN edit_pairs.after_status IS 'How the trial with it ended';
+COMMENT ON COLUMN edit_pairs.before_eval_loss IS 'Held-out loss without it; NULL unless finished';
+COMMENT ON COLUMN edit_pairs.after_eval_loss IS 'Held-out loss with it; NULL unless finished';
+COMMENT ON COLUMN edit_pairs.eval_loss_difference IS 'After minus before; NULL unless both finished';
+COMMENT ON COLUMN edit_pairs.before_peak_kurtosis IS 'Peak kurtosis without it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.after_peak_kurtosis IS 'Peak kurtosis with it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of after over before; NULL unless both finished';
+COMMENT ON COLUMN edit_pairs.before_token_correlation IS 'Token correlation without it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.after_token_correlation IS 'Token correlation with it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.token_correlation_difference IS 'After minus before; NULL unless both finished';
+COMMENT ON COLUMN edit_pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
+
+CREATE OR REPLACE VIEW costs AS
+WITH spans AS (
+    SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds
+    FROM timings WHERE name IN ('began', 'ended') GROUP BY trial_id
+),
+asked AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
+SELECT
+    f.space, f.variant_id, f.variant,
+    count(*) AS trials,
+    count(s.seconds) AS ended,
+    count(*) FILTER (a.spaces > 1) AS shared,
+    sum(s.seconds ORDER BY f.seed, f.trial_id) AS seconds,
+    CAST(sum(f.tokens) AS BIGINT) AS tokens,
+    sum(3.0 * f.flops * (f.tokens / t.seq_len) ORDER BY f.seed, f.trial_id) AS training_flops
+FROM final f
+JOIN trials t USING (trial_id)
+JOIN asked a USING (trial_id)
+LEFT JOIN spans s USING (trial_id)
+GROUP BY f.space, f.variant_id, f.variant;
+COMMENT ON VIEW costs IS 'What each variant of each space has cost, failed and diverged trials included; a trial that several spaces ask for is counted in each';
+COMMENT ON COLUMN costs.space IS 'Name of the space';
+COMMENT ON COLUMN costs.variant_id IS 'Fingerprint of the variant';
+COMMENT ON COLUMN costs.variant IS 'Name of the variant';
+COMMENT ON COLUMN costs.trials IS 'Trials asked for';
+COMMENT ON COLUMN costs.ended IS 'Of these, trials that have ended, however: the others add nothing here';
+COMMENT ON COLUMN costs.shared IS 'Of these, trials that another space asks for as well';
+COMMENT ON COLUMN costs.seconds IS 'Seconds from the begin to the end of each trial, added up, pauses included; several workers spend them side by side';
+COMMENT ON COLUMN costs.tokens IS 'Tokens trained on';
+COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training on them: three times a forward pass, since a backward pass has two products for each; evaluations are not counted';
+
+CREATE OR REPLACE VIEW standings AS
+SELECT
+    f.space,
+    count(DISTINCT f.variant_id) AS variants,
+    count(*) AS trials,
+    count(*) FILTER (f.status = 'finished') AS finished,
+    count(*) FILTER (f.status = 'diverged') AS diverged,
+    count(*) FILTER (f.status = 'bug') AS bug,
+    count(*) FILTER (f.status = 'out_of_memory') AS out_of_memory,
+    count(*) FILTER (f.status = 'timeout') AS timeout,
+    count(*) FILTER (f.status = 'damaged') AS damaged,
+    count(*) FILTER (f.status = 'unfinished') AS unfinished,
+    count(*) FILTER (f.status = 'planned') AS planned
+FROM final f GROUP BY f.space;
+COMMENT ON VIEW standings IS 'One row for each space: how its trials stand';
+COMMENT ON COLUMN standings.space IS 'Name of the space';
+COMMENT ON COLUMN standings.variants IS 'Distinct blocks';
+COMMENT ON COLUMN standings.trials IS 'Trials asked for: the sum of what follows';
+COMMENT ON COLUMN standings.finished IS 'Trials that finished';
+COMMENT ON COLUMN standings.diverged IS 'Trials that diverged: a result';
+COMMENT ON COLUMN standings.bug IS 'Trials that raised an error of their own';
+COMMENT ON COLUMN standings.out_of_memory IS 'Trials that ran out of memory';
+COMMENT ON COLUMN standings.timeout IS 'Trials that took longer than they were given';
+COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file is not what was sealed';
+COMMENT ON COLUMN standings.unfinished IS 'Trials that run or were interrupted';
+COMMENT ON COLUMN standings.planned IS 'Trials not begun';

@@ -1,7 +1,12 @@
-"""What training yields. Whoever consumes them writes them down; the trainer never touches a disk."""
+"""What training yields, and what a worker makes of it on the way to whoever writes it down.
+
+the trainer yields   Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
+a worker sends       Began, Row, Timing, Saved, Outcome           it writes states, and nothing else
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -29,11 +34,35 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """`step` steps are done: a sign of life, nothing to write down."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Everything needed to go on after `step` steps, as bytes; going on ends bit-identical on CPU."""
 
     step: int
     state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A worker has taken the trial up at `step` (0: from its beginning), with these versions of what computes it."""
+
+    step: int
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that is on the disk: the step, and the CRC-32 and length in bytes of its state."""
+
+    step: int
+    crc: int
+    size: int
 
 
 OutcomeKind: TypeAlias = Literal["finished", "diverged", "out_of_memory", "bug", "timeout", "interrupted"]
@@ -42,11 +71,13 @@ OutcomeKind: TypeAlias = Literal["finished", "diverged", "out_of_memory", "bug",
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a trial ended. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
-    the last statistics; for `bug` the trace. `interrupted` trials are not done: they go on from their checkpoint."""
+    the last statistics; for `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done
+    (they were asked to stop, or their worker or its node was lost): they go on from their checkpoint."""
 
     kind: OutcomeKind
     step: int
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-Event: TypeAlias = Row | Timing | Checkpoint | Outcome
+Training: TypeAlias = Row | Timing | Step | Checkpoint | Outcome
+Event: TypeAlias = Began | Row | Timing | Saved | Outcome

@@ -25,7 +25,7 @@ from ablate.probes.watch import watching
 from ablate.train.checkpoint import Progress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.divergence import Diverged, check_finite
-from ablate.train.events import Checkpoint, Event, Outcome, Row, Timing
+from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
 from ablate.train.loss import cross_entropy, device_of, forward
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.schedule import relative_rate
@@ -48,7 +48,7 @@ def train(
     *,
     resume: bytes | None = None,
     should_stop: Callable[[], bool],
-) -> Iterator[Event]:
+) -> Iterator[Training]:
     """Train `model` as `trial` says, and yield what happens; the last event is the outcome.
 
     `resume` is the state of a checkpoint of the same trial: what follows is what would have followed without the
@@ -76,7 +76,7 @@ def _steps(
     batches: Batches,
     evaluation: tuple[Tensor, Tensor],
     should_stop: Callable[[], bool],
-) -> Iterator[Event]:
+) -> Iterator[Training]:
     recipe, measure = trial.recipe, trial.measure
     probes = select(measure.probes)
     device = device_of(model)
@@ -113,11 +113,12 @@ def _steps(
             yield from clock.timings(step)
         if progress.step % measure.checkpoint_every == 0 and progress.step < recipe.steps:
             yield Checkpoint(progress.step, save_state(trial.id, model, optimizer, progress))
+        yield Step(progress.step)
     yield from _evaluate(model, evaluation, recipe.steps, trial)
     yield Outcome("finished", recipe.steps)
 
 
-def _evaluate(model: nn.Module, evaluation: tuple[Tensor, Tensor], step: int, trial: Trial) -> Iterator[Event]:
+def _evaluate(model: nn.Module, evaluation: tuple[Tensor, Tensor], step: int, trial: Trial) -> Iterator[Training]:
     """The mean loss over all windows, a batch of them at a time; sums in float64."""
     started = time.perf_counter()
     device, recipe = device_of(model), trial.recipe

@@ -161,30 +161,53 @@ def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
     assert answer_of(done.stdout) == answer_of(calm.stdout)
 
 
-def test_workers_die_with_their_driver(tmp_path):
-    """kill -9 of the driver alone: two seconds later no process of the run is alive."""
-    write_world(tmp_path, steps=100_000, seeds=1)
+def test_resume_goes_on_as_it_was_asked_and_status_says_how_it_stands(tmp_path):
+    """Killed outright: `status` names what is left, `resume` needs neither the file's name nor its options."""
+    write_world(tmp_path, steps=300, seeds=1)
+    words = ["tiny.yaml", "--set", "recipe.batch=3", "--workers", "1", "--results", "rough"]
     running = subprocess.Popen(
-        [*ABLATE, "run", "tiny.yaml"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
+        [*ABLATE, "run", *words, "--no-mlflow"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
     )
-    journal = tmp_path / "results" / "journal"
-    wait_for(lambda: journal.is_dir() and any(path.stat().st_size > 2000 for path in journal.iterdir()))
-    group = [
-        pid
-        for pid in map(int, filter(str.isdigit, (path.name for path in Path("/proc").iterdir())))
-        if group_of(pid) == running.pid
-    ]
-    assert len(group) >= 3
-    running.kill()
+    states = wait_for(lambda: (found := standing(tmp_path)) and "running" in found.values() and found)
+    assert sorted(states.values()) == ["running", "waiting", "waiting", "waiting"]
+    wait_for(lambda: any((tmp_path / "rough" / "checkpoints").glob("*.pt")))
+    os.killpg(running.pid, signal.SIGKILL)
     running.wait()
-    time.sleep(2.0)
-    assert [pid for pid in group if group_of(pid) == running.pid] == []
+    screen = wait_for(lambda: "dead" in (said := ablate("status", "--results", "rough", cwd=tmp_path).stdout) and said)
+    assert "tiny: 1 dead, 3 waiting, of 4 trials" in screen
+    assert "ablate resume tiny --results rough" in screen.replace("\n", " ")
+
+    (tmp_path / "elsewhere").mkdir()
+    resumed = ablate("resume", "--results", "../rough", "--no-mlflow", cwd=tmp_path / "elsewhere")
+    assert resumed.returncode == 0, resumed.stderr
+    calm = ablate("run", "tiny.yaml", "--set", "recipe.batch=3", "--results", "calm", cwd=tmp_path)
+    assert rows_of(tmp_path / "rough") == rows_of(tmp_path / "calm")
+    assert answer_of(resumed.stdout) == answer_of(calm.stdout)
+    assert set(standing(tmp_path).values()) == {"finished"}
+    nothing = ablate("resume", "--results", "rough", cwd=tmp_path)
+    assert nothing.returncode == 0 and "nothing to resume in rough" in nothing.stdout
 
 
-def group_of(pid: int) -> int | None:
-    """The process group of a living process; None for one that is gone or a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[2])
+def test_resume_refuses_to_ask_another_question(world, tmp_path):
+    folder, _ = world
+    space = write_world(tmp_path)
+    stopped = subprocess.Popen(
+        [*ABLATE, "run", "tiny.yaml", "--no-mlflow"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(lambda: standing(tmp_path, "results"))
+    os.killpg(stopped.pid, signal.SIGKILL)
+    stopped.wait()
+    space.write_text(space.read_text().replace("lr: 1e-3", "lr: 2e-3"))
+    refused = ablate("resume", cwd=tmp_path)
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert "tiny.yaml asks for other trials than when it was run: 8 of 8 are gone, 8 are new" in refused.stderr
+    for words, reason in [(("resume", "huge"), "no run of the space 'huge'"), (("resume",), "nothing was run in")]:
+        where = folder if len(words) == 2 else tmp_path / "texts"
+        done = ablate(*words, cwd=where)
+        assert done.returncode == 2 and reason in done.stderr
+
+
+def standing(folder: Path, results: str = "rough") -> dict[str, str]:
+    """How each trial stands, by `ablate status --json`; nothing before there is a plan."""
+    asked = ablate("status", "--results", results, "--json", cwd=folder)
+    return {one["trial_id"]: one["state"] for one in json.loads(asked.stdout)} if asked.returncode == 0 else {}

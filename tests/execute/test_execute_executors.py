@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-from pathlib import Path
-
 import pytest
 from rich.console import Console
 from worlds import rows_of, write_world
@@ -15,7 +10,7 @@ import ablate
 from ablate.execute.inline import Inline
 from ablate.execute.local import Local
 from ablate.execute.task import Message, Task
-from ablate.train.events import Checkpoint, Outcome, Row
+from ablate.train.events import Began, Outcome, Row, Saved
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +25,9 @@ def undisturbed(space, tmp_path_factory):
     return rows_of(results)
 
 
-def tasks_of(space, results, resume=None):
-    from ablate.data.streams import prepare
-
-    cache = results / "corpus"
-    prepare(space.data, space.folder, cache)
+def tasks_of(space, results):
     plan = ablate.plan_space(space, results=results).plan
-    return [Task(trial, resume, cache) for trial in plan.trials]
+    return [Task(trial=trial, folder=results) for trial in plan.trials]
 
 
 def test_inline_has_every_trial(space, undisturbed):
@@ -52,9 +43,9 @@ def test_local_gives_the_same_bits_as_inline(space, undisturbed, tmp_path):
 
 def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, monkeypatch):
     """Stop after a few messages, again and again, until nothing is left: the rows are those of an undisturbed run."""
-    from ablate.execute import interrupt, work
+    from ablate.execute import interrupt, worker
 
-    monkeypatch.setattr(work, "SPEAK_EVERY", 0.0)
+    monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
     def stop_soon(self):
         self.calls = getattr(self, "calls", 0) + 1
@@ -72,41 +63,46 @@ def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, m
     assert rows_of(tmp_path) == undisturbed
 
 
-def test_a_killed_worker_costs_nothing_but_time(tmp_path):
-    """kill -9 of the worker that trains: its trial goes on from its checkpoint, the others never notice."""
-    space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1))
-    calm, rough = tmp_path / "calm", tmp_path / "rough"
-    ablate.run(space, results=calm, executor="inline", console=Console(quiet=True), mirror=False)
-    killed = []
-
-    def kill_one():
-        workers = [pid for pid in children_of(os.getpid()) if "spawn_main" in command_of(pid)]
-        if workers:
-            os.kill(workers[0], signal.SIGKILL)
-            killed.append(workers[0])
-
-    timer = threading.Timer(6.0, kill_one)
-    timer.start()
-    done = ablate.run(space, results=rough, executor="local", workers=2, console=Console(quiet=True), mirror=False)
-    timer.cancel()
-    assert killed, "the run was over before the worker was killed"
-    assert done.ended.kinds == {"finished": 4}
-    assert rows_of(rough) == rows_of(calm)
-
-
 def test_a_bug_is_an_outcome_with_its_trace(space, tmp_path):
     """A trial that cannot be built fails alone, with its whole trace; the next one runs."""
     import dataclasses
 
     good, other = tasks_of(space, tmp_path)[:2]
-    broken = Task(dataclasses.replace(other.trial, corpus="not this corpus"), None, other.cache)
+    broken = dataclasses.replace(other, trial=dataclasses.replace(other.trial, seed="seven"))
     messages: list[Message] = []
     waiting = [good, broken]
     Inline().run(lambda: waiting.pop() if waiting else None, messages.append, lambda: False)
     outcomes = {m.trial_id: e for m in messages for e in m.events if isinstance(e, Outcome)}
     assert outcomes[good.trial.id].kind == "finished"
     assert outcomes[other.trial.id].kind == "bug"
-    assert "RefusedError" in outcomes[other.trial.id].detail["trace"]
+    assert "Traceback" in outcomes[other.trial.id].detail["trace"]
+
+
+def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
+    """The texts change under a run: no trial is to blame, none has an outcome, and the run says what is wrong."""
+    import dataclasses
+
+    from ablate.errors import RefusedError
+    from ablate.execute.controller import Controller, Order
+    from ablate.store.results import Results
+
+    trials = [dataclasses.replace(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]
+    with Results(tmp_path) as results:
+        labels = {trial.id: "a trial" for trial in trials}
+        controller = Controller(
+            trials, results, Order(), labels=labels, watcher=Silent(), should_stop=lambda: False, say=print
+        )
+        with pytest.raises(RefusedError, match="the corpus changed since the trial was planned"):
+            controller.run(Inline())
+        assert results.outcomes() == {}
+
+
+class Silent:
+    """A watcher that shows nothing."""
+
+    def started(self, trial_id, label, steps): ...
+    def step(self, trial_id, step, loss): ...
+    def ended(self, trial_id, outcome_kind): ...
 
 
 def test_messages_keep_their_order_and_end_with_the_outcome(space, tmp_path):
@@ -118,13 +114,5 @@ def test_messages_keep_their_order_and_end_with_the_outcome(space, tmp_path):
     steps = [event.step for event in events if isinstance(event, Row)]
     assert steps == sorted(steps)
     assert isinstance(events[-1], Outcome)
-    assert [e.step for e in events if isinstance(e, Checkpoint)] == [5, 10]
-
-
-def children_of(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for task in text.parent.parent.iterdir() for word in (task / "children").read_text().split()]
-
-
-def command_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    assert [e.step for e in events if isinstance(e, Saved)] == [5, 10]
+    assert isinstance(events[0], Began) and events[0].step == 0

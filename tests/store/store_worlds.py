@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from ablate.space.documents import (
     Schedule,
 )
 from ablate.space.metrics import Definition
+from ablate.store import checkpoints
 from ablate.store.describe import Documents
 from ablate.store.results import Results
-from ablate.train.events import Checkpoint, Event, Outcome, Row, Timing
+from ablate.train.events import Checkpoint, Event, Outcome, Row, Saved, Timing
 
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "ablate": "0.1.0", "platform": "linux-x86_64", "cpu": "test"}
 ADDRESSES = ("layers.1", "layers.2", "head")
@@ -118,6 +120,24 @@ def rows_at(trial_id: str, step: int) -> list[Event]:
     return [*rows, Timing(step, "step", 0.25)]
 
 
+def state_of(trial_id: str) -> bytes:
+    """The state of a trial's checkpoint."""
+    return f"state of {trial_id}".encode()
+
+
+def saved(step: int, state: bytes) -> Saved:
+    """What a worker says of a state that it has written."""
+    return Saved(step, zlib.crc32(state), len(state))
+
+
+def hear(results: Results, trial_id: str, events: list[Event]) -> None:
+    """What a worker and its driver do: each state is on the disk before it is spoken of."""
+    for event in events:
+        if isinstance(event, Saved):
+            checkpoints.write(results.folder, trial_id, Checkpoint(event.step, state_of(trial_id)))
+        results.append(trial_id, [event])
+
+
 def course(trial_id: str, after: int = 0) -> list[Event]:
     """All that a trial of 40 steps yields, or what is left of it after a checkpoint."""
     events: list[Event] = []
@@ -126,7 +146,7 @@ def course(trial_id: str, after: int = 0) -> list[Event]:
             events += rows_at(trial_id, step)
         if step == 20 and after < 20:
             events = [e for e in events if not (isinstance(e, Row | Timing) and e.step == 20)]
-            events += [Checkpoint(20, f"state of {trial_id}".encode()), *rows_at(trial_id, 20)]
+            events += [saved(20, state_of(trial_id)), *rows_at(trial_id, 20)]
     return [*events, Row(40, "eval_loss", "", number(trial_id, 40, "eval_loss")), Outcome("finished", 40)]
 
 

@@ -6,10 +6,28 @@ import math
 
 import pyarrow.parquet
 import pytest
-from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, fill, opened, plan, refuse, rows_at, trial
+from store_worlds import (
+    DOCUMENTS,
+    VERSIONS,
+    contents,
+    course,
+    diverged,
+    fill,
+    hear,
+    opened,
+    plan,
+    refuse,
+    rows_at,
+    saved,
+    state_of,
+    trial,
+)
 
 from ablate.store import checkpoints, lines, recovery, sealed, segment
-from ablate.train.events import Checkpoint, Outcome, Row, Timing
+from ablate.store.segment import Start
+from ablate.train.events import Began, Checkpoint, Outcome, Row, Saved, Timing
+
+SAVED = saved(20, state_of("a10000"))
 
 
 def sealed_rows(folder, trial_id="a10000"):
@@ -19,10 +37,12 @@ def sealed_rows(folder, trial_id="a10000"):
 
 def run_on(folder, one, say=refuse, versions=VERSIONS):
     """Begin or go on with a trial and let it yield what is left, as the trainer would."""
-    with opened(folder, say=say, versions=versions) as results:
-        checkpoint = results.begin(one)
-        results.append(one.id, course(one.id, after=checkpoint.step if checkpoint else 0))
-        return checkpoint
+    with opened(folder, say=say) as results:
+        start = results.begin(one)
+        resume = start.resume if start.versions == versions else None
+        step = resume.step if resume else 0
+        results.append(one.id, [Began(step, versions), *course(one.id, after=step)])
+        return resume
 
 
 @pytest.fixture
@@ -35,7 +55,7 @@ def interrupt(folder, events):
     """Begin a trial and stop hearing of it after some events, without any outcome."""
     with opened(folder) as results:
         results.begin(trial())
-        results.append(trial().id, events)
+        hear(results, trial().id, events)
 
 
 def test_rows_are_sealed_as_they_were_yielded(undisturbed):
@@ -51,15 +71,15 @@ def test_going_on_gives_the_same_sealed_rows(tmp_path, undisturbed, heard):
     folder = tmp_path / "resumed"
     interrupt(folder, course("a10000")[:heard])
     checkpoint = run_on(folder, trial())
-    seen = any(isinstance(event, Checkpoint) for event in course("a10000")[:heard])
-    assert checkpoint == (Checkpoint(20, b"state of a10000") if seen else None)
+    seen = any(isinstance(event, Saved) for event in course("a10000")[:heard])
+    assert checkpoint == (SAVED if seen else None)
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
 
 def test_a_trainer_that_starts_over_after_a_checkpoint_is_caught(tmp_path):  # the test above can fail
     interrupt(tmp_path, course("a10000")[:25])
     with opened(tmp_path) as results:
-        assert results.begin(trial())
+        assert results.begin(trial()).resume
         with pytest.raises(ValueError, match="two rows"):
             results.append("a10000", course("a10000"))
 
@@ -76,7 +96,7 @@ def test_digest_is_of_rows_and_not_of_clocks_or_order(tmp_path, undisturbed):
         ]
         results.append("a10000", changed)
     digests = [
-        sealed.read_ending(sealed.path_of(folder, "a10000")).digest
+        sealed.examine(sealed.path_of(folder, "a10000"), None).ending.digest
         for folder in (undisturbed, tmp_path / "slow", tmp_path / "other")
     ]
     assert digests[0] == digests[1] != digests[2]
@@ -85,10 +105,10 @@ def test_digest_is_of_rows_and_not_of_clocks_or_order(tmp_path, undisturbed):
 def test_interrupted_is_not_an_end(tmp_path):
     with opened(tmp_path) as results:
         results.begin(trial())
-        results.append("a10000", [*rows_at("a10000", 0), Checkpoint(10, b"state"), Outcome("interrupted", 10)])
+        hear(results, "a10000", [*rows_at("a10000", 0), SAVED, Outcome("interrupted", 20)])
         assert results.outcomes() == {}
     with opened(tmp_path) as results:
-        assert results.begin(trial()) == Checkpoint(10, b"state")
+        assert results.begin(trial()) == Start(SAVED, VERSIONS)
 
 
 def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
@@ -96,7 +116,7 @@ def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
     interrupt(folder, course("a10000")[:25])
     path = segment.path_of(folder, "a10000")
     path.write_bytes(path.read_bytes()[:-7])
-    assert run_on(folder, trial(), say=said.append) == Checkpoint(20, b"state of a10000")
+    assert run_on(folder, trial(), say=said.append) == SAVED
     assert len(said) == 1 and "a10000 ends in the middle of a line" in said[0]
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
@@ -142,7 +162,7 @@ def test_a_checkpoint_the_segment_does_not_name_is_passed_over(tmp_path, undistu
     folder = tmp_path / "unnamed"
     interrupt(folder, course("a10000")[:25])
     checkpoints.write(folder, "a10000", Checkpoint(30, b"later"))
-    assert run_on(folder, trial()) == Checkpoint(20, b"state of a10000")
+    assert run_on(folder, trial()) == SAVED
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
 
@@ -209,7 +229,7 @@ def test_begun_anew_it_is_unknown_until_it_ends_and_then_replaces(tmp_path):
     fill(tmp_path)
     before = contents(tmp_path)
     with opened(tmp_path) as results:
-        assert results.begin(trial()) is None
+        assert results.begin(trial()).resume is None
         assert "a10000" not in results.outcomes()
     with opened(tmp_path) as results:
         assert "a10000" not in results.outcomes()
@@ -228,15 +248,25 @@ def test_a_lost_index_is_found_again_in_the_sealed_files(tmp_path):
     with opened(tmp_path) as results:
         known = results.outcomes()
     (tmp_path / "outcomes.jsonl").unlink()
-    with opened(tmp_path) as results:
-        assert results.outcomes() == known and len(known) == 6
-
-
-def test_a_lost_sealed_file_is_said_and_its_trial_not_known(tmp_path):
-    fill(tmp_path)
-    sealed.path_of(tmp_path, "a10000").unlink()
     said = []
     with opened(tmp_path, say=said.append) as results:
-        assert set(results.outcomes()) == {one.id for one in plan().trials} - {"a10000"}
+        assert results.outcomes() == known and len(known) == 6
+    assert said == [f"{tmp_path}/outcomes.jsonl did not list 6 trials (a10000, …); listed anew from what was sealed"]
+
+
+@pytest.mark.parametrize("known_by_database", [True, False])
+def test_a_lost_sealed_file_comes_back_from_the_database_or_its_trial_is_not_known(tmp_path, known_by_database):
+    fill(tmp_path)
+    before = sealed_rows(tmp_path)
+    sealed.path_of(tmp_path, "a10000").unlink()
+    if not known_by_database:
+        (tmp_path / "ablate.duckdb").unlink()
+    said = []
+    with opened(tmp_path, say=said.append) as results:
+        lost = set() if known_by_database else {"a10000"}
+        assert set(results.outcomes()) == {one.id for one in plan().trials} - lost
         results.record_plan(plan(), DOCUMENTS)
-    assert "sealed file of trial a10000 is gone" in said[0]
+    then = "its rows are sealed anew from ablate.duckdb" if known_by_database else "the trial is not known any more"
+    assert said == [f"the sealed file {tmp_path}/trials/a10000.parquet is gone; {then}"]
+    if known_by_database:
+        assert sealed_rows(tmp_path) == before

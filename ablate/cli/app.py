@@ -1,0 +1,46 @@
+"""The verbs, and what becomes of an error."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ablate.cli import asking, keeping, training
+from ablate.cli.console import INTERRUPTED, again
+from ablate.errors import AblateError
+
+VERBS = (
+    asking.check,
+    asking.plan,
+    training.run,
+    training.resume,
+    keeping.status,
+    asking.sql,
+    asking.show,
+    asking.diff,
+)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Which edit of a transformer block mattered, by how much, is it noise, and what does it cost?",
+)
+for verb in VERBS:
+    app.command()(verb)
+app.add_typer(asking.listing, name="list")
+
+
+def main() -> None:
+    """Run the command line. A mistake of the user's is a message and exit code 2; a bug of ours keeps its traceback."""
+    try:
+        app()
+    except AblateError as error:
+        text = str(error)
+        typer.echo(text if text.startswith("error") else f"error: {text}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped at once; what was written stays. To go on:\n  {again()}", err=True)
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,132 @@
+"""Verbs that ask: nothing is trained, and nothing is changed but by `sql --write`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ablate.cli.console import console, note
+from ablate.cli.console import show as shown
+from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ablate.api import Planned
+
+File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_default=False)]
+
+listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks or components.")
+
+
+def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
+    """Say every mistake in a space or a grammar, each at its place; nothing is read or trained."""
+    from ablate import api
+    from ablate.report import checked
+    from ablate.source.yaml import read_yaml
+
+    if checked.is_grammar(read_yaml(file)):
+        shown(checked.grammar(api.load_grammar(file, plugins=plugin or ()), as_json=json))
+    else:
+        space = api.load_space(file, profile=profile, settings=settings or (), plugins=plugin or ())
+        plan = api.check(space)
+        if profile is None:
+            api.check_profiles(space, settings=settings or (), plugins=plugin or ())
+        shown(checked.space(space, plan, as_json=json))
+
+
+def plan(
+    space: SpaceFile,
+    profile: Profile = None,
+    settings: Set = None,
+    results: ResultsFolder = RESULTS,
+    plugin: Plugin = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the resolved whole: nothing is left out.")] = False,
+    json: Json = False,
+) -> None:
+    """Show what a run would train, and what the results folder knows already."""
+    from ablate import api
+    from ablate.report import checked
+    from ablate.report.json_form import plan_to_json
+
+    loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
+    planned = api.plan_space(loaded, results=results)
+    if json:
+        typer.echo(plan_to_json(planned.plan, planned.known))
+        return
+    screen = console()
+    show_plan(screen, planned, None)
+    if full:
+        screen.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
+
+
+def sql(
+    statement: Annotated[str, typer.Argument(help="SQL; `-` reads it from standard input.", show_default=False)],
+    results: ResultsFolder = RESULTS,
+    form: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How rows are printed.")] = "table",
+    json: Json = False,
+    write: Annotated[bool, typer.Option("--write", help="Let the statement change the database.")] = False,
+) -> None:
+    """Ask the results, also while a run is writing them. `SELECT * FROM leaderboard` is a beginning."""
+    from ablate.report import rows
+    from ablate.store.query import query
+
+    text = sys.stdin.read() if statement == "-" else statement
+    answer = query(results, text, writable=write, say=note)
+    if json or form == "json":
+        typer.echo(rows.as_json(answer.columns, answer.rows))
+    elif form == "csv":
+        typer.echo(rows.as_csv(answer.columns, answer.rows), nl=False)
+    else:
+        shown(rows.as_table(answer.columns, answer.rows))
+
+
+def show(block: str, grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:
+    """Print a block in full: every field of every part."""
+    from ablate import api
+    from ablate.report import checked
+
+    typer.echo(checked.block(api.load_grammar(grammar, plugins=plugin or ()), block))
+
+
+def diff(
+    before: str,
+    after: str,
+    grammar: GrammarFile = GRAMMAR,
+    split: Annotated[bool, typer.Option("--split", help="Keep apart what happens in several places.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Name the edits between two blocks, in the order in which a path would apply them."""
+    from ablate import api
+    from ablate.report import checked
+
+    shown(checked.difference(api.load_grammar(grammar, plugins=plugin or ()), before, after, split=split))
+
+
+@listing.command("blocks")
+def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:
+    """The named blocks of a grammar, as one writes them."""
+    from ablate import api
+    from ablate.report import checked
+
+    shown(checked.blocks(api.load_grammar(grammar, plugins=plugin or ())))
+
+
+@listing.command("components")
+def list_components(plugin: Plugin = None) -> None:
+    """Every component: its slot, what it does, and the paper it is from."""
+    from ablate import api
+    from ablate.report import checked
+
+    shown(checked.components(api.catalogue(plugin or ())))
+
+
+def show_plan(screen: Console, planned: Planned, workers: int | None) -> None:
+    """The corpus and the table of a plan."""
+    from ablate.report.tables import plan_table
+
+    screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
+    screen.print(plan_table(planned.plan, planned.known, seconds=planned.seconds(workers)))

@@ -1,0 +1,43 @@
+"""Where things are printed, and what was typed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERRUPTED = 130
+"""The exit code of what was stopped by Ctrl-C, as shells have it."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal, or what stands for it."""
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+def show(renderable: Any) -> None:
+    """Print a table or a text."""
+    console().print(renderable)
+
+
+def note(text: str) -> None:
+    """Something to know that is no part of the answer."""
+    typer.echo(f"note: {text}", err=True)
+
+
+def again() -> str:
+    """The command that goes on from here: as it was typed, but for `--fresh`, which would start over."""
+    import shlex
+    import shutil
+
+    program, found = Path(sys.argv[0]), shutil.which("ablate")
+    on_path = found is not None and program.exists() and Path(found).samefile(program)
+    name = "ablate" if on_path or program.name != "ablate" else str(program)
+    return shlex.join([name, *(word for word in sys.argv[1:] if word != "--fresh")])

@@ -1,0 +1,27 @@
+"""Arguments and options that several verbs take, each with its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SpaceFile = Annotated[Path, typer.Argument(metavar="SPACE", help="spaces/op_vs_preln.yaml", show_default=False)]
+Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
+ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder of results.")]
+Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
+Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
+GrammarFile = Annotated[Path, typer.Option("--grammar", help="The grammar whose blocks are meant.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: cores / threads; 1 on a GPU).")]
+Mlflow = Annotated[
+    str | None,
+    typer.Option(
+        "--mlflow", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="A tracking server (default: in the results)."
+    ),
+]
+NoMlflow = Annotated[bool, typer.Option("--no-mlflow", help="Do not mirror the runs to MLflow.")]
+
+RESULTS = Path("results")
+GRAMMAR = Path("grammars/transformer.yaml")

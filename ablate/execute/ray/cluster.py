@@ -1,0 +1,230 @@
+"""The Ray cluster of a run: one of our own on this machine, or one that is there already; entered, and left as it was.
+
+Ray is imported in here and not before: some of what it is told, it reads from the environment when it is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ablate
+from ablate.errors import RefusedError
+from ablate.execute.ray import keeper
+
+LONGEST_FOLDER = 40
+"""Ray puts sockets some 60 characters below its folder, and a socket's path has at most 107."""
+
+OBJECT_STORE = 80 * 2**20
+"""Bytes; Ray's minimum is 75 MiB. Messages are small and do not even go there."""
+
+CONNECT_WITHIN = 5.0
+"""Seconds for a cluster to answer at its address."""
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # the old one is silent when told to be
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of answers that nobody waits for; who dies is told otherwise
+}
+PATIENCE = {
+    "RAY_py_gcs_connect_timeout_s": "5",
+    "RAY_gcs_rpc_server_connect_timeout_s": "2",
+    "RAY_gcs_server_port_wait_time_s": "1",
+}
+"""A cluster that does not answer is waited for so long; Ray would wait for minutes."""
+
+TUNE = {
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # as many as there are slots: our searcher sees to that
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "inf",
+    "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+}
+"""Tune reads these while it runs, and gives the last one to its workers."""
+
+_TOKEN = secrets.token_hex(32)
+"""Guards the clusters of our own that this process starts; Ray keeps the first one it has seen."""
+
+
+@contextmanager
+def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
+    """A cluster on this machine with so many `cpus` to count, and its GPUs where asked for; a folder for its run.
+
+    All of its processes and its folder are gone when this is left, and within two seconds of this process's death.
+    """
+    with _folder() as folder:
+        environment = QUIET | TUNE | {keeper.MARK: str(folder), "RAY_worker_niceness": "0"}
+        if not _has_token():
+            environment["RAY_AUTH_TOKEN"] = _TOKEN
+        with _connected(
+            environment,
+            address="local",
+            num_cpus=cpus,
+            num_gpus=None if gpus else 0,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE,
+            _temp_dir=str(folder),
+        ):
+            yield folder
+
+
+@contextmanager
+def joined(address: str) -> Iterator[Path]:
+    """The cluster at `address` (`host:port`, or `auto` for the one of this machine); a folder for its run.
+
+    Its workers run this process's `ablate`, and end when it does. RefusedError if there is none, or none to be joined.
+    """
+    if "://" in address:
+        raise RefusedError(
+            f"{address}: the executor does not run through Ray's client\n"
+            "  = start the run on a node of the cluster, with --address auto"
+        )
+    if address != "auto":
+        _reach(address)
+    environment = QUIET | TUNE | PATIENCE
+    if "RAY_AUTH_MODE" not in os.environ and _has_token():
+        environment["RAY_AUTH_MODE"] = "token"
+    code = str(Path(ablate.__file__).parent)
+    with _folder() as folder, _connected(environment, address=address, runtime_env={"py_modules": [code]}):
+        yield folder
+
+
+def nodes() -> tuple[Mapping[str, float], ...]:
+    """What each node of the cluster has, by the name of the resource."""
+    import ray
+
+    return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]:
+    with _environment(environment):
+        import ray
+
+        if ray.is_initialized():
+            raise RefusedError(
+                "this process is connected to a Ray cluster already\n"
+                "  = call ray.shutdown() before, and name the cluster by its address"
+            )
+        try:
+            with _handlers_kept(), _hushed() as heard:
+                try:
+                    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
+                except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
+                    raise _no_cluster(options["address"], error, heard()) from error
+            with _handlers_kept():
+                yield
+        finally:
+            ray.shutdown()
+
+
+def _no_cluster(address: str, error: Exception, heard: str) -> RefusedError:
+    if address == "local":
+        return RefusedError(f"Ray could not be started on this machine: {error}\n  = use --executor local")
+    if "Unauthenticated" in heard or "AuthenticationError" in str(error.__cause__):
+        return RefusedError(
+            f"the Ray cluster at {address} wants a token\n"
+            "  = set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token to the cluster's"
+        )
+    reason = str(error).splitlines()[0] if str(error) else repr(error)
+    return RefusedError(f"no Ray cluster to join at {address}: {reason}\n  = start one: ray start --head")
+
+
+def _reach(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_WITHIN).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise RefusedError(
+            f"no Ray cluster answers at {address}: {error}\n"
+            "  = give the address that `ray start` shows, as host:port, or start one: ray start --head"
+        ) from error
+
+
+def _has_token() -> bool:
+    """Whether Ray finds a token by itself."""
+    return (
+        any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+        or (Path.home() / ".ray" / "auth_token").is_file()
+    )
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """A new folder; a process ends what belongs to it, and deletes it, once this is left or the driver is dead."""
+    place = tempfile.gettempdir()
+    folder = Path(tempfile.mkdtemp(prefix="ablate-ray-", dir=place if len(place) + 20 < LONGEST_FOLDER else "/tmp"))
+    command = [sys.executable, "-I", keeper.__file__, str(folder)]
+    # In a session of its own, so that killing the driver's whole group spares it.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            yield folder
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """The environment with `changes`; as it was afterwards, also where Ray has changed it."""
+    names = {*changes, "RAY_AUTH_MODE"}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put back the signal handlers that Ray and Tune replace by their own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _hushed() -> Iterator[Any]:
+    """Keep what Ray's C++ writes to the standard error while it connects off the screen; a function gives its text."""
+    with tempfile.TemporaryFile() as file:
+
+        def heard() -> str:
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
+        screen = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield heard
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)

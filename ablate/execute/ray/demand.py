@@ -1,0 +1,65 @@
+"""What a trial needs of a node, and how many trials at once a cluster bears."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from ablate.errors import InputError, RefusedError
+
+ROUNDING = 1e-6
+"""Ray counts resources in ten-thousandths, floats do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`cpus` cores and `gpus` GPUs for each trial. Several trials share a GPU where `gpus` is below 1.
+
+    InputError where no machine could give that.
+    """
+
+    cpus: float = 1
+    gpus: float = 0
+
+    def __post_init__(self) -> None:
+        if not self.cpus > 0:
+            raise InputError(
+                f"a trial needs more than {self.cpus:g} CPUs\n  = give it 1, or a part of one, such as 0.5"
+            )
+        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+            raise InputError(f"{self.gpus:g} GPUs for a trial\n  = give it a part of one, such as 0.5, or whole ones")
+
+    def __str__(self) -> str:
+        return " and ".join(_count(number, unit) for number, unit in ((self.cpus, "CPU"), (self.gpus, "GPU")) if number)
+
+    def fits(self, resources: Mapping[str, float]) -> int:
+        """How many such trials a node with these resources bears at once."""
+        by_cpu = math.floor(resources.get("CPU", 0) / self.cpus + ROUNDING)
+        if not self.gpus:
+            return by_cpu
+        gpus = math.floor(resources.get("GPU", 0))
+        # A trial has its part of one GPU, never parts of two.
+        by_gpu = gpus * math.floor(1 / self.gpus + ROUNDING) if self.gpus <= 1 else math.floor(gpus / self.gpus)
+        return min(by_cpu, by_gpu)
+
+    def slots(self, nodes: Iterable[Mapping[str, float]]) -> int:
+        """How many such trials a cluster of these nodes bears at once."""
+        return sum(self.fits(resources) for resources in nodes)
+
+    def require(self, nodes: Collection[Mapping[str, float]]) -> None:
+        """RefusedError where no node bears a single trial: it would wait for ever."""
+        if self.slots(nodes):
+            return
+        kinds = dict.fromkeys(
+            f"{_count(node.get('CPU', 0), 'CPU')} and {_count(node.get('GPU', 0), 'GPU')}" for node in nodes
+        )
+        there = "; ".join(kinds) or "it has no nodes"
+        raise RefusedError(
+            f"a trial asks for {self}, and no node of the Ray cluster has that: {there}\n"
+            "  = ask for less for each trial, or add a node that has it"
+        )
+
+
+def _count(number: float, unit: str) -> str:
+    return f"{number:g} {unit}" + ("" if number == 1 else "s")

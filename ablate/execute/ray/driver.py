@@ -1,0 +1,224 @@
+"""Tune's side of the executor's contract: which trial is next, what it is sent, and what is done with what it says.
+
+All of it runs on the thread that called `run`. Tune swallows exceptions or wraps them, and waits for its workers before
+it lets go of them; so what goes wrong in the controller, of which Tune knows nothing, passes it by as an `Escape`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray.actor import ActorHandle
+from ray.exceptions import RayActorError, RayTaskError
+from ray.tune import Callback, Stopper
+from ray.tune.experiment import Trial
+from ray.tune.search import Searcher
+from ray.tune.stopper import NoopStopper
+
+from ablate.execute.ray.worker import MESSAGE
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
+from ablate.execute.watchdog import timed_out
+from ablate.train.events import Outcome
+
+
+class Escape(BaseException):
+    """Carries an exception (its cause) out of Tune."""
+
+
+@contextmanager
+def escaping() -> Iterator[None]:
+    """Whatever goes wrong in here is not for Tune."""
+    try:
+        yield
+    except Exception as error:
+        raise Escape from error
+
+
+@dataclass
+class _Running:
+    """A trial that was handed to Tune and has not ended. `worker` is None until it has one, `place` until it spoke."""
+
+    task: Task
+    began: float
+    worker: ActorHandle[Any] | None = None
+    place: str = ""
+    step: int = 0
+
+
+class Conductor:
+    """What is running, by Tune's names for it."""
+
+    def __init__(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop, slots: Callable[[], int]):
+        self.running: dict[str, _Running] = {}
+        self.stopping = False
+        self.over = False
+        self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
+
+    def take(self, name: str) -> Task | None:
+        """A task for a free worker, if there is one of each; `over` once there will be none."""
+        self.look()
+        with escaping():
+            if not self.stopping and len(self.running) >= self._slots():
+                return None
+            task = None if self.stopping else self._next_task()
+        self.over = task is None and not self.running
+        if task is not None:
+            self.running[name] = _Running(task, time.monotonic(), step=task.resume.step if task.resume else 0)
+        return task
+
+    def look(self) -> None:
+        """Look whether the run was asked to stop, and pass that on."""
+        with escaping():
+            if self.stopping or not self._should_stop():
+                return
+        self.stopping = True
+        for running in self.running.values():
+            if running.worker is not None:
+                running.worker.stop_soon.remote()
+
+    def started(self, name: str, worker: ActorHandle[Any]) -> None:
+        """A trial has a worker, which Tune will tell to step right after this."""
+        running = self.running[name]
+        running.worker, running.began = worker, time.monotonic()
+        worker.begin.remote(running.task)
+        if self.stopping:
+            worker.stop_soon.remote()
+
+    def said(self, name: str, message: Message, place: str) -> None:
+        """A trial has said something."""
+        running = self.running[name]
+        running.step, running.place = message.step, place
+        if any(isinstance(event, Outcome) for event in message.events):
+            del self.running[name]
+        with escaping():
+            self._handle(message)
+
+    def lost(self, name: str, error: Exception) -> None:
+        """A trial has no worker any more."""
+        if (running := self.running.get(name)) is not None:
+            self._end(name, _outcome_of(running, error))
+
+    def end_waiting(self) -> None:
+        """End what has never had a worker: the run was stopped before."""
+        for name in tuple(self.running):
+            self._end(name, Outcome("interrupted", self.running[name].step, {"error": "asked to stop before it began"}))
+
+    def _end(self, name: str, outcome: Outcome) -> None:
+        running = self.running.pop(name)
+        with escaping():
+            self._handle(Message(running.task.trial.id, (outcome,), running.step))
+
+
+def _outcome_of(running: _Running, error: Exception) -> Outcome:
+    limit, trial_id = running.task.limit, running.task.trial.id
+    if isinstance(error, RayTaskError):
+        return Outcome("bug", running.step, {"error": f"the worker failed: {error.cause!r}", "trace": str(error)})
+    if limit is not None and running.worker is not None and time.monotonic() - running.began > limit:
+        return timed_out(running.task.folder, trial_id, running.step, limit)
+    why = "its node was taken back" if isinstance(error, RayActorError) and error.preempted else "its worker was lost"
+    detail = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
+    return Outcome("interrupted", running.step, detail)
+
+
+class Tasks(Searcher):
+    """Proposes what the controller hands out, and has no opinion on how it went."""
+
+    def __init__(self, conductor: Conductor):
+        super().__init__()
+        self._conductor = conductor
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Tune's own type is wrong
+        """A trial to run now; None for the moment; `FINISHED` once nothing runs either."""
+        task = self._conductor.take(trial_id)
+        if task is not None:
+            # The task itself is sent to the worker: Tune would send its configuration back with each result.
+            return {"trial": task.trial.id}
+        return Searcher.FINISHED if self._conductor.over else None
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """What has ended is told by the trial itself."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the journal knows what was done."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing was saved."""
+
+
+class Ear(Callback):
+    """Hears from Tune about each trial. `staging` is the folder Tune makes on this machine, among Ray's."""
+
+    def __init__(self, conductor: Conductor):
+        self._conductor = conductor
+        self.staging: Path | None = None
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **_: Any) -> None:
+        """Ten times a second, and with each event."""
+        self._conductor.look()
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        """A trial has a worker."""
+        self.staging = Path(trial.local_experiment_path).parent
+        assert trial.temporary_state.ray_actor is not None
+        self._conductor.started(trial.trial_id, trial.temporary_state.ray_actor)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
+    ) -> None:
+        """A message; it is taken out of the result, so that Tune keeps nothing of it."""
+        place = f"process {result['pid']} on {result['hostname']}"
+        self._conductor.said(trial.trial_id, result.pop(MESSAGE), place)
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        """A trial has ended by itself."""
+        _local(trial).rmdir()
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
+        """A trial's worker has failed, or is gone."""
+        with escaping():
+            error = _error_of(trial)
+            shutil.rmtree(_local(trial))
+        self._conductor.lost(trial.trial_id, error)
+
+
+def _local(trial: Trial) -> Path:
+    """The folder that Tune makes for a trial on the driver's machine."""
+    assert trial.local_path is not None
+    return Path(trial.local_path)
+
+
+def _error_of(trial: Trial) -> Exception:
+    """Why a trial has no worker any more; Tune tells it by files alone."""
+    if trial.pickled_error_file is not None:
+        error = pickle.loads(Path(trial.pickled_error_file).read_bytes())
+        assert isinstance(error, Exception)
+        return error
+    assert trial.error_file is not None
+    return RuntimeError(Path(trial.error_file).read_text(encoding="utf-8"))
+
+
+class StopWaiting(Stopper):
+    """Ends the run once it was asked to stop and every worker has: trials that wait for a place would wait on."""
+
+    def __init__(self, conductor: Conductor):
+        self._conductor = conductor
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """No single trial is stopped so."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether nothing is left that will say how it ended."""
+        running = self._conductor.running.values()
+        return self._conductor.stopping and all(trial.worker is None for trial in running)
+
+    def __reduce__(self) -> tuple[type[Stopper], tuple[()]]:
+        """Tune writes its experiment down at the end, stoppers and all; nobody reads it."""
+        return NoopStopper, ()

@@ -1,0 +1,60 @@
+"""Ends a Ray cluster with its driver: a script that runs in a process and a session of its own.
+
+    python -I keeper.py FOLDER        its standard input is a pipe that nobody but the driver can write to
+
+When the pipe ends, because the driver has closed it or is dead, every process whose environment says that it belongs to
+the cluster in FOLDER is killed, and FOLDER is deleted. Ray's own ways need seconds, and miss its agents. Where there is
+no /proc (not Linux) they are all there is, and only the folder is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+MARK = "ABLATE_RAY_CLUSTER"
+"""The environment variable that all processes of a cluster inherit: its folder."""
+
+GIVE_UP = 10.0
+"""Seconds after which a process that does not die (it hangs in the kernel) is left to it."""
+
+
+def keep(folder: str) -> None:
+    """Wait for the driver's end, and end everything that is left of its cluster."""
+    sys.stdin.buffer.read()
+    give_up = time.monotonic() + GIVE_UP
+    # More than once: a process may just be starting another.
+    while (processes := tuple(marked(folder))) and time.monotonic() < give_up:
+        for process in processes:
+            kill(process)
+        time.sleep(0.02)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def marked(folder: str) -> Iterator[int]:
+    """The processes of the cluster in `folder`."""
+    mark = f"{MARK}={folder}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            environment = path.read_bytes().split(b"\0")
+        except OSError:  # gone by now, or another user's
+            continue
+        if mark in environment:
+            yield int(path.parent.name)
+
+
+def kill(process: int) -> None:
+    """Kill a process that may be gone already."""
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    keep(sys.argv[1])

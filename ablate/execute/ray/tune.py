@@ -1,0 +1,101 @@
+"""The executor on Ray Tune."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+from ablate.errors import InputError
+from ablate.execute.cores import available_cores
+from ablate.execute.ray import cluster
+from ablate.execute.ray.demand import Demand
+from ablate.execute.task import Emit, NextTask, ShouldStop
+
+COUNT_EVERY = 2.0
+"""Seconds between looks at how many trials the cluster bears: nodes come and go."""
+
+
+class RayTune:
+    """Up to `workers` trials at once, each on `cpus` cores and `gpus` GPUs; None: as many as the cluster bears, and
+    one GPU where it has any.
+
+    With an `address` (`host:port`, or `auto`: the one of this machine) they run on that Ray cluster, whose nodes all
+    see the folder of results under the same path; without, on one of our own, which lives as long as the run. A trial
+    on no GPU is computed on the CPU, whatever its node has.
+
+    `workers` is how many trials run at once, as far as is known: on a cluster that was joined, once `run` has seen it.
+    InputError for a demand that makes no sense.
+    """
+
+    def __init__(self, workers: int | None, *, address: str | None = None, cpus: float = 1, gpus: float | None = None):
+        if workers is not None and workers < 1:
+            raise InputError(f"{workers} workers\n  = at least one carries out trials")
+        self._demand, self._gpus = Demand(cpus, gpus or 0), gpus
+        self._address, self._asked = address, workers
+        self._borne, self._counted = 0, float("-inf")
+        self.workers = workers or (1 if address else max(1, int(available_cores() // cpus)))
+
+    def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
+        """Carry out all tasks on the cluster; see `Executor.run`.
+
+        RefusedError if there is no such cluster, or none of its nodes bears a trial.
+        """
+        with self._cluster() as folder:
+            from ablate.execute.ray.driver import Escape
+
+            nodes = cluster.nodes()
+            if self._gpus is None:
+                self._demand = replace(self._demand, gpus=1 if any(node.get("GPU") for node in nodes) else 0)
+            self._demand.require(nodes)
+            try:
+                self._tune(folder, next_task, handle, should_stop)
+            except Escape as escape:
+                assert escape.__cause__ is not None
+                raise escape.__cause__ from None
+
+    def _cluster(self) -> AbstractContextManager[Path]:
+        if self._address:
+            return cluster.joined(self._address)
+        cpus = self._asked * self._demand.cpus if self._asked else max(available_cores(), self._demand.cpus)
+        return cluster.own(math.ceil(cpus), gpus=self._gpus != 0)
+
+    def _tune(self, folder: Path, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
+        from ray import tune
+
+        from ablate.execute.ray.driver import Conductor, Ear, StopWaiting, Tasks
+        from ablate.execute.ray.worker import Worker
+
+        conductor = Conductor(next_task, handle, should_stop, self._slots)
+        ear = Ear(conductor)
+        try:
+            tune.run(
+                Worker,
+                name=folder.name,
+                num_samples=-1,
+                search_alg=Tasks(conductor),
+                callbacks=[ear],
+                stop=StopWaiting(conductor),
+                resources_per_trial={"cpu": self._demand.cpus, "gpu": self._demand.gpus},
+                reuse_actors=True,
+                max_failures=0,
+                raise_on_failed_trial=False,
+                storage_path=str(folder / "tune"),
+                verbose=0,
+            )
+        finally:
+            if ear.staging is not None:
+                shutil.rmtree(ear.staging, ignore_errors=True)
+        conductor.end_waiting()
+
+    def _slots(self) -> int:
+        """How many trials may run at once, now: 0 while a cluster that was joined has lost all nodes that bear one."""
+        if time.monotonic() - self._counted > COUNT_EVERY:
+            borne = self._demand.slots(cluster.nodes())
+            self._borne = min(borne, self._asked or borne)
+            self.workers = self._borne or self.workers
+            self._counted = time.monotonic()
+        return self._borne

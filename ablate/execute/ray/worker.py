@@ -1,0 +1,62 @@
+"""The process on a Ray cluster that carries trials out, one after another."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.tune import Trainable
+
+from ablate.execute.task import Message, ShouldStop, Task
+from ablate.execute.watchdog import watched
+from ablate.execute.worker import messages
+from ablate.train.events import Outcome
+
+MESSAGE = "message"
+"""Where in a result of Tune the message is."""
+
+
+class Worker(Trainable):
+    """Each step of Tune is one message. Ray calls an actor's methods in the order they were sent, so what the driver
+    sends between two steps, a task or the wish to stop, is there before the next."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Called once in a process."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
+        if not ray.get_gpu_ids():
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves GPUs to be seen that were not asked for
+        self._stop = False
+        self._messages: Iterator[Message] = iter(())
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Called before each further trial in the same process."""
+        return True
+
+    def begin(self, task: Task) -> None:
+        """Take a task; the next step begins it."""
+        self._messages = _messages(task, lambda: self._stop)
+
+    def stop_soon(self) -> None:
+        """End this trial, and any other, as interrupted at its next step."""
+        self._stop = True
+
+    def step(self) -> dict[str, Any]:
+        """Go on until there is something to say."""
+        message = next(self._messages)
+        done = any(isinstance(event, Outcome) for event in message.events)
+        if done:
+            for _ in self._messages:
+                raise AssertionError("a trial has spoken after its outcome")
+            Path(self.logdir).rmdir()  # Tune makes a folder for each trial; nothing is ever put there
+        return {MESSAGE: message, "done": done}
+
+
+def _messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
+    # A node that does not see the folder of results says so by itself, with its first message.
+    with watched(task, exit=True) if task.folder.is_dir() else nullcontext():
+        yield from messages(task, should_stop)

@@ -1,0 +1,52 @@
+"""A trial that hangs within a step, beyond the reach of Python: where it hangs is written down, for its row to say.
+
+The trace goes to `running/<trial>.trace` in the folder of results; whoever ends the worker reads it from there.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ablate.execute.policy import GRACE
+from ablate.execute.task import Task
+from ablate.store.claim import FOLDER
+from ablate.train.events import Outcome
+
+
+@contextmanager
+def watched(task: Task, *, exit: bool) -> Iterator[None]:
+    """Write the trace of every thread half-way through the grace after the limit; with `exit`, end the process, too.
+
+    It needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
+    """
+    if task.limit is None:
+        yield
+        return
+    path = _path(task.folder, task.trial.id)
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        faulthandler.dump_traceback_later(task.limit + GRACE / 2, exit=exit, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            path.unlink(missing_ok=True)
+
+
+def timed_out(folder: Path, trial_id: str, step: int, limit: float) -> Outcome:
+    """The outcome of a trial whose worker was ended for it, with the trace it has left."""
+    path = _path(folder, trial_id)
+    try:
+        trace = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        trace = ""
+    path.unlink(missing_ok=True)
+    detail = {"error": f"hung: not done after {limit:g} s and not to be stopped between steps", "limit": limit}
+    return Outcome("timeout", step, detail | ({"trace": trace} if trace else {}))
+
+
+def _path(folder: Path, trial_id: str) -> Path:
+    return folder / FOLDER / f"{trial_id}.trace"

@@ -1,0 +1,75 @@
+"""How the trials of a results folder stand: what `ablate status` shows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ablate.report import wording
+from ablate.store.standing import Standing
+
+UNDER_WAY = ("running", "dead", "paused")
+ORDER = ("finished", "diverged", "bug", "out_of_memory", "timeout", *UNDER_WAY, "waiting")
+STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged": "magenta", "bug": "red"}
+
+
+def screen(standings: Sequence[Standing], results: Path) -> RenderableType:
+    """For each space how many trials stand how; a row for each that is under way; what to do where a worker died."""
+    parts: list[RenderableType] = []
+    for space, group in groupby(standings, key=lambda one: one.space):
+        trials = list(group)
+        parts += [_headline(space, trials), *_under_way(trials), *_advice(trials, results)]
+    return Group(*parts)
+
+
+def as_json(standings: Sequence[Standing]) -> str:
+    """Every trial, as JSON."""
+    return json.dumps([asdict(one) for one in standings], indent=2)
+
+
+def _headline(space: str, trials: Sequence[Standing]) -> Text:
+    text = Text.assemble((space, "bold"), ": ")
+    counts = Counter(one.state for one in trials)
+    for place, state in enumerate(sorted(counts, key=ORDER.index)):
+        text.append(", " if place else "").append(f"{counts[state]} {state}", style=STYLES.get(state, ""))
+    return text.append(f", of {wording.plural(len(trials), 'trial')}")
+
+
+def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
+    shown = [one for one in trials if one.state in UNDER_WAY]
+    if not shown:
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("variant", overflow="fold")
+    for heading in ("seed", "state", "step", "goes on from", "worker", "last heard"):
+        table.add_column(heading, justify="right" if heading in ("seed", "step", "goes on from") else "left")
+    for one in shown:
+        table.add_row(
+            one.variant,
+            str(one.seed),
+            Text(one.state, style=STYLES[one.state]),
+            f"{one.step}/{one.steps}",
+            "the beginning" if one.saved is None else str(one.saved),
+            one.worker,
+            "" if one.silent is None else f"{_ago(one.silent)} ago",
+        )
+    yield table
+
+
+def _advice(trials: Sequence[Standing], results: Path) -> Iterator[Text]:
+    states = {one.state for one in trials}
+    if "running" not in states and states & {"dead", "paused", "waiting"}:
+        yield Text(f"no worker is at it; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
+
+
+def _ago(seconds: float) -> str:
+    return f"{max(0.0, seconds):.1f} s" if seconds < 60 else wording.duration(seconds)

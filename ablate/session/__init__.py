@@ -1,0 +1,26 @@
+"""A session with a space: planned, run, gone on with. It ties the rooms below together and computes nothing itself.
+
+planning.py   what a space asks for, and what of it is known
+place.py      where trials run
+running.py    planned, trained, judged, shown, mirrored, under one lock
+resuming.py   what was not finished, asked for again as it was asked
+"""
+
+from ablate.session.place import ExecutorName, Place
+from ablate.session.planning import PathLike, Planned, check, plan_space
+from ablate.session.resuming import Resumable, resumable
+from ablate.session.running import RESULTS, Run, run
+
+__all__ = [
+    "RESULTS",
+    "ExecutorName",
+    "PathLike",
+    "Place",
+    "Planned",
+    "Resumable",
+    "Run",
+    "check",
+    "plan_space",
+    "resumable",
+    "run",
+]

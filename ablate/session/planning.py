@@ -1,0 +1,72 @@
+"""What a space asks for, and what of it the results folder knows. Nothing is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ablate.plan.build import build_plan
+from ablate.plan.plan import Plan
+from ablate.space.space import Space
+
+if TYPE_CHECKING:
+    from ablate.data.report import CorpusReport
+
+PathLike: TypeAlias = "str | Path"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
+
+    `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
+    """
+
+    space: Space
+    plan: Plan
+    corpus: CorpusReport
+    known: frozenset[str]
+    trial_seconds: float | None
+
+    def seconds(self, workers: int | None = None) -> float | None:
+        """How long what is not known will take on `workers` (default: as a run has); None where none was measured."""
+        if self.trial_seconds is None:
+            return None
+        from ablate.execute.cores import default_workers
+
+        to_run = len({trial.id for trial in self.plan.trials} - self.known)
+        return self.trial_seconds * -(-to_run // (workers or default_workers(self.space.threads)))
+
+
+def check(space: Space) -> Plan:
+    """Everything about a space that can be checked without reading its corpus; the plan, without its corpus."""
+    from ablate.data.tokenizer import vocab_size_of
+
+    return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+
+
+def plan_space(space: Space, *, results: PathLike, limit: float | None = None) -> Planned:
+    """The plan of a space over its corpus, and what the results folder knows of it, for trials of `limit` seconds."""
+    from ablate.data.streams import check_corpus, fingerprint
+    from ablate.execute.policy import is_settled
+    from ablate.execute.task import cache_of
+    from ablate.store.ledger import known_outcomes
+
+    check(space)  # so that a mistake in the space is told before its corpus is read
+    folder = Path(results)
+    corpus = fingerprint(space.data, space.folder, cache_of(folder))
+    check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
+    built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
+    known = frozenset(id for id, outcome in known_outcomes(folder).items() if is_settled(outcome, limit))
+    return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
+
+
+def _trial_seconds(plan: Plan, known: frozenset[str], folder: Path) -> float | None:
+    """The median time of finished trials of the recipe and size of those that are still to run."""
+    to_run = [trial for trial in plan.trials if trial.id not in known]
+    if not to_run or not known:
+        return None
+    from ablate.store.pace import trial_seconds
+
+    return trial_seconds(folder, to_run[0])

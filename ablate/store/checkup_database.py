@@ -1,0 +1,165 @@
+"""The DuckDB file against the journal: every row of every table of ours but what clocks measured, read-only.
+
+The rows of a trial are right if they have the digest that was recorded when it was sealed; its summaries if they are
+what `summaries.sql` makes of those rows; all other tables if they are what the journal's lines come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy
+import pyarrow
+
+from ablate.store import changes as changed
+from ablate.store import restore, sealed
+from ablate.store.changes import Changes, Journal, Stored
+from ablate.store.durable import DAMAGED
+from ablate.store.ending import Ending
+from ablate.store.findings import Finding
+from ablate.store.loading import KEYS, SUMMARIES, load
+from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST, TABLES
+
+ROWS_AT_ONCE = 1_000_000
+ANEW = f"filled anew from the journal; the file as it was is kept in {DAMAGED}"
+
+
+def findings(folder: Path, journal: Journal, excused: Collection[str], stored: Stored) -> Iterator[Finding]:
+    """What the DuckDB file lacks, or has that the journal does not say.
+
+    `stored` is what it says it knows; of trials that are `excused` there is no whole file to compare with.
+    """
+    path = folder / DATABASE
+    if not path.exists():
+        if journal.asked.plans or journal.endings:
+            yield Finding("database", "repaired", "is not there", path, "filled from the journal")
+        return
+    try:
+        with duckdb.connect() as connection:
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS stored (READ_ONLY)")
+            yield from _compared(connection, folder, journal, excused, stored)
+    except duckdb.Error as error:
+        first = str(error).splitlines()[0]
+        if LOCKED in first:
+            what = f"is open for writing in another program ({first}), and was not looked at"
+            yield Finding("database", "harmless", what, path, "close that program and look again")
+        else:
+            yield Finding("database", "repaired", f"cannot be read ({first})", path, ANEW)
+
+
+def _compared(
+    connection: duckdb.DuckDBPyConnection, folder: Path, journal: Journal, excused: Collection[str], stored: Stored
+) -> Iterator[Finding]:
+    path = folder / DATABASE
+    if not _is_ours(connection):
+        yield Finding("database", "repaired", "has no tables, or those of another version", path, ANEW)
+        return
+    behind = changed.changes(folder, journal, stored)
+    late_trials = behind.tables["trials"]["trial_id"].to_pylist()
+    late_spaces = behind.tables["spaces"]["space"].to_pylist()
+    if late_trials or late_spaces:
+        what = restore.named(late_trials) if late_trials else f"space {late_spaces[0]}"
+        yield Finding("database", "repaired", f"is behind the journal by {what}", path, "brought up to it")
+    everything = changed.changes(folder, journal, Stored({}, {}))
+    passed_over = {"trial_id": [*late_trials, *excused], "space": late_spaces}
+    if differ := list(_tables_that_differ(connection, everything, passed_over)):
+        yield Finding("database", "repaired", f"differs from the journal in {', '.join(differ)}", path, ANEW)
+    ended = journal.endings.keys() - journal.unfinished.keys() - {*late_trials}
+    wrong = list(_trials_that_differ(connection, {id: journal.endings[id] for id in sorted(ended)}))
+    if wrong:
+        what = f"has other numbers than were sealed for {restore.named(wrong)}"
+        yield Finding("database", "repaired", what, path, ANEW)
+    if _has_rows_of_others(connection, [*ended, *late_trials]):
+        yield Finding("database", "repaired", "has rows of trials that have not ended", path, ANEW)
+
+
+def _is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        return connection.execute("SELECT sql_digest FROM stored.main.projection").fetchone() == (SQL_DIGEST,)
+    except duckdb.CatalogException:
+        return False
+
+
+def _tables_that_differ(
+    connection: duckdb.DuckDBPyConnection, everything: Changes, passed_over: Mapping[str, list[str]]
+) -> Iterator[str]:
+    """The tables, but for those of rows, in which something that is not passed over is other than the journal says."""
+    connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
+    connection.execute(TABLES)
+    load(connection, replace(everything, files=()), "fresh")
+    connection.execute("SET schema = 'main'")
+    for name, (key, _) in KEYS.items():
+        if name in ("metrics", "summaries"):
+            continue
+        clocks = " AND name IN ('began', 'ended')" if name == "timings" else ""
+        ours, theirs = (
+            f"SELECT * FROM {schema}.{name} WHERE {key} NOT IN (SELECT unnest($1)){clocks}"
+            for schema in ("fresh", "stored.main")
+        )
+        sides = [f"({ours} EXCEPT ALL {theirs})", f"({theirs} EXCEPT ALL {ours})"]
+        if name == "versions":
+            sides.pop()  # those of trials that were trained again stay, and do no harm
+        if any(connection.execute(f"FROM {side} LIMIT 1", [passed_over.get(key, [])]).fetchone() for side in sides):
+            yield name
+
+
+def _trials_that_differ(connection: duckdb.DuckDBPyConnection, endings: Mapping[str, Ending]) -> Iterator[str]:
+    """The ended trials whose rows, or what they come to, are not those that were sealed."""
+    connection.execute("CREATE VIEW main.trials AS FROM stored.main.trials")
+    for trials in _batches(endings):
+        connection.execute(
+            """
+            CREATE OR REPLACE TEMP TABLE incoming AS
+            SELECT trial_id, 'row' AS kind, step, metric, address, value FROM stored.main.metrics
+            WHERE trial_id IN (SELECT unnest($1)) ORDER BY trial_id, step, metric, address
+            """,
+            [trials],
+        )
+        found = dict(_digests(connection.sql("FROM incoming").to_arrow_table()))
+        nothing = sealed.digest(sealed.SCHEMA.empty_table())
+        wrong = {trial_id for trial_id in trials if found.get(trial_id, nothing) != endings[trial_id].digest}
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE computed AS {SUMMARIES}")
+        ours = "SELECT trial_id, name, value, step, address FROM computed"
+        theirs = (
+            "SELECT trial_id, name, value, step, address FROM stored.main.summaries"
+            " WHERE trial_id IN (SELECT unnest($1))"
+        )
+        for one, other in ((ours, theirs), (theirs, ours)):
+            rows = connection.execute(f"SELECT DISTINCT trial_id FROM ({one} EXCEPT ALL {other})", [trials]).fetchall()
+            wrong |= {trial_id for (trial_id,) in rows}
+        yield from sorted(wrong)
+
+
+def _digests(content: pyarrow.Table) -> Iterator[tuple[str, str]]:
+    """The digest of each trial's rows in a table sorted by trial."""
+    content = content.combine_chunks()
+    codes = content["trial_id"].combine_chunks().dictionary_encode()
+    starts = numpy.flatnonzero(numpy.diff(codes.indices.to_numpy(), prepend=-1))
+    for start, end in zip(starts, [*starts[1:], content.num_rows], strict=True):
+        part = content.slice(start, end - start)
+        yield part["trial_id"][0].as_py(), sealed.digest(part)
+
+
+def _batches(endings: Mapping[str, Ending]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for trial_id, ending in endings.items():
+        batch.append(trial_id)
+        size += ending.rows
+        if size > ROWS_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _has_rows_of_others(connection: duckdb.DuckDBPyConnection, trials: Collection[str]) -> bool:
+    for table in ("metrics", "summaries"):
+        others = f"SELECT 1 FROM stored.main.{table} WHERE trial_id NOT IN (SELECT unnest($1)) LIMIT 1"
+        if connection.execute(others, [list(trials)]).fetchone():
+            return True
+    return False

@@ -1,0 +1,155 @@
+"""Who trains a trial: `running/<trial>`, locked by its worker for as long as it lives.
+
+The lock is the operating system's and dies with the process, so two workers never have one trial, not even when a driver
+was killed and its worker, on another node, has not noticed yet. The text says who it is and how far; the time of its
+last change is the heartbeat. A file without a lock was left by a worker that died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from ablate.errors import RefusedError
+from ablate.store.durable import writing
+
+FOLDER = "running"
+PATIENCE = 10.0
+"""Seconds to wait for another worker's hold to end: one that has lost its driver is gone long before."""
+
+RETRY_EVERY = 0.1
+BEAT_EVERY = 0.5
+"""Seconds between heartbeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a claim's file says: the process, since when, how far it is, when it was last heard, and whether it lives.
+
+    `heard` is seconds since 1970; `since` is ISO 8601, UTC.
+    """
+
+    trial_id: str
+    pid: int
+    host: str
+    since: str
+    step: int
+    heard: float
+    alive: bool
+
+
+class Claim:
+    """A worker's hold on a trial, from entering to leaving. RefusedError if another one keeps it, or if the folder of
+    results is not to be seen from here."""
+
+    def __init__(self, folder: Path, trial_id: str, *, step: int = 0, patience: float = PATIENCE):
+        self.trial_id = trial_id
+        self.path = folder / FOLDER / trial_id
+        self._patience = patience
+        self._step = step
+        self._descriptor = -1
+        self._since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._beat = 0.0
+
+    def __enter__(self) -> Claim:
+        if not self.path.parent.parent.is_dir():
+            raise RefusedError(
+                f"the folder of results {self.path.parent.parent} is not to be seen on {socket.gethostname()}\n"
+                "  = put it on a file system that all nodes share, under the same path, and name it with --results"
+            )
+        give_up = time.monotonic() + self._patience
+        with writing(self.path):
+            self.path.parent.mkdir(exist_ok=True)
+            while not self._locked():
+                if time.monotonic() > give_up:
+                    raise RefusedError(self._taken())
+                time.sleep(RETRY_EVERY)
+            self._write()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+    def beat(self, step: int) -> None:
+        """Say that the worker lives and has come to `step`; seldom enough to cost nothing."""
+        if step != self._step and time.monotonic() - self._beat > BEAT_EVERY:
+            self._step = step
+            with writing(self.path):
+                self._write()
+
+    def _locked(self) -> bool:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it may have deleted the file between our opening and locking it: then it is nobody's.
+            if os.fstat(descriptor).st_nlink:
+                self._descriptor = descriptor
+                return True
+        except BlockingIOError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return False
+
+    def _write(self) -> None:
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": self._since, "step": self._step}
+        # One length for every step, and one write: a reader never sees half of it.
+        os.pwrite(self._descriptor, f"{json.dumps(who):<256}\n".encode(), 0)
+        self._beat = time.monotonic()
+
+    def _taken(self) -> str:
+        holder = read(self.path)
+        who = (
+            f"process {holder.pid} on {holder.host}, since {holder.since}" if holder else "a process that does not say"
+        )
+        return (
+            f"trial {self.trial_id} is being trained already by {who}\n"
+            "  = it may have lost its driver: wait for it to notice or stop it, and run again"
+        )
+
+
+def holders(folder: Path) -> dict[str, Holder]:
+    """Every trial that a worker has, or had when it died."""
+    found = (read(path) for path in sorted((folder / FOLDER).glob("*")) if not path.suffix)
+    return {holder.trial_id: holder for holder in found if holder}
+
+
+def read(path: Path) -> Holder | None:
+    """What a claim's file says; None if it is gone or says nothing yet."""
+    try:
+        with path.open("rb") as file:
+            told = json.loads(file.read())
+            heard = os.fstat(file.fileno()).st_mtime
+            return Holder(
+                path.name, told["pid"], told["host"], told["since"], told["step"], heard, _held(file.fileno())
+            )
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def forget(folder: Path, trial_id: str) -> None:
+    """Delete what a dead worker left; a living one's hold is not touched."""
+    path = folder / FOLDER / trial_id
+    holder = read(path)
+    if holder is None or not holder.alive:
+        path.unlink(missing_ok=True)
+
+
+def _held(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -1,0 +1,181 @@
+"""`ablate doctor`: everything in a results folder looked at, said in plain lines, and put right where it can be.
+
+`examine` only reads, needs no lock and may be used while a run is writing. `repair` needs the folder to itself. Nothing
+that was damaged is deleted: it is kept in `damaged/`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ablate.errors import InputError
+from ablate.store import (
+    changes,
+    checkpoints,
+    checkup,
+    checkup_database,
+    claim,
+    ledger,
+    lines,
+    lock,
+    projection,
+    recovery,
+    restore,
+    sealed,
+    segment,
+)
+from ablate.store.changes import Journal
+from ablate.store.checkup import Looked
+from ablate.store.claim import Holder
+from ablate.store.durable import DAMAGED, copy_aside, set_aside, unfinished_in, write_whole, writing
+from ablate.store.findings import UNDER_WAY, Finding, Findings
+from ablate.store.lock import Lock
+from ablate.store.projection import DATABASE, Say
+
+PLACES = (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER)
+SPACE_LOW = 256 * 2**20
+"""Bytes free below which it is said."""
+
+Look = Callable[[Path], Iterable[Finding]]
+Rebuild = Callable[[Path], object]
+
+
+def examine(folder: Path, *, mirror: Look | None = None) -> Findings:
+    """Look at everything in `folder`; `mirror` looks at the copy in MLflow. InputError for a folder without results.
+
+    While a run is writing, what may only be unfinished is passed over.
+    """
+    if not any((folder / name).exists() for name in (ledger.PLANS, ledger.OUTCOMES, DATABASE, sealed.FOLDER)):
+        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
+    workers = claim.holders(folder)
+    holder = lock.holder(folder) or _worker(workers)
+    stored = projection.read_stored(folder / DATABASE)
+    looked = checkup.look(folder, stored)
+    found = [*_surroundings(folder, workers, holder), *checkup.findings(looked)]
+    found += checkup_database.findings(folder, *_journal(looked), stored)
+    found += mirror(folder) if mirror else ()
+    shown = tuple(finding for finding in found if not (holder and finding.kind in UNDER_WAY))
+    return Findings(folder, shown, holder, _looked_at(looked))
+
+
+def repair(
+    folder: Path, findings: Findings, *, say: Say, mirror: Look | None = None, rebuild_mirror: Rebuild | None = None
+) -> Findings:
+    """Put right what `examine` found, and look again; a folder in use is left as it is.
+
+    `say` hears what is being done; `rebuild_mirror` is called, where `mirror` found something, when all else is right.
+    RefusedError if the folder cannot be written, or a run has begun meanwhile.
+    """
+    if findings.holder:
+        return findings
+    with Lock(folder):
+        for name in PLACES:
+            with writing(folder / name):
+                (folder / name).mkdir(exist_ok=True)
+        _, endings = recovery.recover(folder, say, thorough=True)
+        for trial_id in sorted(ledger.open_trials(folder)):
+            _mend_segment(folder, trial_id, say)
+        for path in sorted(folder.glob("*.jsonl")):
+            _take_out(folder, path, endings)
+        for worker in claim.holders(folder).values():
+            if not worker.alive:
+                claim.forget(folder, worker.trial_id)
+        _mend_database(folder, findings, say)
+        if rebuild_mirror and any(finding.kind == "mirror" for finding in findings.found):
+            rebuild_mirror(folder)
+    left = examine(folder, mirror=mirror).to_repair if findings.to_repair else ()
+    return replace(findings, repaired=True, left=left)
+
+
+def _mend_segment(folder: Path, trial_id: str, say: Say) -> None:
+    """Cut a segment that is damaged, or whose checkpoint is, back to where it goes on from."""
+    path = segment.path_of(folder, trial_id)
+    content = segment.read(path)
+    if content is None:
+        return
+    damaged, torn = restore.broken(path, lines.read(path))
+    state_lost = bool(content.marks) and recovery.last_good(folder, trial_id, content) != content.marks[-1]
+    if damaged:
+        copy_aside(folder, path)
+    if damaged or torn or state_lost:
+        recovery.go_on(folder, trial_id, say)
+
+
+def _take_out(folder: Path, path: Path, endings: Collection[str]) -> None:
+    """Write a ledger anew without its damaged lines, and the index without the trials that are not known any more."""
+    reading = lines.read(path)
+    damaged, _ = restore.broken(path, reading)
+    bodies = reading.bodies
+    if path.name == ledger.OUTCOMES:
+        kept = zip(bodies, reading.records, strict=True)
+        bodies = tuple(body for body, record in kept if record[0] != "ended" or record[1]["trial"] in endings)
+    if damaged or len(bodies) < len(reading.bodies):
+        copy_aside(folder, path)
+        write_whole(path, b"".join(map(lines.framed, bodies)))
+
+
+def _mend_database(folder: Path, findings: Findings, say: Say) -> None:
+    """Bring the DuckDB file up to the journal, from nothing if it is wrong; not while another program has it."""
+    found = [finding for finding in findings.found if finding.kind == "database"]
+    if any(finding.severity == "harmless" for finding in found):
+        return
+    if any(finding.remedy == checkup_database.ANEW for finding in found) and (folder / DATABASE).exists():
+        set_aside(folder, folder / DATABASE)
+    projection.refresh(folder, changes.read_journal(folder)[0], say)
+
+
+def _journal(looked: Looked) -> tuple[Journal, set[str]]:
+    """What the folder comes to when it is right, and the trials whose rows are only in the DuckDB file now."""
+    whole = {id: found.ending for id, found in looked.examined.items() if found.ending}
+    damaged = {id: looked.known[id] for id in looked.known.keys() - whole.keys()}
+    back = {
+        id: ending for id, ending in damaged.items() if looked.stored.trials.get(id, ("", 0, ""))[2] == ending.digest
+    }
+    live = {
+        found.beginning.trial_id: found.beginning.attempt
+        for found in looked.segments.values()
+        if found and found.beginning.attempt > getattr(looked.known.get(found.beginning.trial_id), "attempt", 0)
+    }
+    return Journal(restore.with_lines(looked.asked, looked.back), whole | back, live), set(back)
+
+
+def _surroundings(folder: Path, workers: Mapping[str, Holder], holder: str | None) -> Iterator[Finding]:
+    """What lies about, who was here, and whether there is room."""
+    for place in (folder, *(folder / name for name in PLACES)):
+        for path in unfinished_in(place):
+            yield Finding("leftover", "repaired", "was being written by a run that was killed", path, "deleted")
+    for worker in workers.values():
+        if not worker.alive:
+            what = f"was left by a worker that died (process {worker.pid} on {worker.host}, at step {worker.step})"
+            yield Finding("worker", "harmless", what, folder / claim.FOLDER / worker.trial_id, "deleted")
+    if not holder and (who := lock.left(folder)):
+        what = f"was not given back: a run was killed ({who})"
+        yield Finding("killed", "harmless", what, folder / "lock", "holds nobody up")
+    free, database = shutil.disk_usage(folder).free, folder / DATABASE
+    needed = max(SPACE_LOW, database.stat().st_size if database.exists() else 0)
+    if free < needed:
+        what = f"has {free / 2**20:.0f} MiB free; bringing {DATABASE} up to date takes up to {needed / 2**20:.0f}"
+        yield Finding("space", "harmless", what, folder, "free some")
+    if kept := sorted((folder / DAMAGED).glob("*")):
+        what = f"keeps {len(kept)} damaged files of earlier ({kept[0].name}, …)"
+        yield Finding("kept", "harmless", what, folder / DAMAGED, "delete them when you no longer want them")
+
+
+def _worker(workers: Mapping[str, Holder]) -> str | None:
+    """Who trains here still, with or without a run."""
+    alive = [worker for worker in workers.values() if worker.alive]
+    return f"process {alive[0].pid} on {alive[0].host}, which trains trial {alive[0].trial_id}" if alive else None
+
+
+def _looked_at(looked: Looked) -> dict[str, int]:
+    return {
+        "plans": len(looked.asked.plans),
+        "specifications": len(looked.asked.trials),
+        "ended trials": len(looked.examined),
+        "rows": sum(found.ending.rows for found in looked.examined.values() if found.ending),
+        "open trials": len(looked.segments),
+        "checkpoints": sum(1 for _ in (looked.folder / checkpoints.FOLDER).glob("*.pt")),
+    }

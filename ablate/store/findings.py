@@ -1,0 +1,82 @@
+"""What `ablate doctor` finds: plain values, one line of text each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+Severity: TypeAlias = Literal["harmless", "repaired", "lost"]
+Kind: TypeAlias = Literal[
+    "torn", "damaged line", "unknown line", "segment", "outcome", "sealed", "unlisted", "checkpoint", "specification",
+    "leftover", "database", "worker", "killed", "clock", "space", "kept", "mirror",
+]  # fmt: skip
+
+UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror")
+"""What looks like this while a run is writing may only be unfinished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found: what and where, how bad, and what is done about it.
+
+    `harmless` needs nothing done; `repaired` can be made good without loss, by `repair` or by the next run; `lost` was
+    acknowledged once and cannot be got back (its trial is trained again by the next run that asks for it). `line`
+    counts from 1.
+    """
+
+    kind: Kind
+    severity: Severity
+    what: str
+    where: Path
+    remedy: str = ""
+    line: int | None = None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "what": self.what,
+            "where": str(self.where),
+            "line": self.line,
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found in a results folder.
+
+    `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by name
+    (trials, rows, …). `repaired` says whether `repair` has been here; `left` is what a second look found after it.
+    """
+
+    folder: Path
+    found: tuple[Finding, ...]
+    holder: str | None
+    looked_at: Mapping[str, int]
+    repaired: bool = False
+    left: tuple[Finding, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is well, or was made good without loss; 1 if something is lost, or withstood its repair."""
+        return 1 if self.left or any(finding.severity == "lost" for finding in self.found) else 0
+
+    @property
+    def to_repair(self) -> tuple[Finding, ...]:
+        """What is not harmless."""
+        return tuple(finding for finding in self.found if finding.severity != "harmless")
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "folder": str(self.folder),
+            "holder": self.holder,
+            "repaired": self.repaired,
+            "looked_at": dict(self.looked_at),
+            "found": [finding.document() for finding in self.found],
+            "left": [finding.document() for finding in self.left],
+        }

@@ -1,0 +1,130 @@
+"""Changes put into the tables of a database, the file's or those laid over it: old rows out, new rows in.
+
+Rows come a few million at a time into a table `incoming`, and from there into `metrics`, `timings` and `summaries`.
+Within a batch one metric follows the other, so that DuckDB, which knows the range of each block of a column, reads a
+tenth of `metrics` for one of ten. Each statement is its own transaction: one around all of them would keep every batch
+in memory, and who reads sees the whole anyway, since it is a copy that is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import pyarrow
+
+from ablate.errors import RefusedError
+from ablate.store import sealed
+from ablate.store.changes import Changes, table_of
+from ablate.store.segment import Segment
+
+SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
+
+FILES_AT_ONCE = 500
+BYTES_AT_ONCE = 16 * 2**20
+"""Of sealed files; as rows in memory it is some ten times as much."""
+
+KEYS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(["spaces", "variants", "memberships", "comparisons", "definitions"], ("space", "spaces")),
+    **dict.fromkeys(["trials", "metrics", "summaries", "timings"], ("trial_id", "trials")),
+    "versions": ("versions_id", "versions"),
+}
+"""For each table the key by which its rows are replaced, and the table that has every changed key."""
+
+OF_ROWS = ("metrics", "summaries", "timings")
+"""The large tables: most trials that change have nothing in them yet, and then they are not searched for it."""
+
+WITH_ROWS = "SELECT DISTINCT trial_id FROM {schema}.timings WHERE name = 'began'"
+"""The trials whose rows a database has: whoever has ended has begun."""
+
+
+def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = "main") -> None:
+    """Replace, in a schema that is the current one, all rows of the spaces and trials that changed."""
+    replaced = replaces(connection, changes, schema)
+    for name, (key, owner) in KEYS.items():
+        if name not in OF_ROWS or replaced:
+            connection.register("owners", changes.tables[owner])
+            connection.execute(f"DELETE FROM {name} WHERE {key} IN (SELECT {key} FROM owners)")
+            connection.unregister("owners")
+    for name, table in changes.tables.items():
+        connection.register("given", table)
+        connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM given")
+        connection.unregister("given")
+    for files in _batches(changes.files):
+        _take_in_files(connection, files)
+    if changes.live:
+        connection.register("given", _live_rows(changes.live))
+        connection.execute("CREATE OR REPLACE TEMP TABLE incoming AS SELECT * FROM given")
+        connection.unregister("given")
+        _spread(connection)
+    connection.execute("DROP TABLE IF EXISTS incoming")
+
+
+def replaces(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str) -> bool:
+    """Whether one of the trials that changed has rows in a schema already."""
+    connection.register("owners", changes.tables["trials"])
+    found = connection.execute(f"FROM owners SEMI JOIN ({WITH_ROWS.format(schema=schema)}) USING (trial_id) LIMIT 1")
+    replaced = bool(found.fetchall())
+    connection.unregister("owners")
+    return replaced
+
+
+def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
+    """The files in their order, so many at a time."""
+    batch: list[Path] = []
+    size = 0
+    for file in files:
+        length = file.stat().st_size if file.exists() else 0
+        if batch and (size + length > BYTES_AT_ONCE or len(batch) == FILES_AT_ONCE):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += length
+    if batch:
+        yield batch
+
+
+def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
+    names = ", ".join(sealed.SCHEMA.names)
+    try:
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE incoming AS SELECT {names} FROM read_parquet(?)", [list(map(str, files))]
+        )
+    except duckdb.Error as error:
+        # Every byte was as sealed a moment ago: somebody has moved a file, or the disk does not give it back.
+        raise RefusedError(f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds it; run it first") from error
+    _spread(connection)
+
+
+def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
+    rows = [
+        row
+        for trial_id, found in live.items()
+        for row in (
+            *((trial_id, "row", step, metric, address, value) for step, metric, address, value in found.rows),
+            *((trial_id, "timing", step, name, "", seconds) for step, name, seconds in found.timings),
+        )
+    ]
+    return table_of({field.name: field.type for field in sealed.SCHEMA}, rows)
+
+
+def _spread(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put what is in `incoming` where it belongs."""
+    metrics = "SELECT DISTINCT metric FROM incoming WHERE kind = 'row' ORDER BY metric"
+    for metric in connection.execute(metrics).fetchall():  # a third of the time that sorting takes
+        connection.execute(
+            """
+            INSERT INTO metrics BY NAME
+            SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' AND metric = ?
+            """,
+            metric,
+        )
+    connection.execute(
+        """
+        INSERT INTO timings BY NAME
+        SELECT trial_id, step, metric AS name, value AS seconds FROM incoming WHERE kind = 'timing'
+        """
+    )
+    connection.execute(f"INSERT INTO summaries BY NAME {SUMMARIES}")

@@ -1,0 +1,58 @@
+"""What runs were asked for: `runs.jsonl`, a line for each run of a space, so that it can be gone on with or repeated.
+
+["run", {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "executor": …, "at": …}]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ablate.store import lines
+from ablate.store.lines import Appender
+
+FILE = "runs.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run as it was asked for: the space's name and file, what was laid over it, and where its trials ran.
+
+    Paths are absolute. `place` is what the executor was told: its name, workers, address, resources, limit. `at` is
+    seconds since 1970.
+    """
+
+    space: str
+    path: str
+    profile: str | None = None
+    settings: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    place: Mapping[str, Any] = field(default_factory=dict)
+    at: float = field(default_factory=time.time)
+
+
+def record(folder: Path, request: Request) -> None:
+    """Add a run; needs the folder's lock."""
+    appender = Appender(folder / FILE)
+    try:
+        appender.write([["run", asdict(request)]])
+    finally:
+        appender.close()
+
+
+def latest(folder: Path) -> dict[str, Request]:
+    """The last run of each space, the one asked last coming last."""
+    found: dict[str, Request] = {}
+    for record in lines.read(folder / FILE).records:
+        request = _of(record[1])
+        found.pop(request.space, None)
+        found[request.space] = request
+    return found
+
+
+def _of(document: Mapping[str, Any]) -> Request:
+    settings, plugins = tuple(document["settings"]), tuple(document["plugins"])
+    return Request(**{**document, "settings": settings, "plugins": plugins})

@@ -1,0 +1,74 @@
+"""How every trial of every space stands now: read from a results folder without a lock, while a run writes or after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablate.errors import InputError
+from ablate.store import changes, claim
+from ablate.store.changes import Journal
+from ablate.store.claim import Holder
+from ablate.store.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One trial of one space.
+
+    `state` is how it ended (finished, diverged, bug, …), or: `running` (a worker has it and lives), `dead` (its worker
+    died), `paused` (begun, and no worker has it), `waiting` (not begun). `step` of `steps` is what is known to be done;
+    `saved` the step of the last checkpoint. `silent` is the time in seconds since the worker was last heard.
+    """
+
+    space: str
+    trial_id: str
+    variant: str
+    seed: int
+    state: str
+    step: int
+    steps: int
+    saved: int | None = None
+    worker: str = ""
+    silent: float | None = None
+
+
+def standings(folder: Path) -> tuple[Standing, ...]:
+    """Every trial of every space as last asked, in the order of the plans. InputError for a folder without results."""
+    journal, live = changes.read_journal(folder)
+    if not journal.asked.plans:
+        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
+    holders, now = claim.holders(folder), time.time()
+    return tuple(
+        _standing(space, str(trial_id), names.get(variant, variant), seed, journal, live, holders, now)
+        for space, (_, plan) in journal.asked.plans.items()
+        for names in [{v["id"]: v["name"] for v in plan["variants"]}]
+        for trial_id, variant, seed in plan["trials"]
+    )
+
+
+def _standing(
+    space: str,
+    trial_id: str,
+    variant: str,
+    seed: int,
+    journal: Journal,
+    live: Mapping[str, Segment],
+    holders: Mapping[str, Holder],
+    now: float,
+) -> Standing:
+    steps = int(journal.asked.trials.get(trial_id, {}).get("recipe", {}).get("steps", 0))
+    if trial_id in journal.endings and trial_id not in live:
+        outcome = journal.endings[trial_id].outcome
+        return Standing(space, trial_id, variant, seed, outcome.kind, outcome.step, steps)
+    segment, holder = live.get(trial_id), holders.get(trial_id)
+    step = max((row[0] for row in segment.rows), default=0) if segment else 0
+    saved = segment.marks[-1].saved.step if segment and segment.marks else None
+    if holder:
+        state, worker = "running" if holder.alive else "dead", f"{holder.host}:{holder.pid}"
+        return Standing(
+            space, trial_id, variant, seed, state, max(step, holder.step), steps, saved, worker, now - holder.heard
+        )
+    return Standing(space, trial_id, variant, seed, "paused" if segment and step else "waiting", step, steps, saved)

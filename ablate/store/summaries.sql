@@ -1,0 +1,25 @@
+-- What the rows of `incoming` come to, as the table `summaries` of tables.sql keeps it. It runs once for each trial, when
+-- its rows are loaded, so that nobody who asks for final numbers reads the rows again. Means are taken in the order of
+-- addresses, so that the same rows give the same bits however many threads add them up.
+WITH measured AS (SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row'),
+finite AS (SELECT * FROM measured WHERE isfinite(value)),
+last_steps AS (SELECT trial_id, metric, max(step) AS step FROM measured GROUP BY ALL),
+lasts AS (
+    SELECT
+        f.trial_id, f.metric AS name, f.step,
+        CASE WHEN bool_or(f.address = '') THEN '' END AS address,
+        coalesce(max(f.value) FILTER (f.address = ''), avg(f.value ORDER BY f.address)) AS value
+    FROM finite f
+    JOIN last_steps USING (trial_id, metric, step)
+    JOIN trials t ON t.trial_id = f.trial_id AND t.status = 'finished'
+    GROUP BY ALL
+),
+peaks AS (
+    SELECT trial_id, metric, arg_min({'step': step, 'address': address, 'value': value}, (-value, step, address)) AS peak
+    FROM finite GROUP BY ALL
+)
+SELECT trial_id, name, value, step, address FROM lasts
+UNION ALL
+SELECT trial_id, 'peak_' || metric, peak.value, peak.step, peak.address FROM peaks
+UNION ALL
+SELECT trial_id, 'token_correlation', peak.value, peak.step, peak.address FROM peaks WHERE metric = 'token_correlation_rms'

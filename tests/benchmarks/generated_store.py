@@ -1,0 +1,177 @@
+"""Writes a results folder as large as one likes: real specifications, plans, endings and sealed files, made-up numbers.
+
+Nothing is trained. The files are those a run leaves behind, but for the DuckDB file, which the first refresh fills.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow
+import pyarrow.parquet
+
+import ablate
+from ablate.source.located import to_python
+from ablate.store import describe, ledger, lines, sealed
+from ablate.store.ending import Ending
+from ablate.train.definitions import definitions
+from ablate.train.events import Outcome
+
+ROOT = Path(__file__).parents[2]
+SPACE = ROOT / "spaces" / "op_vs_preln.yaml"
+VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "ablate": "0.1.0", "platform": "linux-x86_64", "cpu": "some CPU"}
+LAYERS = 6
+STREAM = ("activation_rms", "kurtosis", "max_median_ratio", "token_correlation_mean", "token_correlation_rms")
+PARTS = ("attention.query", "attention.key", "attention.value", "attention.projection", "mlp.up", "mlp.down")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large: trials in all, in spaces of `variants` × `seeds`, each measured `steps` times."""
+
+    trials: int
+    steps: int
+    variants: int = 100
+    seeds: int = 5
+
+
+def series() -> list[tuple[str, str]]:
+    """What one measured step of the shipped space yields: (metric, address), as the sealed file sorts them."""
+    blocks = [f"layers.{layer}" for layer in range(1, LAYERS + 1)]
+    return sorted(
+        [(metric, "") for metric in ("train_loss", "gradient_norm", "learning_rate")]
+        + [(metric, address) for metric in STREAM for address in (*blocks, "head")]
+        + [("attention_entropy", f"{block}.attention") for block in blocks]
+        + [("gradient_norm", f"{block}.{part}") for block in blocks for part in PARTS]
+        + [("gradient_norm", f"{block}.layer_norm.{place}") for block in blocks for place in (1, 2)]
+        + [("gradient_norm", "head"), ("gradient_norm", "embedding")]
+    )
+
+
+def write(folder: Path, size: Size) -> None:
+    """Fill an empty folder."""
+    for name in ("journal", "checkpoints", "trials"):
+        (folder / name).mkdir(parents=True)
+    template = Template(size.steps)
+    specification, plan = _real_documents()
+    per_space = size.variants * size.seeds
+    with (folder / ledger.PLANS).open("wb") as plans, (folder / ledger.OUTCOMES).open("wb") as outcomes:
+        for number in range(size.trials // per_space):
+            document, trials = _space(number, size, specification, plan)
+            for trial in trials:
+                plans.write(lines.encode(ledger.trial_record(trial)))
+                outcomes.write(lines.encode(ledger.ending_record(template.seal(folder, trial))))
+            plans.write(lines.encode(ledger.plan_record(describe.digest(document), document)))
+
+
+class Template:
+    """The rows of one trial as arrays; another trial has another id and other values."""
+
+    def __init__(self, steps: int):
+        names = series()
+        self.count = steps * len(names) + 1
+        every = 25
+        step = [every * at for at in range(steps) for _ in names] + [every * steps]
+        pairs = [*(names * steps), ("eval_loss", "")]
+        timings = [(every * at, "step_seconds") for at in range(steps)]
+        timings += [(every * at, "tokens_per_second") for at in range(steps)]
+        self.end = every * steps
+        self.columns = {
+            "kind": pyarrow.array(["row"] * self.count + ["timing"] * len(timings)),
+            "step": pyarrow.array(step + [at for at, _ in timings]),
+            "metric": pyarrow.array([metric for metric, _ in pairs] + [name for _, name in timings]),
+            "address": pyarrow.array([address for _, address in pairs] + [""] * len(timings)),
+        }
+        self.total = self.count + len(timings)
+        self.decay = 2.0 + 3.0 * numpy.exp(-numpy.arange(self.total) / self.total)
+
+    def seal(self, folder: Path, trial: Mapping[str, Any]) -> Ending:
+        """Write a trial's file; how it ended. One in fifty diverged."""
+        trial_id = trial["trial"]
+        random = numpy.random.default_rng(int(trial_id, 16))
+        content = pyarrow.table(
+            {
+                "trial_id": pyarrow.array([trial_id]).take(pyarrow.array(numpy.zeros(self.total, dtype="i4"))),
+                **self.columns,
+                "value": self.decay + random.normal(0, 0.1, self.total),
+            },
+            schema=sealed.SCHEMA,
+        )
+        kind = "diverged" if int(trial_id[-2:], 16) < 5 else "finished"
+        detail = {"cause": "train_loss is nan", "seen": "output", "address": "layers.2.mlp", "layer": 2}
+        ending = Ending(
+            trial_id=trial_id,
+            attempt=1,
+            outcome=Outcome(kind, self.end, detail if kind == "diverged" else {}),  # type: ignore[arg-type]
+            rows=self.count,
+            digest=sealed.digest(content),
+            began=1.8e9,
+            ended=1.8e9 + 60 + int(trial_id[:2], 16),
+            versions=VERSIONS,
+        )
+        metadata = {sealed.METADATA_KEY: lines.compact(ending.document()).encode()}
+        buffer = pyarrow.BufferOutputStream()
+        pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
+        written = buffer.getvalue().to_pybytes()
+        sealed.path_of(folder, trial_id).write_bytes(written)  # not synced: there is nothing here to be lost
+        return replace(ending, file=(len(written), zlib.crc32(written)))
+
+
+def _real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
+    """A trial's specification and a plan, as the shipped space gives them."""
+    space = ablate.load_space(SPACE)
+    plan = ablate.check(space)
+    documents = describe.Documents(
+        source=SPACE.read_text(encoding="utf-8"),
+        resolved=to_python(space.located),
+        definitions=definitions(),
+        corpus={"files": 1790, "tokens": 31_000_000, "fingerprint": "f" * 64},
+    )
+    specification = describe.trial_document(plan.trials[-1]) | {"corpus": "f" * 64}
+    specification["architecture"]["block"] *= 2  # 2.5 kB, as a block with two kinds of sublayers has
+    return specification, describe.plan_document(plan, documents)
+
+
+def _space(
+    number: int, size: Size, specification: dict[str, Any], plan: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The plan and the trials of one generated space: a compare design against its first variant."""
+    known = plan["variants"][-1]
+    variants = [
+        known | {"id": _id(f"variant {number} {v}", 12), "name": f"variant_{v:03d}", "names": [f"variant_{v:03d}"]}
+        for v in range(size.variants)
+    ]
+    trials = list(_trials(number, size, variants, specification))
+    comparisons = [
+        {"kind": kind, "change": f"edit_{v:03d}", "detail": "gain: 1 → 0.5", "before": before["id"], "after": v_["id"]}
+        for v, (before, v_) in enumerate(zip(variants, variants[1:], strict=False))
+        for kind in ("edit",)
+    ]
+    document = copy.deepcopy(plan) | {
+        "space": f"space_{number:04d}",
+        "baseline": variants[0]["id"],
+        "variants": variants,
+        "comparisons": comparisons,
+        "trials": [[trial["trial"], trial["variant"], trial["seed"]] for trial in trials],
+    }
+    return document, trials
+
+
+def _trials(
+    number: int, size: Size, variants: list[dict[str, Any]], specification: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    for variant in variants:
+        for seed in range(size.seeds):
+            trial_id = _id(f"trial {number} {variant['id']} {seed}", 16)
+            yield specification | {"trial": trial_id, "variant": variant["id"], "seed": seed}
+
+
+def _id(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]

@@ -1,0 +1,69 @@
+"""How trials stand, read while a driver writes and after one has died."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, trial
+
+from ablate.errors import InputError
+from ablate.report.standing import screen
+from ablate.store.claim import Claim
+from ablate.store.standing import standings
+
+pytestmark = pytest.mark.fast
+
+
+def states(folder):
+    return {one.trial_id: one.state for one in standings(folder)}
+
+
+def test_every_state_there_is(tmp_path):
+    with opened(tmp_path) as results:
+        results.record_plan(plan(), DOCUMENTS)
+        for one, events in [
+            (trial("a1", 0), course("a10000")),
+            (trial("b2", 0), diverged("b20000")),
+            (trial("c3", 0), course("c30000")[:25]),
+            (trial("a1", 1), rows_at("a10001", 10)),
+            (trial("b2", 1), rows_at("b20001", 10)),
+        ]:
+            results.begin(one)
+            hear(results, one.id, events)
+        with Claim(tmp_path, "a10001", step=12) as claim:
+            assert states(tmp_path)["a10001"] == "running"
+            left = claim.path.read_bytes()
+        claim.path.write_bytes(left)  # as a worker that was killed leaves it: there, and not locked
+        with Claim(tmp_path, "c30000", step=27):
+            found = {one.trial_id: one for one in standings(tmp_path)}
+    assert {id: one.state for id, one in found.items()} == {
+        "a10000": "finished",
+        "b20000": "diverged",
+        "c30000": "running",
+        "a10001": "dead",
+        "b20001": "paused",
+        "c30001": "waiting",
+    }
+    running = found["c30000"]
+    assert (running.step, running.steps, running.saved, running.variant, running.seed) == (27, 40, 20, "op", 0)
+    assert running.silent is not None and running.silent < 5
+    assert found["a10001"].step == 12 and found["a10001"].saved is None
+
+
+def test_a_folder_without_results_is_said(tmp_path):
+    with pytest.raises(InputError, match="no results in"):
+        standings(tmp_path)
+
+
+def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
+    fill(tmp_path)
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        hear(results, "a10000", course("a10000")[:25])
+    console = Console(width=110, record=True, file=StringIO())
+    console.print(screen(standings(tmp_path), tmp_path))
+    text = console.export_text()
+    assert "small: 4 finished, 1 diverged, 1 paused, of 6 trials" in text
+    assert "no worker is at it; to go on: ablate resume small" in text
+    row = next(line for line in text.splitlines() if "paused" in line and "pre_ln" in line)
+    assert "20/40" in row
