@@ -13,7 +13,8 @@ What is heavy (torch, DuckDB, MLflow) is imported by the functions that need it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ablate.session import ExecutorName
+    from ablate.store.query import Answer
 
 __all__ = [
     "Place",
@@ -46,10 +48,12 @@ __all__ = [
     "Resumable",
     "Run",
     "Space",
+    "ask",
     "catalogue",
     "check",
     "check_profiles",
     "compile_block",
+    "list_queries",
     "load_grammar",
     "load_space",
     "plan_space",
@@ -116,9 +120,9 @@ def run(
     """Train what the plan asks for and the results folder does not know, and judge it.
 
     Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. A trial may take `limit`
-    seconds. `fresh` trains again what is known. `mirror` sends the runs to the MLflow store in the results folder, or to the
-    tracking server of that URI. A trial that fails is an outcome; RefusedError where the folder is locked by another
-    run or cannot be written, and where the corpus is missing or too small.
+    seconds. `fresh` trains again what is known. `mirror` sends the runs to the MLflow store in the results folder, or
+    to the tracking server of that URI. A trial that fails is an outcome; RefusedError where the folder is locked by
+    another run or cannot be written, and where the corpus is missing or too small.
     """
     place = Place(executor=executor, workers=workers, address=address, cpus=cpus, gpus=gpus, limit=limit)
     return session.run(
@@ -179,11 +183,49 @@ def compile_block(
     return compiled(block, sizes, known, init=scheme, layer=layer, seed=seed)
 
 
-def query(sql: str, *, results: PathLike = RESULTS) -> pandas.DataFrame:
-    """What SQL over the results gives, also while a run is writing; read-only."""
+def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:
+    """What SQL over the results gives, also while a run is writing; read-only.
+
+    `@name` is a query of the cookbook (see `list_queries`), `given` are `name=value` texts for its `$names`.
+    """
     import pandas
 
-    from ablate.store.query import query as ask
-
-    answer = ask(Path(results), sql)
+    answer = ask(sql, given=given, results=results)
     return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def ask(
+    sql: str,
+    *,
+    given: Sequence[str] = (),
+    results: PathLike = RESULTS,
+    writable: bool = False,
+    say: Callable[[str], None] = warnings.warn,
+) -> Answer:
+    """As `query`, without pandas; `writable` lets the statement change the database."""
+    from ablate.store import cookbook
+    from ablate.store.query import query as run_sql
+
+    values = dict(_value(text) for text in given)
+    if not sql.startswith("@"):
+        return run_sql(Path(results), sql, parameters=values, writable=writable, say=say)
+    found = cookbook.find(sql.removeprefix("@"))
+    return run_sql(Path(results), found.sql, parameters=found.given(values), say=say)
+
+
+def list_queries() -> Answer:
+    """The cookbook: the name of each query, the question it answers, and what it can be given."""
+    from ablate.store.cookbook import queries
+    from ablate.store.query import Answer
+
+    return Answer(
+        ("query", "answers", "can be given"),
+        tuple((f"@{one.name}", one.question, ", ".join(one.parameters)) for one in queries()),
+    )
+
+
+def _value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"{text!r} gives no value\n  = write it as name=value: --given space=op_vs_preln")
+    return name.strip(), value

@@ -17,8 +17,10 @@ VERBS = (
     training.resume,
     keeping.status,
     asking.sql,
+    keeping.ui,
     asking.show,
     asking.diff,
+    keeping.doctor,
 )
 
 app = typer.Typer(

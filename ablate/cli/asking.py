@@ -64,24 +64,35 @@ def plan(
 
 
 def sql(
-    statement: Annotated[str, typer.Argument(help="SQL; `-` reads it from standard input.", show_default=False)],
+    statement: Annotated[
+        str | None,
+        typer.Argument(help="SQL, or @NAME from the cookbook; `-` reads standard input.", show_default=False),
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--given", metavar="NAME=VALUE", help="A value for a query's $NAME.")
+    ] = None,
     results: ResultsFolder = RESULTS,
     form: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How rows are printed.")] = "table",
     json: Json = False,
     write: Annotated[bool, typer.Option("--write", help="Let the statement change the database.")] = False,
+    cookbook: Annotated[bool, typer.Option("--cookbook", help="List the ready queries and what they answer.")] = False,
 ) -> None:
-    """Ask the results, also while a run is writing them. `SELECT * FROM leaderboard` is a beginning."""
+    """Ask the results, also while a run is writing them. `ablate sql --cookbook` lists ready questions."""
+    from ablate import api
     from ablate.report import rows
-    from ablate.store.query import query
 
-    text = sys.stdin.read() if statement == "-" else statement
-    answer = query(results, text, writable=write, say=note)
-    if json or form == "json":
-        typer.echo(rows.as_json(answer.columns, answer.rows))
-    elif form == "csv":
-        typer.echo(rows.as_csv(answer.columns, answer.rows), nl=False)
+    if cookbook or statement is None:
+        answer = api.list_queries()
     else:
-        shown(rows.as_table(answer.columns, answer.rows))
+        text = sys.stdin.read() if statement == "-" else statement
+        answer = api.ask(text, given=given or (), results=results, writable=write, say=note)
+    columns, found = answer.columns, answer.rows
+    if json or form == "json":
+        typer.echo(rows.as_json(columns, found))
+    elif form == "csv":
+        typer.echo(rows.as_csv(columns, found), nl=False)
+    else:
+        shown(rows.Answered(columns, found))
 
 
 def show(block: str, grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from ablate.cli.console import show
+from ablate.cli.console import note, show
 from ablate.cli.options import RESULTS, Json, ResultsFolder
 
 
@@ -18,3 +20,35 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
         typer.echo(standing.as_json(found))
     else:
         show(standing.screen(found, results))
+
+
+def doctor(
+    results: ResultsFolder = RESULTS,
+    look: Annotated[bool, typer.Option("--look", help="Only look: change nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Check every file of the results, say what is not as it was written, and put right what can be."""
+    import json as form
+
+    from ablate.report import found
+    from ablate.store import doctor, mirror
+
+    findings = doctor.examine(results, mirror=mirror.examine)
+    if not look:
+        findings = doctor.repair(results, findings, say=note, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
+    if json:
+        typer.echo(form.dumps(findings.document(), indent=2))
+    else:
+        show(found.screen(findings))
+    raise typer.Exit(findings.exit_code)
+
+
+def ui(
+    results: ResultsFolder = RESULTS,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; another if it is taken.")] = 5000,
+    browse: Annotated[bool, typer.Option("--browse", help="Open it in a browser.")] = False,
+) -> None:
+    """Show the runs in MLflow's pages, on this machine alone, until Ctrl-C."""
+    from ablate.store.ui import serve
+
+    serve(results, port=port, browse=browse, say=typer.echo)

@@ -6,28 +6,56 @@ import csv
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 DIGITS = 6
 
 
-def as_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """For a person: floats to six significant digits, nothing cut off, the number of rows below."""
-    count = f"{len(rows)} row" + ("" if len(rows) == 1 else "s")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=count, caption_justify="left")
-    for index, column in enumerate(columns):
-        numeric = any(
-            isinstance(row[index], int | float | Decimal) and not isinstance(row[index], bool) for row in rows
-        )
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    return table
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """For a person: a table if it is no wider than the terminal, else each row as a list of names and values.
+
+    Floats have six significant digits; nothing is cut off; the number of rows stands below.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._table()
+        if Measurement.get(console, options.update(max_width=10_000), table).maximum <= options.max_width:
+            yield table
+        else:
+            yield from self._records()
+        yield Text(f"{len(self.rows)} row" + ("" if len(self.rows) == 1 else "s"), style="dim")
+
+    def _table(self) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+        for index, column in enumerate(self.columns):
+            numeric = any(_is_number(row[index]) for row in self.rows)
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in self.rows:
+            table.add_row(*(_cell(value) for value in row))
+        return table
+
+    def _records(self) -> Iterator[RenderableType]:
+        for number, row in enumerate(self.rows, 1):
+            record = Table.grid(padding=(0, 2))
+            record.add_column(style="dim", no_wrap=True)
+            record.add_column(overflow="fold")
+            for column, value in zip(self.columns, row, strict=True):
+                record.add_row(column, _cell(value))
+            yield Text(f"row {number}", style="bold")
+            yield record
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +13,7 @@ from ablate.space.space import Space
 
 if TYPE_CHECKING:
     from ablate.data.report import CorpusReport
+    from ablate.train.events import Outcome
 
 PathLike: TypeAlias = "str | Path"
 
@@ -46,8 +48,13 @@ def check(space: Space) -> Plan:
     return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
 
 
-def plan_space(space: Space, *, results: PathLike, limit: float | None = None) -> Planned:
-    """The plan of a space over its corpus, and what the results folder knows of it, for trials of `limit` seconds."""
+def plan_space(
+    space: Space, *, results: PathLike, limit: float | None = None, outcomes: Mapping[str, Outcome] | None = None
+) -> Planned:
+    """The plan of a space over its corpus, and what the results folder knows of it, for trials of `limit` seconds.
+
+    `outcomes` are those of the folder, from whoever has read them already.
+    """
     from ablate.data.streams import check_corpus, fingerprint
     from ablate.execute.policy import is_settled
     from ablate.execute.task import cache_of
@@ -58,7 +65,8 @@ def plan_space(space: Space, *, results: PathLike, limit: float | None = None) -
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
     check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
     built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
-    known = frozenset(id for id, outcome in known_outcomes(folder).items() if is_settled(outcome, limit))
+    found = known_outcomes(folder) if outcomes is None else outcomes
+    known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))
     return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
 
 

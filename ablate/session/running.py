@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablate.errors import InputError
 from ablate.plan.plan import Plan
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
@@ -69,10 +70,10 @@ def run(
 
     place, console, folder = place or Place(), console or Console(), Path(results)
     with Results(folder, say=lambda text: console.print(f"note: {text}", style="yellow")) as store:
-        planned = plan_space(space, results=folder, limit=place.limit)
+        planned = plan_space(space, results=folder, limit=place.limit, outcomes=store.outcomes())
         if show_plan is not None:
             show_plan(planned)
-        to_run = _to_run(planned, store, place, fresh)
+        to_run = _to_run(planned, fresh)
         documents = _documents(planned, folder, train=bool(to_run))
         store.record_plan(planned.plan, documents)
         ended = _train(planned, to_run, store, place, plugins, console, fresh)
@@ -80,17 +81,14 @@ def run(
         if show_run is not None:
             show_run(done)
         if mirror and not ended.interrupted:
-            _mirror(folder, mirror if isinstance(mirror, str) else None, console)
+            _mirror(folder, mirror if isinstance(mirror, str) else None, done, console)
     return done
 
 
-def _to_run(planned: Planned, store: Results, place: Place, fresh: bool) -> tuple[Trial, ...]:
-    """The trials of the plan, once each, that are not settled."""
-    from ablate.execute.policy import is_settled
-
+def _to_run(planned: Planned, fresh: bool) -> tuple[Trial, ...]:
+    """The trials of the plan, once each, that are not known."""
     trials = {trial.id: trial for trial in planned.plan.trials}
-    known = {id for id, outcome in store.outcomes().items() if is_settled(outcome, place.limit)}
-    return tuple(trial for id, trial in trials.items() if fresh or id not in known)
+    return tuple(trial for id, trial in trials.items() if fresh or id not in planned.known)
 
 
 def _train(
@@ -175,14 +173,23 @@ def _documents(planned: Planned, folder: Path, *, train: bool) -> Documents:
     )
 
 
-def _mirror(folder: Path, uri: str | None, console: Console) -> None:
+def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
     """Send what is new to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
+    from ablate.report import wording
+    from ablate.report.json_form import to_json
+    from ablate.report.markdown import to_markdown
     from ablate.store.mirror import mirror
 
+    verdicts = {
+        "verdicts.md": to_markdown(done.summary, done.definitions),
+        "verdicts.json": to_json(done.summary, done.definitions),
+    }
     try:
-        sent = mirror(folder)
+        sent = mirror(folder, uri=uri, reports={done.plan.space: verdicts})
+    except InputError:
+        raise
     except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the next run sends it again
         console.print(f"note: MLflow was not brought up to date ({error}); the next run tries again", style="yellow")
         return
     if sent:
-        console.print(f"MLflow: {sent} runs sent to {folder / 'mlflow.db'}", style="dim")
+        console.print(f"MLflow: {wording.plural(sent.sent, 'run')} sent to {sent.where}", style="dim")

@@ -9,8 +9,9 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     journal/<trial>.jsonl      the segment of a trial that has not ended: its rows as they come
     checkpoints/<trial>.<step>.pt   where that trial can go on from
     trials/<trial>.parquet     the rows of a trial that has ended, and its outcome once more
-    ablate.duckdb              the tables and views of `tables.sql` and `views.sql`
+    ablate.duckdb              the tables of `tables.sql` and the views of `views.sql`
     mlflow.db, mlflow.jsonl    the mirror, and what has been sent to it
+    damaged/                   what was found damaged and taken out of the way; nothing of it is deleted
 
     durable.py     files that are wholly there or not at all
     lock.py        one driver at a time
@@ -24,10 +25,17 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     versions.py    what it ran with
     results.py     `Results`: the one that writes
     recovery.py    after a driver that did not end well; going on with a trial
+    restore.py     plans and endings that a damaged line or file has lost
+    rescue.py      what the DuckDB file gives back of them, each proven by its digest
+    doctor.py      everything looked at and put right
+    findings.py    what it finds
+    checkup.py, checkup_database.py   where it looks
     changes.py     what the journal says and a database does not know yet
-    pace.py        how long trials took
+    loading.py     that put into its tables, `summaries` by `summaries.sql`
     projection.py  the DuckDB file
     query.py       SQL over it, also while a run is writing
+    cookbook.py    `cookbook.sql`: what people ask, by name
+    pace.py        how long trials took
     mirror.py      MLflow
 
 2026-11-21. The DuckDB file is never opened for writing in place: a copy is changed and put in its place by one rename.

@@ -60,10 +60,14 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a database knows: the digest of each space's plan, and the state of each trial."""
+    """What a database knows: the digest of each space's plan, and the state of each trial.
+
+    `bare` are trials whose specification it lacks, since the journal had lost it when they were put in.
+    """
 
     plans: Mapping[str, str]
     trials: Mapping[str, State]
+    bare: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +111,12 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     """
     live = live or {}
     plans = {space: plan for space, plan in journal.asked.plans.items() if stored.plans.get(space) != plan[0]}
-    states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal)}
-    differ = [id for id, state in states.items() if id in live or stored.trials.get(id) != state]
+    states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal, stored)}
+    anew = live.keys() | (stored.bare & journal.asked.trials.keys())
+    differ = [id for id, state in states.items() if id in anew or stored.trials.get(id) != state]
     damaged = {id: fault for id in differ if states[id][2] and (fault := _fault(folder, journal.endings[id]))}
     states |= {id: (DAMAGED, states[id][1], None) for id in damaged}
-    changed = [id for id in differ if id in live or stored.trials.get(id) != states[id]]
+    changed = [id for id in differ if id in anew or stored.trials.get(id) != states[id]]
     ended = [journal.endings[id] for id in changed if states[id][2]]
     versions = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
     rows: dict[str, Rows] = {
@@ -124,8 +129,9 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     return Changes({name: table_of(columns, rows[name]) for name, columns in COLUMNS.items()}, files, live, damaged)
 
 
-def _trial_ids(journal: Journal) -> Iterator[str]:
-    yield from dict.fromkeys([*journal.asked.trials, *journal.endings, *journal.unfinished])
+def _trial_ids(journal: Journal, stored: Stored) -> Iterator[str]:
+    """Every trial that is known, or was when the database was filled: what is gone from the folder goes there too."""
+    yield from dict.fromkeys([*journal.asked.trials, *journal.endings, *journal.unfinished, *stored.trials])
 
 
 def _state(trial_id: str, journal: Journal) -> State:

@@ -64,7 +64,8 @@ def _compared(
     if late_trials or late_spaces:
         what = restore.named(late_trials) if late_trials else f"space {late_spaces[0]}"
         yield Finding("database", "repaired", f"is behind the journal by {what}", path, "brought up to it")
-    everything = changed.changes(folder, journal, Stored({}, {}))
+    nothing = Stored({}, dict.fromkeys(stored.trials, ("", 0, None)))
+    everything = changed.changes(folder, journal, nothing)
     passed_over = {"trial_id": [*late_trials, *excused], "space": late_spaces}
     if differ := list(_tables_that_differ(connection, everything, passed_over)):
         yield Finding("database", "repaired", f"differs from the journal in {', '.join(differ)}", path, ANEW)

@@ -7,11 +7,11 @@ that was damaged is deleted: it is kept in `damaged/`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ablate.errors import InputError
+from ablate.errors import InputError, RefusedError
 from ablate.store import (
     changes,
     checkpoints,
@@ -56,7 +56,7 @@ def examine(folder: Path, *, mirror: Look | None = None) -> Findings:
     looked = checkup.look(folder, stored)
     found = [*_surroundings(folder, workers, holder), *checkup.findings(looked)]
     found += checkup_database.findings(folder, *_journal(looked), stored)
-    found += mirror(folder) if mirror else ()
+    found += _mirrored(folder, mirror)
     shown = tuple(finding for finding in found if not (holder and finding.kind in UNDER_WAY))
     return Findings(folder, shown, holder, _looked_at(looked))
 
@@ -66,7 +66,7 @@ def repair(
 ) -> Findings:
     """Put right what `examine` found, and look again; a folder in use is left as it is.
 
-    `say` hears what is being done; `rebuild_mirror` is called, where `mirror` found something, when all else is right.
+    `say` hears what is being done; `rebuild_mirror` is called when all else is right, if `mirror` finds something then.
     RefusedError if the folder cannot be written, or a run has begun meanwhile.
     """
     if findings.holder:
@@ -75,19 +75,31 @@ def repair(
         for name in PLACES:
             with writing(folder / name):
                 (folder / name).mkdir(exist_ok=True)
-        _, endings = recovery.recover(folder, say, thorough=True)
+        recovery.recover(folder, say, thorough=True)
         for trial_id in sorted(ledger.open_trials(folder)):
             _mend_segment(folder, trial_id, say)
         for path in sorted(folder.glob("*.jsonl")):
-            _take_out(folder, path, endings)
+            _take_out(folder, path)
         for worker in claim.holders(folder).values():
             if not worker.alive:
                 claim.forget(folder, worker.trial_id)
         _mend_database(folder, findings, say)
-        if rebuild_mirror and any(finding.kind == "mirror" for finding in findings.found):
-            rebuild_mirror(folder)
+        if rebuild_mirror and any(finding.severity != "harmless" for finding in _mirrored(folder, mirror)):
+            try:
+                rebuild_mirror(folder)
+            except RefusedError as refused:  # it is a copy: what goes wrong there costs no result
+                say(str(refused))
     left = examine(folder, mirror=mirror).to_repair if findings.to_repair else ()
     return replace(findings, repaired=True, left=left)
+
+
+def _mirrored(folder: Path, mirror: Look | None) -> Iterator[Finding]:
+    """What is wrong with the copy in MLflow, which is compared with the DuckDB file."""
+    try:
+        yield from mirror(folder) if mirror else ()
+    except RefusedError as refused:
+        what = f"was not looked at ({str(refused).splitlines()[0]})"
+        yield Finding("mirror", "harmless", what, folder / "mlflow.db", "looked at when that is repaired")
 
 
 def _mend_segment(folder: Path, trial_id: str, say: Say) -> None:
@@ -104,17 +116,13 @@ def _mend_segment(folder: Path, trial_id: str, say: Say) -> None:
         recovery.go_on(folder, trial_id, say)
 
 
-def _take_out(folder: Path, path: Path, endings: Collection[str]) -> None:
-    """Write a ledger anew without its damaged lines, and the index without the trials that are not known any more."""
+def _take_out(folder: Path, path: Path) -> None:
+    """Write a ledger anew without its damaged lines."""
     reading = lines.read(path)
     damaged, _ = restore.broken(path, reading)
-    bodies = reading.bodies
-    if path.name == ledger.OUTCOMES:
-        kept = zip(bodies, reading.records, strict=True)
-        bodies = tuple(body for body, record in kept if record[0] != "ended" or record[1]["trial"] in endings)
-    if damaged or len(bodies) < len(reading.bodies):
+    if damaged:
         copy_aside(folder, path)
-        write_whole(path, b"".join(map(lines.framed, bodies)))
+        write_whole(path, b"".join(map(lines.framed, reading.bodies)))
 
 
 def _mend_database(folder: Path, findings: Findings, say: Say) -> None:

@@ -29,6 +29,20 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """The same for reading; that there is no such file is for the caller to know what to do about."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise RefusedError(
+            f"cannot read {path}: {error.strerror or error}\n"
+            "  = give permission to read it, look after that disk, or name another folder with --results"
+        ) from error
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write `content` to `path` so that a crash at any moment leaves the old file or the new one."""
     unfinished = path.with_name(path.name + UNFINISHED)

@@ -3,6 +3,7 @@
     ["plan", digest, {"space": …}]     the latest line of a space is that space
     ["trial", {"trial": …}]            each trial's specification, once
     ["ended", {"trial": …}]            an `Ending`; the latest line of a trial counts
+    ["forgotten", {"trial": …}]        its sealed file was damaged or is gone: how it ended is not known any more
 
 Reading needs no lock and no database. Each line's checksum is verified every time, and that is all that happens to most
 lines of `plans.jsonl`: a document's name comes first in it, and the rest is parsed when somebody looks into it. So
@@ -96,7 +97,14 @@ def _text(written: bytes) -> str:
 
 def endings(reading: Reading) -> dict[str, Ending]:
     """What the lines of `outcomes.jsonl` say."""
-    return {record[1]["trial"]: Ending.of(record[1]) for record in reading.records if record[0] == "ended"}
+    found: dict[str, Ending] = {}
+    for record in reading.records:
+        match record:
+            case ["ended", ending]:
+                found[ending["trial"]] = Ending.of(ending)
+            case ["forgotten", trial]:
+                found.pop(trial["trial"], None)
+    return found
 
 
 def plan_record(digest: str, plan: Mapping[str, Any]) -> list[Any]:
@@ -112,6 +120,11 @@ def trial_record(trial: Mapping[str, Any]) -> list[Any]:
 def ending_record(ending: Ending) -> list[Any]:
     """The line of an ended trial."""
     return ["ended", ending.document()]
+
+
+def forgotten_record(trial_id: str) -> list[Any]:
+    """The line of a trial that has ended and has lost its rows."""
+    return ["forgotten", {"trial": trial_id}]
 
 
 def known_outcomes(folder: Path) -> dict[str, Outcome]:

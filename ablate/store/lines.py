@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.store.durable import sync_folder, writing
+from ablate.store.durable import reading, sync_folder, writing
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def read(path: Path) -> Reading:
     damaged: list[int] = []
     end = 0
     try:
-        with path.open("rb") as file:
+        with reading(path), path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 end += len(line)
                 if (body := _body(line)) is None:

@@ -1,9 +1,9 @@
 """Changes put into the tables of a database, the file's or those laid over it: old rows out, new rows in.
 
-Rows come a few million at a time into a table `incoming`, and from there into `metrics`, `timings` and `summaries`.
-Within a batch one metric follows the other, so that DuckDB, which knows the range of each block of a column, reads a
-tenth of `metrics` for one of ten. Each statement is its own transaction: one around all of them would keep every batch
-in memory, and who reads sees the whole anyway, since it is a copy that is changed.
+Rows are seen as a table `incoming`, a few million at a time, and go from there into `metrics`, `timings` and
+`summaries`. Within a batch one metric follows the other, so that DuckDB, which knows the range of each block of a
+column, reads a tenth of `metrics` for one of ten. Each statement is its own transaction: one around all of them would
+keep every batch in memory, and who reads sees the whole anyway, since it is a copy that is changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(
 
 FILES_AT_ONCE = 500
 BYTES_AT_ONCE = 16 * 2**20
-"""Of sealed files; as rows in memory it is some ten times as much."""
+"""Of sealed files: some two million rows, which are some ten times as much in memory."""
 
 KEYS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(["spaces", "variants", "memberships", "comparisons", "definitions"], ("space", "spaces")),
@@ -55,11 +55,9 @@ def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = 
     for files in _batches(changes.files):
         _take_in_files(connection, files)
     if changes.live:
-        connection.register("given", _live_rows(changes.live))
-        connection.execute("CREATE OR REPLACE TEMP TABLE incoming AS SELECT * FROM given")
-        connection.unregister("given")
+        connection.register("incoming", _live_rows(changes.live))
         _spread(connection)
-    connection.execute("DROP TABLE IF EXISTS incoming")
+        connection.unregister("incoming")
 
 
 def replaces(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str) -> bool:
@@ -87,15 +85,23 @@ def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
-    names = ", ".join(sealed.SCHEMA.names)
+    paths = ", ".join(quoted(str(file)) for file in files)
     try:
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE incoming AS SELECT {names} FROM read_parquet(?)", [list(map(str, files))]
-        )
+        connection.execute(f"CREATE TEMP VIEW incoming AS SELECT * FROM read_parquet([{paths}])")
+        _spread(connection)
     except duckdb.Error as error:
+        if not any(str(file) in str(error) for file in files):
+            raise
         # Every byte was as sealed a moment ago: somebody has moved a file, or the disk does not give it back.
-        raise RefusedError(f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds it; run it first") from error
-    _spread(connection)
+        raise RefusedError(
+            f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds it; run it first"
+        ) from error
+    connection.execute("DROP VIEW incoming")
+
+
+def quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
@@ -112,15 +118,12 @@ def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
 
 def _spread(connection: duckdb.DuckDBPyConnection) -> None:
     """Put what is in `incoming` where it belongs."""
-    metrics = "SELECT DISTINCT metric FROM incoming WHERE kind = 'row' ORDER BY metric"
-    for metric in connection.execute(metrics).fetchall():  # a third of the time that sorting takes
-        connection.execute(
-            """
-            INSERT INTO metrics BY NAME
-            SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' AND metric = ?
-            """,
-            metric,
-        )
+    connection.execute(
+        """
+        INSERT INTO metrics BY NAME
+        SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' ORDER BY metric
+        """
+    )
     connection.execute(
         """
         INSERT INTO timings BY NAME

@@ -13,6 +13,7 @@ STATEMENT = """
     JOIN timings began ON began.trial_id = trials.trial_id AND began.name = 'began'
     JOIN timings ended ON ended.trial_id = trials.trial_id AND ended.name = 'ended'
     WHERE status = 'finished' AND steps = ? AND batch = ? AND seq_len = ? AND d_model = ? AND n_layers = ?
+      AND ended.seconds > began.seconds
 """
 
 

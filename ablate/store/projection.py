@@ -79,7 +79,7 @@ def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
     """Make all of our tables and views anew, empty; what the user has added stays."""
     there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
-    made = dict((name, kind) for kind, name in CREATED.findall(TABLES + VIEWS))
+    made = {name: kind for kind, name in CREATED.findall(TABLES + VIEWS)}
     for name, kind in connection.execute(there).fetchall():
         if made.get(name, kind) != kind:  # an older schema had a view where there is a table now
             connection.execute(f"DROP {kind} {name}")
@@ -141,7 +141,9 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
         return Stored({}, {})
     plans = connection.execute("SELECT space, plan_digest FROM spaces").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
-    return Stored(dict(plans), {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials})
+    bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
+    states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
+    return Stored(dict(plans), states, frozenset(trial_id for (trial_id,) in bare))
 
 
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -188,8 +190,8 @@ def reading(path: Path, config: Mapping[str, Any] | None = None) -> Iterator[duc
 
 
 def is_damage(error: duckdb.Error) -> bool:
-    """Whether a block of the file has failed its checksum."""
-    return "Corrupt database file" in str(error)
+    """Whether a block of the file has failed its checksum, or is behind the file's end."""
+    return any(said in str(error) for said in ("Corrupt database file", "Could not read enough bytes from file"))
 
 
 def unreadable(path: Path, error: duckdb.Error) -> str:

@@ -20,7 +20,7 @@ from ablate.errors import InputError, RefusedError
 from ablate.store import changes as changed
 from ablate.store.changes import Changes
 from ablate.store.durable import UNFINISHED, put_in_place
-from ablate.store.loading import KEYS, OF_ROWS, load, replaces
+from ablate.store.loading import KEYS, OF_ROWS, load, quoted, replaces
 from ablate.store.lock import Lock
 from ablate.store.projection import (
     DATABASE,
@@ -71,8 +71,8 @@ def query(
 
 
 def _read(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:
+    stored = read_stored(folder / DATABASE)  # first, so that what it knows the journal knows as well
     journal, live = changed.read_journal(folder)
-    stored = read_stored(folder / DATABASE)
     changes = changed.changes(folder, journal, stored, live)
     say_damaged(folder, changes, say)
     attached = folder / DATABASE if stored.plans or stored.trials else None
@@ -129,9 +129,8 @@ def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnecti
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    quoted = str(path).replace("'", "''")
     try:
-        connection.execute(f"ATTACH '{quoted}' AS stored (READ_ONLY)")
+        connection.execute(f"ATTACH {quoted(str(path))} AS stored (READ_ONLY)")
     except duckdb.Error as error:
         raise RefusedError(unreadable(path, error)) from error
 
@@ -147,8 +146,7 @@ def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
         """
     ).fetchall()
     for place, comment in said:
-        quoted = comment.replace("'", "''")
-        connection.execute(f"COMMENT ON {place} IS '{quoted}'")
+        connection.execute(f"COMMENT ON {place} IS {quoted(comment)}")
 
 
 def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
@@ -164,8 +162,8 @@ def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
     ).fetchall()
     for _, name, definition in added:
         if name not in ours:
-            quoted = name.replace('"', '""')
-            connection.execute(definition or f'CREATE VIEW main."{quoted}" AS FROM stored."{quoted}"')
+            its = name.replace('"', '""')
+            connection.execute(definition or f'CREATE VIEW main."{its}" AS FROM stored."{its}"')
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:

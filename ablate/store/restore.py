@@ -112,18 +112,20 @@ def endings(folder: Path, stored: Stored, outcomes: Appender, say: Say, thorough
     sizes = sealed.sizes(folder)
     thorough = thorough or bool(reading.damaged or reading.torn)
     doubtful = set(_doubtful(folder, known, sizes, stored, thorough))
-    news: list[Ending] = []
+    news: list[list[Any]] = []
     unlisted: list[str] = []
     for trial_id in sorted(doubtful | (sizes.keys() - known.keys())):
         listed = known.pop(trial_id, None)
         ending, found = _judge(folder, trial_id, listed, say)
         if ending:
             known[trial_id] = ending
+        if not ending and listed:
+            news.append(ledger.forgotten_record(trial_id))
         if ending and ending != listed:
-            news.append(ending)
+            news.append(ledger.ending_record(ending))
             if found and (listed is None or listed.attempt < ending.attempt):
                 unlisted.append(trial_id)
-    outcomes.write(ledger.ending_record(ending) for ending in news)
+    outcomes.write(news)
     lost = [trial_id for trial_id in unlisted if not segment.path_of(folder, trial_id).exists()]
     if lost:
         say(f"{outcomes.path} did not list {named(lost)}; listed anew from what was sealed")

@@ -10,6 +10,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,9 +151,8 @@ def _space(
     ]
     trials = list(_trials(number, size, variants, specification))
     comparisons = [
-        {"kind": kind, "change": f"edit_{v:03d}", "detail": "gain: 1 → 0.5", "before": before["id"], "after": v_["id"]}
-        for v, (before, v_) in enumerate(zip(variants, variants[1:], strict=False))
-        for kind in ("edit",)
+        {"kind": "edit", "change": f"edit_{place:03d}", "detail": "1 → 0.5", "before": one["id"], "after": other["id"]}
+        for place, (one, other) in enumerate(pairwise(variants))
     ]
     document = copy.deepcopy(plan) | {
         "space": f"space_{number:04d}",

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 from worlds import write_world
 
 import ablate
+from ablate.cli import app
 from ablate.errors import AblateError
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-SQL = [shlex.split(line, comments=True)[2] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
+SQL = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +30,16 @@ def results(tmp_path_factory):
 
 
 def test_there_are_statements():
-    assert len(SQL) >= 4
+    assert len(SQL) >= 7
 
 
-@pytest.mark.parametrize("statement", SQL)
-def test_every_statement_answers(statement, results):
-    assert len(ablate.query(statement, results=results))
+@pytest.mark.parametrize("words", SQL, ids=" ".join)
+def test_every_statement_answers(words, results):
+    words = [word.replace("op_vs_preln", "tiny") for word in words]
+    formats = [] if "--format" in words else ["--json"]
+    done = CliRunner().invoke(app, [*words, *formats, "--results", str(results)])
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.splitlines()) >= 2
 
 
 @pytest.mark.fast

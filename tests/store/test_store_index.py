@@ -1,15 +1,22 @@
-"""Which trials are known is one short read, however many there are."""
+"""Which trials are known, what was asked and how long it took are short reads, however many there are."""
 
 from __future__ import annotations
 
+import statistics
+import subprocess
+import sys
 import time
 import zlib
+from dataclasses import replace
 
-from store_worlds import VERSIONS, opened
+import pytest
+from store_worlds import DOCUMENTS, RECIPE, VERSIONS, fill, opened, plan, trial
 
+from ablate.store import describe, ledger, lines
 from ablate.store.ending import Ending
-from ablate.store.ledger import known_outcomes
+from ablate.store.ledger import Document, known_outcomes
 from ablate.store.lines import encode
+from ablate.store.pace import trial_seconds
 from ablate.train.events import Outcome
 
 
@@ -27,3 +34,46 @@ def test_five_thousand_trials_are_known_at_once(tmp_path):
         known = results.outcomes()
     assert time.perf_counter() - started < 1.5
     assert known == known_outcomes(tmp_path) == dict.fromkeys(ids, Outcome("finished", 300))
+
+
+def test_what_was_asked_is_read_as_it_was_written(tmp_path):
+    document = describe.trial_document(trial())
+    first, second = (describe.plan_document(plan(seeds), DOCUMENTS) for seeds in ((0,), (0, 1)))
+    odd = {"space": 'a "quoted" \\ name → é\n', "seeds": []}
+    records = [["trial", document], ["plan", "1", first], ["plan", "o", odd], ["plan", "2", second], ["later", {}]]
+    (tmp_path / "plans.jsonl").write_bytes(b"".join(map(encode, records)))
+    asked = ledger.asked(lines.read(tmp_path / "plans.jsonl"))
+    written = [lines.read(tmp_path / "plans.jsonl").records[place][-1] for place in range(4)]
+    assert asked.trials == {trial().id: written[0]}
+    assert asked.plans == {"small": ("2", written[3]), odd["space"]: ("o", odd)}
+    assert ledger.text_of(asked.trials[trial().id]) == ledger.text_of(document) == lines.compact(document)
+
+
+def test_a_document_is_parsed_when_it_is_looked_into():
+    broken = Document(b'{"trial":')
+    assert broken.text == '{"trial":'
+    with pytest.raises(ValueError):
+        broken["trial"]
+
+
+def test_pace_is_the_median_of_finished_trials_of_that_size(tmp_path):
+    assert trial_seconds(tmp_path, trial()) is None
+    fill(tmp_path)
+    known = ledger.endings(lines.read(tmp_path / ledger.OUTCOMES)).values()
+    took = [ending.ended - ending.began for ending in known if ending.outcome.kind == "finished"]
+    assert len(took) == 5
+    assert trial_seconds(tmp_path, trial()) == pytest.approx(statistics.median(took), abs=1e-6)
+    assert trial_seconds(tmp_path, replace(trial(), recipe=RECIPE.model_copy(update={"steps": 41}))) is None
+
+
+HOLDER = "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.readline()"
+
+
+def test_an_estimate_is_not_worth_a_refusal(tmp_path):
+    fill(tmp_path)
+    command = [sys.executable, "-c", HOLDER, tmp_path / "ablate.duckdb"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        holder.stdout.readline()
+        assert trial_seconds(tmp_path, trial()) is None
+        holder.communicate("\n")
+    assert trial_seconds(tmp_path, trial()) is not None

@@ -8,7 +8,7 @@ from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan
 from ablate.errors import InputError, RefusedError
 from ablate.store import segment
 from ablate.store.query import query
-from ablate.train.events import Outcome
+from ablate.train.events import Outcome, Row
 
 
 @pytest.fixture
@@ -57,6 +57,56 @@ def test_without_a_database_the_journal_is_read(tmp_path):
     (tmp_path / "ablate.duckdb").unlink()
     assert query(tmp_path, "FROM leaderboard ORDER BY ALL") == expected
     assert not (tmp_path / "ablate.duckdb").exists()
+
+
+def test_a_trial_that_is_trained_again_shows_its_new_rows_alone(tmp_path):
+    fill(tmp_path)
+    rows = "SELECT step, metric, value FROM metrics WHERE trial_id = 'a10000'"
+    others = query(tmp_path, "SELECT count(*) FROM metrics WHERE trial_id <> 'a10000'")
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        assert query(tmp_path, rows).rows == ()
+        results.append("a10000", [Row(0, "kurtosis", "layers.1", 9.0)])
+        assert query(tmp_path, rows).rows == ((0, "kurtosis", 9.0),)
+        assert query(tmp_path, "SELECT name, value FROM summaries WHERE trial_id = 'a10000'").rows == (
+            ("peak_kurtosis", 9.0),
+        )
+        assert query(tmp_path, "SELECT count(*) FROM timings WHERE trial_id = 'a10000'").rows == ((0,),)
+        assert query(tmp_path, "SELECT count(*) FROM metrics WHERE trial_id <> 'a10000'") == others
+
+
+@pytest.mark.parametrize("forgotten", [(), ("plans.jsonl",), ("plans.jsonl", "outcomes.jsonl")])
+def test_what_was_deleted_by_hand_is_not_shown(tmp_path, forgotten):
+    fill(tmp_path)
+    (tmp_path / "trials" / "a10000.parquet").unlink()
+    for name in forgotten:
+        (tmp_path / name).unlink()
+    assert query(tmp_path, "SELECT status FROM trials WHERE trial_id = 'a10000'").rows == (("planned",),)
+    assert query(tmp_path, "SELECT count(*) FROM metrics WHERE trial_id = 'a10000'").rows == ((0,),)
+
+
+def test_a_damaged_sealed_file_is_left_out_and_named(tmp_path):
+    fill(tmp_path)
+    (tmp_path / "ablate.duckdb").unlink()
+    (tmp_path / "trials" / "b20000.parquet").write_bytes(b"PAR1 no more")
+    said = []
+    answer = query(tmp_path, "SELECT trial_id, status, eval_loss FROM final ORDER BY trial_id", say=said.append)
+    assert len(said) == 1 and "trial b20000 is left out" in said[0]
+    assert answer.rows == tuple(
+        (id, "diverged" if id == "c30001" else "finished", None if id == "c30001" else number(id, 40, "eval_loss"))
+        if id != "b20000"
+        else (id, "damaged", None)
+        for id in sorted(one.id for one in plan().trials)
+    )
+
+
+def test_values_are_given_by_name(running):
+    folder, _ = running
+    count = "SELECT count(*) FROM final WHERE $space IS NULL OR space = $space"
+    assert query(folder, count, parameters={"space": "small"}).rows == ((6,),)
+    assert query(folder, count, parameters={"space": None}).rows == ((15,),)
+    with pytest.raises(InputError, match="space"):
+        query(folder, count)
 
 
 def test_a_half_written_line_is_not_seen_and_not_touched(running):

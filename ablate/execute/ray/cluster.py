@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -37,6 +36,10 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the old one is silent when told to be
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of answers that nobody waits for; who dies is told otherwise
+}
+OWN = {
+    "RAY_worker_niceness": "0",
+    "RAY_prestart_worker_first_driver": "0",  # workers that Tune could not use
 }
 PATIENCE = {
     "RAY_py_gcs_connect_timeout_s": "5",
@@ -68,7 +71,7 @@ def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
     All of its processes and its folder are gone when this is left, and within two seconds of this process's death.
     """
     with _folder() as folder:
-        environment = QUIET | TUNE | {keeper.MARK: str(folder), "RAY_worker_niceness": "0"}
+        environment = QUIET | TUNE | {keeper.MARK: str(folder)} | OWN
         if not _has_token():
             environment["RAY_AUTH_TOKEN"] = _TOKEN
         with _connected(
@@ -127,7 +130,7 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
                     ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
                 except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
                     raise _no_cluster(options["address"], error, heard()) from error
-            with _handlers_kept():
+            with _handlers_kept(), _speechless():
                 yield
         finally:
             ray.shutdown()
@@ -141,19 +144,20 @@ def _no_cluster(address: str, error: Exception, heard: str) -> RefusedError:
             f"the Ray cluster at {address} wants a token\n"
             "  = set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token to the cluster's"
         )
-    reason = str(error).splitlines()[0] if str(error) else repr(error)
+    reason = str(error).partition(". ")[0].partition("\n")[0] or repr(error)
     return RefusedError(f"no Ray cluster to join at {address}: {reason}\n  = start one: ray start --head")
 
 
 def _reach(address: str) -> None:
+    """RefusedError at once if nothing listens there: Ray would try for minutes."""
     host, _, port = address.rpartition(":")
+    way_out = "  = give the address that `ray start` shows, as host:port, or start a cluster: ray start --head"
+    if not host or not port.isdecimal():
+        raise RefusedError(f"{address!r} is not the address of a Ray cluster\n{way_out}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_WITHIN).close()
-    except (OSError, ValueError, OverflowError) as error:
-        raise RefusedError(
-            f"no Ray cluster answers at {address}: {error}\n"
-            "  = give the address that `ray start` shows, as host:port, or start one: ray start --head"
-        ) from error
+    except (OSError, OverflowError) as error:
+        raise RefusedError(f"no Ray cluster answers at {address}: {error}\n{way_out}") from error
 
 
 def _has_token() -> bool:
@@ -170,31 +174,34 @@ def _folder() -> Iterator[Path]:
     place = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="ablate-ray-", dir=place if len(place) + 20 < LONGEST_FOLDER else "/tmp"))
     command = [sys.executable, "-I", keeper.__file__, str(folder)]
+    silent = subprocess.DEVNULL
     # In a session of its own, so that killing the driver's whole group spares it.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+    ) as process:
         try:
             yield folder
         finally:
             assert process.stdin is not None
             process.stdin.close()
             process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     """The environment with `changes`; as it was afterwards, also where Ray has changed it."""
-    names = {*changes, "RAY_AUTH_MODE"}
-    before = {name: os.environ.get(name) for name in names}
+
+    def ours(name: str) -> bool:
+        return name in changes or name.startswith("RAY_") or name == "PYTHONBREAKPOINT"
+
+    before = {name: value for name, value in os.environ.items() if ours(name)}
     os.environ.update(changes)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in filter(ours, tuple(os.environ)):
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager
@@ -228,3 +235,20 @@ def _hushed() -> Iterator[Any]:
         finally:
             os.dup2(screen, 2)
             os.close(screen)
+
+
+@contextmanager
+def _speechless() -> Iterator[None]:
+    """Keep what Ray has to say of lost workers and nodes, with pages of their logs, off the standard output.
+
+    It prints that whatever it is told, and the trials that were lost are told of anyway.
+    """
+    from ray._private import worker
+
+    name = "print_to_stdstream"
+    before = getattr(worker, name)
+    setattr(worker, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        setattr(worker, name, before)

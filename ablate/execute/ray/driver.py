@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class Conductor:
         """A trial has a worker, which Tune will tell to step right after this."""
         running = self.running[name]
         running.worker, running.began = worker, time.monotonic()
-        worker.begin.remote(running.task)
+        worker.begin.remote(_anywhere(running.task))
         if self.stopping:
             worker.stop_soon.remote()
 
@@ -114,6 +114,16 @@ class Conductor:
         running = self.running.pop(name)
         with escaping():
             self._handle(Message(running.task.trial.id, (outcome,), running.step))
+
+
+def _anywhere(task: Task) -> Task:
+    """The task for a process that was not started where this one was."""
+    return replace(
+        task,
+        trial=replace(task.trial, folder=str(Path(task.trial.folder).resolve())),
+        folder=task.folder.resolve(),
+        plugins=tuple(plugin.resolve() for plugin in task.plugins),
+    )
 
 
 def _outcome_of(running: _Running, error: Exception) -> Outcome:
@@ -178,20 +188,20 @@ class Ear(Callback):
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         """A trial has ended by itself."""
-        _local(trial).rmdir()
+        _tidy(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
         """A trial's worker has failed, or is gone."""
         with escaping():
             error = _error_of(trial)
-            shutil.rmtree(_local(trial))
+        _tidy(trial)
         self._conductor.lost(trial.trial_id, error)
 
 
-def _local(trial: Trial) -> Path:
-    """The folder that Tune makes for a trial on the driver's machine."""
+def _tidy(trial: Trial) -> None:
+    """Delete the folder that Tune makes for each trial on this machine: thousands of them take seconds in the end."""
     assert trial.local_path is not None
-    return Path(trial.local_path)
+    shutil.rmtree(trial.local_path, ignore_errors=True)
 
 
 def _error_of(trial: Trial) -> Exception:

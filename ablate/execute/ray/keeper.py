@@ -2,9 +2,9 @@
 
     python -I keeper.py FOLDER        its standard input is a pipe that nobody but the driver can write to
 
-When the pipe ends, because the driver has closed it or is dead, every process whose environment says that it belongs to
-the cluster in FOLDER is killed, and FOLDER is deleted. Ray's own ways need seconds, and miss its agents. Where there is
-no /proc (not Linux) they are all there is, and only the folder is deleted.
+When the pipe ends, because the driver has closed it or is dead, every process of the cluster in FOLDER is killed, and
+FOLDER is deleted. Ray's own ways need seconds, and miss its agents. Where there is no /proc (not Linux) they are all
+there is, and only the folder is deleted.
 """
 
 from __future__ import annotations
@@ -29,23 +29,35 @@ def keep(folder: str) -> None:
     sys.stdin.buffer.read()
     give_up = time.monotonic() + GIVE_UP
     # More than once: a process may just be starting another.
-    while (processes := tuple(marked(folder))) and time.monotonic() < give_up:
+    while (processes := tuple(belonging(folder))) and time.monotonic() < give_up:
         for process in processes:
             kill(process)
         time.sleep(0.02)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def marked(folder: str) -> Iterator[int]:
+def belonging(folder: str) -> Iterator[int]:
     """The processes of the cluster in `folder`."""
     mark = f"{MARK}={folder}".encode()
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            environment = path.read_bytes().split(b"\0")
+            marked = mark in (path / "environ").read_bytes().split(b"\0")
+            # Ray writes titles over some of its processes' environments. Their logs are in the folder.
+            if marked or ((path / "cmdline").read_bytes().startswith(b"ray::") and has_open(path, folder)):
+                yield int(path.name)
         except OSError:  # gone by now, or another user's
             continue
-        if mark in environment:
-            yield int(path.parent.name)
+
+
+def has_open(process: Path, folder: str) -> bool:
+    """Whether a process has a file open in `folder`."""
+    for file in (process / "fd").iterdir():
+        try:
+            if str(file.readlink()).startswith(folder + "/"):
+                return True
+        except FileNotFoundError:  # closed by now
+            continue
+    return False
 
 
 def kill(process: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +89,8 @@ class RayTune:
         finally:
             if ear.staging is not None:
                 shutil.rmtree(ear.staging, ignore_errors=True)
+                with suppress(OSError):  # a run that began in the same second has its folder there, too
+                    ear.staging.parent.rmdir()
         conductor.end_waiting()
 
     def _slots(self) -> int:

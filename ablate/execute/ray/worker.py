@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -52,7 +52,7 @@ class Worker(Trainable):
         if done:
             for _ in self._messages:
                 raise AssertionError("a trial has spoken after its outcome")
-            Path(self.logdir).rmdir()  # Tune makes a folder for each trial; nothing is ever put there
+            shutil.rmtree(self.logdir, ignore_errors=True)  # Tune makes one for each trial; nothing is put there
         return {MESSAGE: message, "done": done}
 
 

@@ -1,0 +1,51 @@
+"""The verdicts of a run as Markdown: the tables of the screen, for pages and for MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from ablate.report import wording
+from ablate.report.summary import Arm, Effect, Metric, Summary
+
+VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged", "parameters", "FLOPs per sequence")
+
+
+def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
+    """The question, every comparison with n, interval and verdict, the variants' means, and what each metric means."""
+    return "\n".join(_lines(summary, definitions)) + "\n"
+
+
+def _lines(summary: Summary, definitions: Mapping[str, str]) -> Iterator[str]:
+    percent = f"{100 * summary.confidence:g} %"
+    yield f"# {summary.space}"
+    yield f"\n{summary.question}\n\nDesign: {summary.design}. Baseline: {summary.baseline}.\n"
+    for kind, group in groupby(summary.effects, key=lambda effect: effect.kind):
+        yield "## Edits, each against the step before it\n" if kind == "edit" else f"## Against {summary.baseline}\n"
+        heading = ("change", "metric", f"difference [{percent}]", "n", "verdict")
+        yield from _table(heading, [_row(effect) for effect in group])
+    yield "## Variants\n"
+    rows = [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
+    yield from _table(VARIANT_HEADING, rows)
+    yield "## What the metrics mean\n"
+    for metric in summary.metrics:
+        meaning = definitions.get(metric.name, "as measured")
+        yield f"- `{metric.name}` ({metric.better} is better; margin {wording.margin(metric)}): {meaning}"
+    yield from (f"- {note}" for note in summary.notes)
+
+
+def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
+    asked = arm.ended + len(arm.missing)
+    counts = (f"{arm.finished} of {asked}", str(arm.diverged), f"{arm.parameters:,}", f"{arm.flops:,}")
+    return arm.name, metric.name, wording.level(arm.levels.get(metric.name), metric), *counts
+
+
+def _row(effect: Effect) -> tuple[str, ...]:
+    note = f" ({effect.note})" if effect.note else ""
+    return effect.change, effect.metric, wording.difference(effect), str(effect.n), wording.verdict(effect) + note
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for row in (heading, ["---"] * len(heading), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+    yield ""

@@ -1,0 +1,62 @@
+"""The cookbook: named queries that answer what people ask of results. They stand in `cookbook.sql`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from ablate.errors import InputError
+from ablate.source.problems import quote, suggest
+
+TITLE = re.compile(r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>\$.*)\n)?", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A named query. `parameters` are what its `$names` are if nothing else is given; None stands for all of them."""
+
+    name: str
+    question: str
+    parameters: Mapping[str, str | None]
+    sql: str
+
+    def given(self, values: Mapping[str, str]) -> dict[str, str | None]:
+        """Its parameters with these values among them; an InputError for one that it does not have."""
+        for name in values:
+            if name not in self.parameters:
+                there = ", ".join(self.parameters) or "nothing"
+                meant = suggest(name, self.parameters)
+                raise InputError(
+                    f"the query {self.name} cannot be given {quote(name)}\n  = {meant or f'it can be given: {there}'}"
+                )
+        return {**self.parameters, **values}
+
+
+@cache
+def queries() -> tuple[Query, ...]:
+    """Every query, in the order of the file."""
+    text = resources.files("ablate.store").joinpath("cookbook.sql").read_text(encoding="utf-8")
+    titles = list(TITLE.finditer(text))
+    ends = [title.start() for title in titles[1:]] + [len(text)]
+    return tuple(
+        Query(title["name"], title["question"], _parameters(title["parameters"]), text[title.end() : end].strip())
+        for title, end in zip(titles, ends, strict=True)
+    )
+
+
+def find(name: str) -> Query:
+    """The query of that name; an InputError that suggests the nearest."""
+    known = {query.name: query for query in queries()}
+    if name not in known:
+        meant = suggest(name, known)
+        raise InputError(f"the cookbook has no query {quote(name)}\n  = {meant or 'it has: ' + ', '.join(known)}")
+    return known[name]
+
+
+def _parameters(written: str | None) -> dict[str, str | None]:
+    """`$space, $factor = 3` as names and values."""
+    parts = [part.partition("=") for part in (written or "").split(",") if part]
+    return {name.strip().removeprefix("$"): value.strip() or None for name, _, value in parts}

@@ -1,0 +1,322 @@
+-- What people ask of results, ready to run. A query begins with its name and the question it answers; the line after it
+-- names what it can be given and, after `=`, what is taken otherwise (without `=`: all of them). Every answer that is a
+-- mean says over how many, and who is missing from it.
+
+-- @best_variants: Which variant is best by each judged metric, and how far is it from the baseline?
+-- $space
+WITH numbers AS (
+    SELECT
+        f.space, f.variant_id, f.variant, f.seed, f.trial_id, s.baseline,
+        unnest([
+            {'metric': 'eval_loss', 'value': f.eval_loss},
+            {'metric': 'log_peak_kurtosis', 'value': ln(f.peak_kurtosis)},
+            {'metric': 'token_correlation', 'value': f.token_correlation}
+        ], recursive := true)
+    FROM final f JOIN spaces s USING (space)
+    WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
+),
+means AS (
+    SELECT
+        space, metric, variant_id, variant, count(*) AS n,
+        avg(value ORDER BY seed, trial_id) AS mean, stddev_samp(value ORDER BY seed, trial_id) AS sd
+    FROM numbers WHERE value IS NOT NULL GROUP BY ALL
+),
+best AS (SELECT * FROM means QUALIFY row_number() OVER (PARTITION BY space, metric ORDER BY mean, variant) = 1),
+differences AS (
+    SELECT
+        a.space, a.metric, a.variant_id, count(*) AS pairs,
+        avg(a.value - b.value ORDER BY a.seed, a.trial_id) AS difference,
+        stddev_samp(a.value - b.value ORDER BY a.seed, a.trial_id) AS difference_sd
+    FROM numbers a JOIN numbers b ON (b.space, b.metric, b.seed, b.variant_id) = (a.space, a.metric, a.seed, a.baseline)
+    WHERE a.value IS NOT NULL AND b.value IS NOT NULL
+    GROUP BY ALL
+)
+SELECT b.space, b.metric, b.variant, l.n AS asked, b.n, b.mean, b.sd, d.difference, d.difference_sd, d.pairs
+FROM best b
+JOIN leaderboard l ON l.space = b.space AND l.variant_id = b.variant_id
+LEFT JOIN differences d ON (d.space, d.metric, d.variant_id) = (b.space, b.metric, b.variant_id)
+ORDER BY b.space, b.metric;
+
+-- @edit_effects: What does each edit do, over all the spaces it is asked in?
+-- $space
+WITH pairs AS (
+    SELECT *, before_status = 'finished' AND after_status = 'finished' AND same_versions AS counts
+    FROM edit_pairs WHERE $space IS NULL OR space = $space
+)
+SELECT
+    edit,
+    count(DISTINCT space) AS spaces,
+    count(*) FILTER (counts) AS pairs,
+    count(*) FILTER (NOT counts) AS not_paired,
+    avg(eval_loss_difference ORDER BY space, position, seed) FILTER (counts) AS eval_loss_difference,
+    stddev_samp(eval_loss_difference ORDER BY space, position, seed) FILTER (counts) AS eval_loss_difference_sd,
+    count(*) FILTER (counts AND eval_loss_difference < 0) AS loss_is_lower,
+    exp(avg(log_peak_kurtosis_ratio ORDER BY space, position, seed) FILTER (counts)) AS peak_kurtosis_ratio,
+    avg(token_correlation_difference ORDER BY space, position, seed) FILTER (counts) AS token_correlation_difference
+FROM pairs GROUP BY edit ORDER BY edit;
+
+-- @loss_curves: How does the loss go with the steps, and in what band of one standard deviation over seeds?
+-- $space, $metric = train_loss, $address =
+SELECT space, variant, step, n, n_not_finite, mean, low, high, min, max
+FROM curves
+WHERE metric = $metric AND address = coalesce($address, '') AND ($space IS NULL OR space = $space)
+ORDER BY space, variant, step;
+
+-- @kurtosis_by_layer: How does kurtosis (or another metric of parts) go, layer by layer and step by step?
+-- $space, $metric = kurtosis
+SELECT
+    m.space, v.variant, TRY_CAST(regexp_extract(x.address, '^layers\.(\d+)', 1) AS INTEGER) AS layer, x.address, x.step,
+    count(*) FILTER (isfinite(x.value)) AS n,
+    avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
+    max(x.value) FILTER (isfinite(x.value)) AS max
+FROM metrics x
+JOIN memberships m USING (trial_id)
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+WHERE x.metric = $metric AND x.address <> '' AND ($space IS NULL OR m.space = $space)
+GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address, x.step;
+
+-- @kurtosis_peaks: Where, when and for which seed does each variant's kurtosis peak in each layer?
+-- $space, $metric = kurtosis
+SELECT
+    m.space, v.variant, TRY_CAST(regexp_extract(x.address, '^layers\.(\d+)', 1) AS INTEGER) AS layer, x.address,
+    count(DISTINCT m.trial_id) AS n, max(x.value) AS peak,
+    arg_min(x.step, (-x.value, x.step, m.seed)) AS step, arg_min(m.seed, (-x.value, x.step, m.seed)) AS seed
+FROM metrics x
+JOIN memberships m USING (trial_id)
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+WHERE x.metric = $metric AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
+GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address;
+
+-- @divergences: What diverged, where and at which step, and what was last seen of it?
+-- $space
+SELECT
+    d.space, d.variant, d.seed, d.step, t.steps, d.address,
+    d.detail ->> '$.cause' AS cause,
+    TRY_CAST(d.detail ->> '$.last.step' AS BIGINT) AS last_step,
+    TRY_CAST(d.detail ->> '$.last.train_loss' AS DOUBLE) AS last_train_loss,
+    TRY_CAST(d.detail ->> '$.last.gradient_norm' AS DOUBLE) AS last_gradient_norm,
+    f.peak_kurtosis AS peak_kurtosis_until_then, d.trial_id
+FROM divergences d
+JOIN trials t USING (trial_id)
+JOIN final f ON f.space = d.space AND f.trial_id = d.trial_id
+WHERE $space IS NULL OR d.space = $space
+ORDER BY d.space, d.variant, d.seed;
+
+-- @cost_per_verdict: What has each space cost, and each of its comparisons?
+-- $space
+WITH asked AS (SELECT space, count(*) AS comparisons FROM comparisons GROUP BY space),
+spent AS (
+    SELECT
+        space, sum(trials) AS trials, sum(ended) AS ended, sum(shared) AS shared,
+        sum(seconds ORDER BY variant_id) / 3600 AS hours, CAST(sum(tokens) AS BIGINT) AS tokens,
+        sum(training_flops ORDER BY variant_id) AS training_flops
+    FROM costs GROUP BY space
+)
+SELECT
+    s.*, a.comparisons,
+    s.trials / a.comparisons AS trials_per_verdict,
+    s.hours / a.comparisons AS hours_per_verdict,
+    s.tokens / a.comparisons AS tokens_per_verdict,
+    s.training_flops / a.comparisons AS training_flops_per_verdict
+FROM spent s LEFT JOIN asked a USING (space)
+WHERE $space IS NULL OR s.space = $space
+ORDER BY s.space;
+
+-- @missing_seeds: Which seeds of which variants have no number yet, or never will, and why?
+-- $space
+SELECT f.space, f.variant, f.seed, f.status, t.ended_step AS step, t.steps, f.trial_id
+FROM final f JOIN trials t USING (trial_id)
+WHERE f.status <> 'finished' AND ($space IS NULL OR f.space = $space)
+ORDER BY f.space, f.variant, f.seed;
+
+-- @failures: What failed, with the last line of its trace and the place it was raised?
+-- $space
+WITH failed AS (
+    SELECT
+        f.space, f.variant, f.seed, f.status, t.ended_step AS step, f.trial_id, t.detail,
+        list_filter(string_split(t.detail ->> '$.trace', chr(10)), lambda line: trim(line) <> '') AS trace
+    FROM final f JOIN trials t USING (trial_id)
+    WHERE f.status IN ('bug', 'out_of_memory', 'timeout', 'damaged') AND ($space IS NULL OR f.space = $space)
+)
+SELECT
+    space, variant, seed, status, step,
+    coalesce(trim(trace[-1]), detail ->> '$.error', detail ->> '$.cause', CAST(detail AS VARCHAR)) AS error,
+    trim(list_filter(trace, lambda line: trim(line).starts_with('File "'))[-1]) AS place,
+    trial_id
+FROM failed ORDER BY space, variant, seed;
+
+-- @gradient_spikes: Where did the gradient norm jump above its trial's median, at the steps that were measured?
+-- $space, $factor = 3
+WITH norms AS (SELECT trial_id, step, value FROM metrics WHERE metric = 'gradient_norm' AND address = ''),
+usual AS (SELECT trial_id, median(value) AS median FROM norms WHERE isfinite(value) GROUP BY trial_id)
+SELECT f.space, f.variant, f.seed, n.step, n.value AS gradient_norm, u.median, n.value / u.median AS ratio, f.status
+FROM norms n
+LEFT JOIN usual u USING (trial_id)
+JOIN final f USING (trial_id)
+WHERE (u.median IS NULL OR NOT n.value <= CAST($factor AS DOUBLE) * u.median) AND ($space IS NULL OR f.space = $space)
+ORDER BY f.space, f.variant, f.seed, n.step;
+
+-- @signal_propagation: How alike are tokens with depth, at initialisation and at the end (token correlation)?
+-- $space, $metric = token_correlation_rms
+WITH measured AS (
+    SELECT
+        m.space, v.variant, m.seed, m.trial_id, x.address, x.step, x.value,
+        max(x.step) OVER (PARTITION BY m.space, m.trial_id) AS last_step, t.status
+    FROM metrics x
+    JOIN memberships m USING (trial_id)
+    JOIN trials t USING (trial_id)
+    JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+    WHERE x.metric = $metric AND ($space IS NULL OR m.space = $space)
+)
+SELECT
+    space, variant, TRY_CAST(regexp_extract(address, '^layers\.(\d+)', 1) AS INTEGER) AS layer, address,
+    count(*) FILTER (step = 0 AND isfinite(value)) AS n_at_start,
+    avg(value ORDER BY seed, trial_id) FILTER (step = 0 AND isfinite(value)) AS at_start,
+    count(*) FILTER (step = last_step AND status = 'finished' AND isfinite(value)) AS n_at_end,
+    avg(value ORDER BY seed, trial_id) FILTER (step = last_step AND status = 'finished' AND isfinite(value)) AS at_end
+FROM measured GROUP BY ALL ORDER BY space, variant, layer NULLS LAST, address;
+
+-- @same_blocks: Which variants of different spaces are the same block, and how many trials do they share?
+WITH shared AS (
+    SELECT variant_id, count(*) AS shared_trials FROM (
+        SELECT variant_id, trial_id FROM memberships GROUP BY variant_id, trial_id HAVING count(DISTINCT space) > 1
+    ) GROUP BY variant_id
+)
+SELECT
+    v.variant_id, count(*) AS spaces,
+    string_agg(v.space || ': ' || v.variant, ', ' ORDER BY v.space) AS variants,
+    coalesce(any_value(s.shared_trials), 0) AS shared_trials
+FROM variants v LEFT JOIN shared s USING (variant_id)
+GROUP BY v.variant_id HAVING count(*) > 1 ORDER BY v.variant_id;
+
+-- @mixed_versions: In which spaces did trials run with different versions, which should not be paired?
+-- $space
+WITH ended AS (
+    SELECT m.space, x.name, x.version, m.trial_id
+    FROM memberships m JOIN trials t USING (trial_id) JOIN versions x USING (versions_id)
+    WHERE t.digest IS NOT NULL AND ($space IS NULL OR m.space = $space)
+)
+SELECT space, name, version, count(*) AS trials
+FROM ended
+GROUP BY space, name, version QUALIFY count(*) OVER (PARTITION BY space, name) > 1
+ORDER BY space, name, version;
+
+-- @recipe_differences: In what do trials differ but for their block and seed, and which spaces have which value?
+-- $space
+WITH specifications AS (
+    SELECT DISTINCT m.space, t.trial_id, t.specification
+    FROM memberships m JOIN trials t USING (trial_id)
+    WHERE t.specification IS NOT NULL AND ($space IS NULL OR m.space = $space)
+),
+leaves AS (
+    SELECT s.space, s.trial_id, ltrim(l.fullkey, '$.') AS path, CAST(l.value AS VARCHAR) AS value
+    FROM specifications s, json_tree(s.specification) l
+    WHERE l.type NOT IN ('OBJECT', 'ARRAY')
+      AND ltrim(l.fullkey, '$.') NOT IN ('trial', 'variant', 'seed', 'salt', 'folder', 'architecture.block')
+)
+SELECT path, value, count(DISTINCT trial_id) AS trials, string_agg(DISTINCT space, ', ' ORDER BY space) AS spaces
+FROM leaves
+GROUP BY path, value QUALIFY count(*) OVER (PARTITION BY path) > 1
+ORDER BY path, value;
+
+-- @throughput: How fast do variants train, and what does that cost against the baseline?
+-- $space
+WITH speeds AS (SELECT trial_id, median(seconds) AS speed FROM timings WHERE name = 'tokens_per_second' GROUP BY trial_id),
+per_variant AS (
+    SELECT
+        m.space, m.variant_id, count(*) AS n, median(s.speed) AS tokens_per_second,
+        min(s.speed) AS slowest, max(s.speed) AS fastest
+    FROM memberships m JOIN speeds s USING (trial_id) GROUP BY ALL
+)
+SELECT
+    p.space, v.variant, p.n, p.tokens_per_second, p.slowest, p.fastest,
+    p.tokens_per_second / b.tokens_per_second AS against_baseline
+FROM per_variant p
+JOIN spaces s USING (space)
+JOIN variants v ON v.space = p.space AND v.variant_id = p.variant_id
+LEFT JOIN per_variant b ON b.space = p.space AND b.variant_id = s.baseline
+WHERE $space IS NULL OR p.space = $space
+ORDER BY p.space, p.tokens_per_second;
+
+-- @slowest_trials: Which trials took longest, from begin to end?
+-- $space, $limit = 20
+SELECT f.space, f.variant, f.seed, f.status, e.seconds - b.seconds AS seconds, f.tokens, f.trial_id
+FROM final f
+JOIN timings b ON b.trial_id = f.trial_id AND b.name = 'began'
+JOIN timings e ON e.trial_id = f.trial_id AND e.name = 'ended'
+WHERE $space IS NULL OR f.space = $space
+ORDER BY seconds DESC, f.space, f.variant, f.seed LIMIT CAST($limit AS BIGINT);
+
+-- @seed_noise: How much do the judged metrics vary over seeds alone, space by space?
+-- $space
+WITH numbers AS (
+    SELECT
+        space, variant_id, seed, trial_id,
+        unnest([
+            {'metric': 'eval_loss', 'value': eval_loss},
+            {'metric': 'log_peak_kurtosis', 'value': ln(peak_kurtosis)},
+            {'metric': 'token_correlation', 'value': token_correlation}
+        ], recursive := true)
+    FROM final WHERE status = 'finished' AND ($space IS NULL OR space = $space)
+),
+variances AS (
+    SELECT
+        space, metric, variant_id, count(*) AS n,
+        avg(value ORDER BY seed, trial_id) AS mean, var_samp(value ORDER BY seed, trial_id) AS variance
+    FROM numbers WHERE value IS NOT NULL GROUP BY ALL HAVING count(*) > 1
+)
+SELECT
+    space, metric, count(*) AS variants, CAST(sum(n - 1) AS BIGINT) AS degrees_of_freedom,
+    sqrt(sum((n - 1) * variance ORDER BY variant_id) / sum(n - 1)) AS pooled_sd,
+    min(sqrt(variance)) AS least_sd, max(sqrt(variance)) AS largest_sd,
+    CASE WHEN NOT starts_with(metric, 'log_') THEN pooled_sd / abs(avg(mean ORDER BY variant_id)) END AS relative_sd
+FROM variances GROUP BY space, metric ORDER BY space, metric;
+
+-- @pareto: Which variants does no other beat in both loss and peak kurtosis?
+-- $space
+SELECT l.space, l.variant, l.finished AS n, l.n AS asked, l.eval_loss_mean, l.peak_kurtosis
+FROM leaderboard l
+WHERE l.finished > 0 AND ($space IS NULL OR l.space = $space) AND NOT EXISTS (
+    SELECT 1 FROM leaderboard o
+    WHERE o.space = l.space AND o.finished > 0
+      AND o.eval_loss_mean <= l.eval_loss_mean AND o.log_peak_kurtosis_mean <= l.log_peak_kurtosis_mean
+      AND (o.eval_loss_mean < l.eval_loss_mean OR o.log_peak_kurtosis_mean < l.log_peak_kurtosis_mean)
+)
+ORDER BY l.space, l.eval_loss_mean, l.variant;
+
+-- @entropy_collapse: Where does attention become most certain: the lowest entropy of each variant and layer?
+-- $space
+SELECT
+    m.space, v.variant, x.address, count(DISTINCT m.trial_id) AS n, min(x.value) AS lowest_entropy,
+    arg_min(x.step, (x.value, x.step, m.seed)) AS step, arg_min(m.seed, (x.value, x.step, m.seed)) AS seed
+FROM metrics x
+JOIN memberships m USING (trial_id)
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+WHERE x.metric = 'attention_entropy' AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
+GROUP BY ALL ORDER BY m.space, v.variant, x.address;
+
+-- @generalisation: How far is the held-out loss above the training loss at the end?
+-- $space
+WITH losses AS (
+    SELECT f.space, f.variant, f.seed, f.trial_id, f.eval_loss, s.value AS train_loss
+    FROM final f JOIN summaries s ON s.trial_id = f.trial_id AND s.name = 'train_loss'
+    WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
+)
+SELECT
+    space, variant, count(*) AS n, avg(train_loss ORDER BY seed, trial_id) AS train_loss,
+    avg(eval_loss ORDER BY seed, trial_id) AS eval_loss, avg(eval_loss - train_loss ORDER BY seed, trial_id) AS gap,
+    stddev_samp(eval_loss - train_loss ORDER BY seed, trial_id) AS gap_sd
+FROM losses GROUP BY ALL ORDER BY space, variant;
+
+-- @same_numbers: Which different blocks gave the same numbers, bit for bit: edits without any effect?
+SELECT
+    t.digest, count(DISTINCT t.variant_id) AS variants, count(*) AS trials,
+    string_agg(t.trial_id, ', ' ORDER BY t.trial_id) AS trial_ids
+FROM trials t WHERE t.digest IS NOT NULL AND t.status = 'finished'
+GROUP BY t.digest HAVING count(DISTINCT t.variant_id) > 1 ORDER BY t.digest;
+
+-- @definitions: What does each metric mean, and do spaces disagree on it?
+SELECT
+    metric, definition, source, count(*) AS spaces,
+    count(*) OVER (PARTITION BY metric) AS definitions_of_this_metric
+FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition;

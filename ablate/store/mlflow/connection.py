@@ -1,0 +1,135 @@
+"""MLflow itself: imported late, without its messages or its telemetry, and with an end to its patience.
+
+The one place that knows how a place for runs is written (a URI) and what of it may be shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ablate.errors import InputError, RefusedError
+
+STORE, ARTIFACTS = "mlflow.db", "mlruns"
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_CONFIGURE_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_DISABLE_AGENT_HINT": "true",
+    # A new connection for each transaction: one that is kept would go on writing to a file that has been replaced.
+    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",
+    # A server that is down costs seconds, not the quarter of an hour of MLflow's own seven tries of two minutes.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where runs go: a results folder's own SQLite file (`uri` None), or any URI that MLflow knows."""
+
+    folder: Path
+    uri: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.uri is not None and not re.match(r"[a-z][a-z0-9+.-]*://|databricks|file:", self.uri):
+            raise InputError(
+                f"{without_secrets(self.uri)!r} is no MLflow tracking URI\n"
+                "  = such as http://127.0.0.1:5000, or none for the results folder's own"
+            )
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the results folder's own."""
+        return self.uri is None
+
+    @property
+    def tracking(self) -> str:
+        """The URI for MLflow, with its secrets."""
+        return self.uri or f"sqlite:///{(self.folder / STORE).resolve()}"
+
+    @property
+    def key(self) -> str:
+        """What it is called in `mlflow.jsonl`: empty for the folder's own, so that the folder may be moved."""
+        return "" if self.uri is None else without_secrets(self.uri)
+
+    @property
+    def shown(self) -> str:
+        """What it is called for people."""
+        return str(self.folder / STORE) if self.uri is None else without_secrets(self.uri)
+
+    @property
+    def artifacts(self) -> str | None:
+        """Where files of runs go; None where a tracking server decides that."""
+        if urlsplit(self.tracking).scheme in ("http", "https", "databricks"):
+            return None
+        return (self.folder / ARTIFACTS).resolve().as_uri()
+
+
+def without_secrets(uri: str) -> str:
+    """A URI without user, password and query.
+
+    >>> without_secrets("https://me:secret@host:5000/x?token=1")
+    'https://host:5000/x'
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return "the URI"
+    if "://" not in uri:
+        return uri.rpartition("@")[2].partition("?")[0]
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
+
+
+@contextmanager
+def connected(place: Place) -> Iterator[tuple[Any, Any]]:
+    """MLflow and a client of a place; whatever goes wrong there is a RefusedError of one line without secrets."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    for name in ("mlflow", "alembic", "urllib3"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    import mlflow
+    from mlflow.exceptions import MlflowException
+    from requests import RequestException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield mlflow, mlflow.MlflowClient(tracking_uri=place.tracking)
+    except (MlflowException, RequestException, SQLAlchemyError, OSError, ImportError) as error:
+        raise RefusedError(
+            f"MLflow at {place.shown} was not brought up to date: {_reason(error, place)}\n"
+            f"  = {_way_out(place, error)}; the results are safe, and what is missing is sent the next time"
+        ) from error
+
+
+def _way_out(place: Place, error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return "install the driver for that kind of database"
+    if place.embedded:
+        return f"if it happens again, delete {place.shown}: it is filled anew from the results"
+    return "see that the server runs and can be reached from here"
+
+
+def _reason(error: Exception, place: Place) -> str:
+    """The first line of what went wrong, short, and without user and password wherever they stand."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = (lines[0] if lines else type(error).__name__).partition(" Response body:")[0]
+    if place.uri is not None:
+        parts = urlsplit(place.uri)
+        text = text.replace(place.uri, without_secrets(place.uri))
+        text = text.replace(f"{parts.netloc.rpartition('@')[0]}@", "") if "@" in parts.netloc else text
+        for secret in (parts.password, parts.query):
+            text = text.replace(secret, "…") if secret else text
+    if "Connection refused" in text:
+        return "nothing answers there (connection refused)"
+    if "timed out" in text:
+        return "it does not answer (timed out)"
+    return text if len(text) <= 300 else text[:299] + "…"

@@ -1,0 +1,228 @@
+"""From the DuckDB file to pages, and to the numbers of their runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ablate.space.metrics import JUDGED
+from ablate.store.lines import compact
+from ablate.store.mlflow import notes
+from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH, colour, edit_keys, short
+from ablate.store.mlflow.values import (
+    ATTEMPT,
+    COLOUR,
+    DIGEST,
+    KIND,
+    NOTE,
+    TRIAL,
+    Page,
+    Point,
+    Run,
+    Variant,
+)
+from ablate.store.projection import DATABASE, reading
+
+FORM = 1
+"""Raised when a run shows something else than before for the same trial: then every run is sent again."""
+CURVES = ("train_loss", "eval_loss")
+EXTREMES: Mapping[str, str] = {
+    "kurtosis": "max",
+    "max_median_ratio": "max",
+    "token_correlation_rms": "max",
+    "activation_rms": "max",
+    "gradient_norm": "max",
+    "attention_entropy": "min",
+}
+"""Curves over all parts: of each metric its most extreme part at each step, as `max.kurtosis`."""
+FINALS = (*JUDGED, "peak_max_median_ratio", "peak_activation_rms")
+"""Numbers of the view `summaries` that finished trials show; one that is a curve as well is `final_…`."""
+DIVERGED = "seeds_diverged"
+"""0 or 1 of a run; its mean over a group is the share of its seeds."""
+NOT_PARAMS = frozenset({"trial", "variant", "folder"})
+"""What of a specification is no parameter: ids and places. The block is in the description."""
+
+Row = Mapping[str, Any]
+
+
+def extreme_name(metric: str) -> str:
+    """What the curve of a metric's most extreme part is called."""
+    return f"{EXTREMES[metric]}.{metric}"
+
+
+def final_name(summary: str) -> str:
+    """What a number of the view `summaries` is called in MLflow."""
+    return f"final_{summary}" if summary in CURVES else summary
+
+
+def read_pages(folder: Path) -> list[Page]:
+    """Every space that has an ended trial, with all of its ended trials; needs a refreshed DuckDB file."""
+    if not (folder / DATABASE).exists():
+        return []
+    with reading(folder / DATABASE) as connection:
+        spaces = _rows(
+            connection,
+            "SELECT s.*, (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS asked FROM spaces s "
+            "ORDER BY space",
+        )
+        variants = _rows(connection, "SELECT * FROM variants ORDER BY space, position")
+        comparisons = _rows(connection, "SELECT space, change, detail FROM comparisons WHERE kind = 'edit'")
+        trials = _rows(connection, TRIALS)
+    pages = [
+        _page(
+            space,
+            [row for row in variants if row["space"] == space["space"]],
+            {row["change"]: row["detail"] for row in comparisons if row["space"] == space["space"]},
+            [row for row in trials if row["space"] == space["space"]],
+        )
+        for space in spaces
+    ]
+    return [page for page in pages if page.runs]
+
+
+TRIALS = """
+SELECT m.space, m.trial_id, m.variant_id, m.seed,
+    t.attempt, t.status, t.ended_step, t.detail, t.specification, t.digest,
+    (SELECT seconds FROM timings x WHERE x.trial_id = t.trial_id AND name = 'began') AS began,
+    (SELECT seconds FROM timings x WHERE x.trial_id = t.trial_id AND name = 'ended') AS ended,
+    (SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM versions x
+        WHERE x.versions_id = t.versions_id) AS versions
+FROM memberships m
+JOIN trials t ON t.trial_id = m.trial_id AND t.digest IS NOT NULL
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+ORDER BY m.space, v.position, m.seed, m.trial_id
+"""
+
+
+def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]:
+    """The curves and final numbers of each trial. What is not finite has no place on MLflow's axes."""
+    extremes = " ".join(f"WHEN '{metric}' THEN {extreme}(value)" for metric, extreme in EXTREMES.items())
+    names = " ".join(f"WHEN '{metric}' THEN '{extreme_name(metric)}'" for metric in EXTREMES)
+    with reading(folder / DATABASE) as connection:
+        rows = connection.execute(
+            f"""
+            WITH wanted AS (SELECT unnest($1) AS trial_id), found AS (
+                SELECT trial_id, metric, step, value FROM metrics JOIN wanted USING (trial_id)
+                WHERE isfinite(value) AND metric IN {CURVES} AND address = ''
+                UNION ALL
+                SELECT trial_id, CASE metric {names} END, step, CASE metric {extremes} END
+                FROM metrics JOIN wanted USING (trial_id)
+                WHERE isfinite(value) AND metric IN {tuple(EXTREMES)}
+                GROUP BY trial_id, metric, step
+                UNION ALL
+                SELECT trial_id, CASE WHEN name IN {CURVES} THEN 'final_' || name ELSE name END, 0, value
+                FROM summaries JOIN trials USING (trial_id) JOIN wanted USING (trial_id)
+                WHERE name IN {FINALS} AND status = 'finished'
+                UNION ALL
+                SELECT trial_id, '{DIVERGED}', 0, (status = 'diverged')::DOUBLE
+                FROM trials JOIN wanted USING (trial_id) WHERE status IN ('finished', 'diverged')
+            )
+            FROM found ORDER BY ALL
+            """,
+            [list(trials)],
+        ).fetchall()
+    return {
+        trial: [Point(*row[1:]) for row in group if math.isfinite(row[3])]
+        for trial, group in groupby(rows, key=lambda row: row[0])
+    }
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[Row]:
+    cursor = connection.execute(statement)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _page(space: Row, variants: list[Row], details: Mapping[str, str], trials: list[Row]) -> Page:
+    by_id = {row["variant_id"]: _variant(row) for row in variants}
+    keys = edit_keys(edit for variant in by_id.values() for edit in variant.edits)
+    baseline = by_id.get(space["baseline"])
+    shared = {"design": space["design"] or "", "against": baseline.name if baseline else ""}
+    runs = (_run(trial, by_id[trial["variant_id"]], baseline, shared, details, keys) for trial in trials)
+    return Page(
+        space=space["space"],
+        question=space["question"] or "",
+        design=shared["design"],
+        baseline=shared["against"],
+        asked=space["asked"],
+        variants=tuple(by_id.values()),
+        details=details,
+        keys=keys,
+        runs=tuple(runs),
+    )
+
+
+def _variant(row: Row) -> Variant:
+    return Variant(
+        name=row["variant"],
+        position=row["position"],
+        edits=tuple(row["edits"] or ()),
+        parameters=row["parameters"],
+        flops=row["flops"],
+        block=row["block"] or "",
+    )
+
+
+def _run(
+    row: Row,
+    variant: Variant,
+    baseline: Variant | None,
+    shared: Mapping[str, str],
+    details: Mapping[str, str],
+    keys: Mapping[str, str],
+) -> Run:
+    name = ("" if row["status"] == "finished" else f"{row['status']}: ") + f"{variant.name} seed {row['seed']}"
+    params = {
+        "variant": variant.name,
+        "parameters": str(variant.parameters),
+        "flops": str(variant.flops),
+        **{key: "yes" if edit in variant.edits else "no" for edit, key in keys.items()},
+        **dict(_flat(json.loads(row["specification"] or "{}"), NOT_PARAMS)),
+    }
+    params.pop("architecture.block", None)
+    tags = {
+        KIND: "trial",
+        TRIAL: row["trial_id"],
+        ATTEMPT: str(row["attempt"]),
+        "variant": variant.name,
+        "seed": str(row["seed"]),
+        "order": f"{variant.position:03}.{row['seed']:05}",
+        "edits": "; ".join(variant.edits),
+        "difference": "; ".join(notes.difference(variant, baseline)) if baseline else "",
+        "status": row["status"],
+        "ended_step": str(row["ended_step"]),
+        "detail": "" if row["status"] == "finished" else row["detail"] or "",
+        "versions": row["versions"] or "",
+        NOTE: notes.run_note(row, variant, baseline, details),
+        COLOUR: colour(variant.position, baseline=variant == baseline),
+        **shared,
+    }
+    params = {key: short(value, PARAM_LENGTH) for key, value in params.items()}
+    tags = {key: short(value, TAG_LENGTH) for key, value in tags.items() if value}
+    tags[DIGEST] = sha256(compact([FORM, name, params, tags, row["digest"]]).encode()).hexdigest()[:16]
+    return Run(
+        trial=row["trial_id"],
+        name=name,
+        status=row["status"],
+        began=round(1000 * row["began"]),
+        ended=round(1000 * row["ended"]),
+        params=params,
+        tags=tags,
+    )
+
+
+def _flat(value: Any, left_out: Collection[str] = (), prefix: str = "") -> Iterator[tuple[str, str]]:
+    """A document as dotted names: `recipe.optimizer.adamw.lr`."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if key not in left_out:
+                yield from _flat(child, (), f"{prefix}.{key}" if prefix else key)
+    else:
+        yield prefix, value if isinstance(value, str) else compact(value)

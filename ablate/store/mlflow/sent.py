@@ -1,0 +1,73 @@
+"""`mlflow.jsonl`: one line for each time that an experiment was brought up to date, to know when nothing is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from ablate.store import ledger, lines
+from ablate.store.lines import Appender
+from ablate.store.mlflow.read import FORM
+from ablate.store.mlflow.values import Page
+
+FILE = "mlflow.jsonl"
+
+Report = Mapping[str, str]
+"""The verdicts of a space as texts by file name: `verdicts.md` is shown on its page, all are kept as files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What an experiment holds. `experiment` and `created` tell it from one of the same name that is made later.
+
+    `page` and `report` are digests; `folder` is where the results folder stood, which paths of files depend on.
+    """
+
+    place: str
+    space: str
+    experiment: str
+    created: int
+    page: str
+    report: str
+    folder: str
+
+
+def identity(folder: Path) -> str:
+    """By what a results folder's runs are known where several folders send theirs: a hash of its first outcome.
+
+    It stays as long as the journal does: when the folder is moved, in another container, without `mlflow.jsonl`.
+    """
+    with (folder / ledger.OUTCOMES).open("rb") as file:
+        return sha256(file.readline()).hexdigest()[:12]
+
+
+def page_digest(page: Page) -> str:
+    """The digest of everything that an experiment's page shows, but for the verdicts."""
+    variants = [[v.name, v.edits, v.parameters, v.flops] for v in page.variants]
+    head = [FORM, page.question, page.design, page.baseline, page.asked, variants]
+    return sha256(lines.compact([head, [run.digest for run in page.runs]]).encode()).hexdigest()[:16]
+
+
+def report_digest(report: Report | None) -> str:
+    """The digest of a report; empty for none."""
+    return sha256(lines.compact(sorted(report.items())).encode()).hexdigest()[:16] if report else ""
+
+
+def read_sent(folder: Path, place: str) -> dict[str, Sent]:
+    """For each space what was last sent to a place. What is not of today's form counts as never sent."""
+    found = {}
+    for record in lines.read(folder / FILE).records:
+        if isinstance(record, dict) and set(record) == set(Sent.__slots__) and record["place"] == place:
+            found[record["space"]] = Sent(**record)
+    return found
+
+
+def write_sent(folder: Path, sent: Sent) -> None:
+    """Append a line, durably."""
+    appender = Appender(folder / FILE)
+    try:
+        appender.write([asdict(sent)])
+    finally:
+        appender.close()

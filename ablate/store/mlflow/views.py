@@ -1,0 +1,111 @@
+"""Saved views of an experiment's runs page, as MLflow's own button `Views` lists them: columns, groups and charts.
+
+MLflow keeps a view in a tag of the experiment, and documents nothing of its form; seen in 3.17.2. A page that cannot
+read one says so and shows its default, so nothing but comfort depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, FINALS, extreme_name, final_name
+from ablate.store.mlflow.values import KIND, Page
+
+TAG = "mlflow.sharedViewState."
+PAGE_KIND = {"mlflow.experimentKind": "custom_model_development"}
+"""What the page of an experiment is about: trained models, not the traces of an application."""
+VARIANTS, TRIALS = "ablate-variants", "ablate-trials"
+NAMES = {VARIANTS: "Variants: means over seeds", TRIALS: "Trials, one by one"}
+NAME, CLOCK = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
+"""The columns that are always there, as the page calls them."""
+GROUPS = 100
+"""Groups that are closed at first; a page shows a hundred runs before it is asked for more."""
+LINES = (*CURVES, *map(extreme_name, EXTREMES))
+BARS = tuple(final_name(name) for name in FINALS)
+BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "attention_entropy")))
+"""Curves on a linear axis; on a logarithmic one, as the others are, a trial that explodes does not flatten the rest."""
+SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))
+FORM_OF_LINE: Mapping[str, Any] = {
+    "type": "LINE",
+    "lineSmoothness": 0,
+    "xAxisKey": "step",
+    "xAxisScaleType": "linear",
+    "selectedXAxisMetricKey": "",
+    "yAxisKey": "metric",
+    "yAxisExpressions": [],
+    "range": {},
+    "ignoreOutliers": False,
+    "useGlobalXaxisKey": True,
+    "useGlobalLineSmoothing": True,
+}
+
+
+def view_tags(page: Page) -> dict[str, str]:
+    """The tags of an experiment that make its page what a researcher came for."""
+    numbers = [f"metrics.`{name}`" for name in (*BARS[:3], DIVERGED)]
+    edits = [f"params.`{key}`" for key in page.keys.values()]
+    cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
+    return {
+        **PAGE_KIND,
+        TAG + VARIANTS: _view(VARIANTS, [*numbers, *cost], _groups(page)),
+        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *edits], {}),
+    }
+
+
+def links(experiment: str, verdicts: str = "", root: str = "") -> list[tuple[str, str]]:
+    """The name and address of each view of an experiment, and of its run `verdicts`.
+
+    Below `root`, or for a text within MLflow's pages. Without `workflowType` the page opens on an empty overview.
+    """
+    base = f"{root}#/experiments/{experiment}/runs"
+    kind = "workflowType=machine_learning"
+    found = [(name, f"{base}?{kind}&viewStateShareKey={key}") for key, name in NAMES.items()]
+    found.append(("Curves by variant", f"{base}?{kind}&viewStateShareKey={VARIANTS}&compareRunsMode=CHART"))
+    return [*found, ("Verdicts as files", f"{base}/{verdicts}/artifacts?{kind}")] if verdicts else found
+
+
+def _view(key: str, columns: list[str], groups: Mapping[str, Any]) -> str:
+    state = {
+        "searchFilter": f"tags.`{KIND}` = 'trial'",
+        "orderByKey": "tags.`order`",
+        "orderByAsc": True,
+        "selectedColumns": columns,
+        "columnOrder": [NAME, *columns, *CLOCK],
+        "columnWidths": {NAME: 340, **dict.fromkeys(columns, 130)},
+        **groups,
+        "runsHiddenMode": "FIRST_20_RUNS",
+        "compareRunSections": [_section(*section) for section in SECTIONS],
+        "compareRunCharts": list(_charts()),
+    }
+    packed = b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    # MLflow lists the newest first; the order here is ours.
+    return json.dumps({"name": NAMES[key], "createdAt": -list(NAMES).index(key), "state": f"deflate;{packed}"})
+
+
+def _groups(page: Page) -> dict[str, Any]:
+    """One row for each variant, closed at first: it opens on its seeds."""
+    return {
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "variant"}]},
+        "groupsExpanded": {f"tag.variant.{variant.name}": False for variant in page.variants[:GROUPS]},
+    }
+
+
+def _section(key: str, name: str) -> dict[str, Any]:
+    return {"uuid": key, "name": name, "display": True, "isReordered": False, "deleted": False, "isGenerated": True}
+
+
+def _charts() -> Iterable[dict[str, Any]]:
+    for name in LINES:
+        scale = "linear" if name in BOUNDED else "log"
+        yield {**FORM_OF_LINE, "scaleType": scale, **_card(name, "losses" if name in CURVES else "stream")}
+    for name in (*BARS, DIVERGED):
+        yield {"type": "BAR", **_card(name, "finals")}
+
+
+def _card(name: str, section: str) -> dict[str, Any]:
+    common = {"runsCountToCompare": 20, "deleted": False, "isGenerated": True}
+    return {"uuid": name, "metricKey": name, "displayName": name, "metricSectionId": section, **common}

@@ -1,0 +1,155 @@
+"""`ablate ui`: MLflow's own server over a results folder's mirror, for this machine alone, until Ctrl-C.
+
+It binds 127.0.0.1 and nothing else. What MLflow would start beside it (job runners, a store for uploads, telemetry)
+stays off. The server is a child in a group of its own, so that Ctrl-C reaches us first and nothing is left behind; on
+Linux it also goes when we are killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NoReturn
+
+from ablate.errors import RefusedError
+from ablate.store.mlflow.connection import ARTIFACTS, QUIET, STORE
+from ablate.store.mlflow.sent import read_sent
+from ablate.store.mlflow.views import links
+
+HOST, PORT = "127.0.0.1", 5000
+START_WITHIN, STOP_WITHIN = 90.0, 5.0
+"""Seconds a server has to answer for the first time, and to end by itself."""
+PR_SET_PDEATHSIG = 1
+
+Say = Callable[[str], None]
+
+
+def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = print) -> None:
+    """Serve `<folder>/mlflow.db` and wait; Ctrl-C or SIGTERM ends it, and returns.
+
+    A `port` that is taken (or 0) is replaced by a free one, and `say` is told so, and the addresses. `browse` opens the
+    first of them in a browser. Raises RefusedError where there are no runs yet or the server does not start.
+    """
+    if not (folder / STORE).exists():
+        raise RefusedError(
+            f"there is nothing to show: {folder} has no {STORE}\n"
+            "  = `ablate run` fills it when trials have ended; name the folder with --results"
+        )
+    chosen = _free(port)
+    if chosen != port and port:
+        say(f"port {port} is taken; {chosen} is used instead")
+    try:
+        with _server(folder, chosen) as server:
+            addresses = _addresses(folder, f"http://{HOST}:{chosen}/")
+            say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C ends it"]))
+            if browse:
+                webbrowser.open(addresses[0][1])
+            server.wait()
+    except KeyboardInterrupt:
+        return
+    raise RefusedError("the MLflow server ended by itself\n  = start it again; the results are safe")
+
+
+def _addresses(folder: Path, root: str) -> list[tuple[str, str]]:
+    """Where to look: every space's own page, or MLflow's list of them."""
+    pages = [(space, links(sent.experiment, root=root)[0][1]) for space, sent in sorted(read_sent(folder, "").items())]
+    return [*pages, ("all" if pages else "MLflow", f"{root}#/experiments?workflowType=machine_learning")]
+
+
+def _free(port: int) -> int:
+    """The port, if nobody has it, else one that nobody has."""
+    for wanted in (port, 0):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind((HOST, wanted))
+            except (OSError, OverflowError):
+                continue
+            return int(trial.getsockname()[1])
+    raise RefusedError(f"no port is free on {HOST}\n  = end another server")
+
+
+@contextmanager
+def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that answers; when the block ends, however it does, so do all of its processes."""
+    root = folder.resolve()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{root / STORE}", "--no-serve-artifacts"]
+    command += ["--default-artifact-root", (root / ARTIFACTS).as_uri(), "--uvicorn-opts", "--log-level warning"]
+    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+    def follow_parent() -> None:
+        if library is not None:
+            library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    # SIGINT too: it is ignored in whatever a shell starts in the background.
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(
+            command,
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=follow_parent,
+        )
+        try:
+            _wait_until_it_answers(server, port, log)
+            yield server
+        finally:
+            for number in before:
+                signal.signal(number, signal.SIG_IGN)
+            _end(server)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+    deadline = time.monotonic() + START_WITHIN
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.1)
+    log.seek(0)
+    said = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    raise RefusedError(
+        f"the MLflow server did not start: {said[-1] if said else 'it said nothing'}\n"
+        f"  = choose another port with --port; if it happens again, delete {STORE}: it is filled anew from the results"
+    )
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server and whatever it has started: politely, then all of its group."""
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+    try:
+        os.killpg(server.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt

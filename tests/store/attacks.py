@@ -1,0 +1,125 @@
+"""A results folder half-way through a plan, ways to harm it, and the same command again. Real files, real disks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
+
+from ablate.store import checkpoints, sealed, segment
+from ablate.train.events import Began
+
+OPEN = "c30000"
+"""The trial that is interrupted, ten rows after its checkpoint; c30001 has not begun."""
+
+FILES = {
+    "segment": f"{segment.FOLDER}/{OPEN}.jsonl",
+    "outcomes": "outcomes.jsonl",
+    "plans": "plans.jsonl",
+    "sealed": f"{sealed.FOLDER}/b20001.parquet",
+    "checkpoint": f"{checkpoints.FOLDER}/{OPEN}.20.pt",
+    "database": "ablate.duckdb",
+}
+
+
+def half_way(folder: Path) -> None:
+    """Four trials ended, one interrupted behind its checkpoint, one not begun; the database knows them."""
+    with opened(folder) as results:
+        results.record_plan(plan(), DOCUMENTS)
+        for one in plan().trials:
+            if one.id == OPEN:
+                results.begin(one)
+                hear(results, one.id, course(one.id)[:30])
+            elif one.id != "c30001":
+                results.begin(one)
+                hear(results, one.id, course(one.id))
+        results.refresh()
+
+
+def run(folder: Path, say: Callable[[str], None]) -> None:
+    """The whole plan, as far as it is not known: what a person gets by giving the same command again."""
+    with opened(folder, say=say) as results:
+        results.record_plan(plan(), DOCUMENTS)
+        known = results.outcomes()
+        for one in plan().trials:
+            if one.id not in known:
+                start = results.begin(one)
+                after = start.resume.step if start.resume else 0
+                events = diverged(one.id) if one.id == "c30001" else course(one.id, after=after)
+                hear(results, one.id, [Began(after, VERSIONS), *events])
+        results.refresh()
+
+
+def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Every table and view but those of what clocks measured."""
+    return contents(folder, but=("timings", "costs"))
+
+
+@contextmanager
+def small_disk(place: Path, size: str = "16m") -> Iterator[Path]:
+    """A disk of its own in memory; the test is skipped where the machine does not allow it."""
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a disk cannot be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def remount(disk: Path, option: str) -> None:
+    """Make it read-only (`ro`), writable again (`rw`), or of another size."""
+    subprocess.run(["mount", "-o", f"remount,{option}", disk], check=True)
+
+
+def fill_up(disk: Path, leave: int = 0) -> None:
+    """Take all of the space but so many bytes."""
+    with (disk / "filler").open("ab") as file:
+        file.write(bytes(free(disk) - leave))
+
+
+def make_room(disk: Path) -> None:
+    """Give it back."""
+    (disk / "filler").unlink()
+
+
+def free(disk: Path) -> int:
+    """Bytes that can be written."""
+    return shutil.disk_usage(disk).free
+
+
+def flip(path: Path, place: int, bit: int = 0) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+
+
+@contextmanager
+def another(script: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """Another process that runs `script`, from the first line it prints until it is not needed any more."""
+    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, words)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert process.stdout and process.stdin
+    try:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stdin.close()

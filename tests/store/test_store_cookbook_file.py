@@ -1,0 +1,30 @@
+"""The cookbook's file is read as it is written, and a mistyped name is understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from ablate.errors import InputError
+from ablate.store.cookbook import find, queries
+
+pytestmark = pytest.mark.fast
+
+
+def test_every_query_says_what_it_answers_and_takes_only_what_it_uses():
+    for one in queries():
+        assert one.question.endswith("?") and one.sql.endswith(";")
+        assert "-- @" not in one.sql
+        for name in one.parameters:
+            assert f"${name}" in one.sql
+
+
+def test_a_mistyped_name_is_understood():
+    assert find("pareto").name == "pareto"
+    with pytest.raises(InputError, match="did you mean 'edit_effects'"):
+        find("edit_efects")
+    with pytest.raises(InputError, match="it has: best_variants, "):
+        find("zzz")
+    with pytest.raises(InputError, match="did you mean 'space'"):
+        find("pareto").given({"spce": "small"})
+    with pytest.raises(InputError, match="cannot be given 'x'\n  = it can be given: nothing"):
+        find("same_numbers").given({"x": "1"})

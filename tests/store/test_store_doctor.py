@@ -1,0 +1,476 @@
+"""The doctor finds what was done to a folder, changes nothing by looking, and puts right what can be put right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+
+import duckdb
+import pyarrow.parquet
+import pytest
+from attacks import FILES, OPEN, another, flip, half_way, run, tables
+from store_worlds import VERSIONS, course, fill, hear, opened, rows_at, trial
+
+from ablate.errors import InputError, RefusedError
+from ablate.store import claim, doctor, ledger, lines, projection, sealed, segment
+from ablate.store.findings import Finding
+from ablate.store.lines import Appender
+from ablate.store.lock import Lock
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    place = tmp_path_factory.mktemp("doctor") / "half"
+    half_way(place)
+    return place
+
+
+@pytest.fixture
+def folder(half, tmp_path):
+    shutil.copytree(half, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def state(folder):
+    """Every file with its content and times."""
+    return {
+        str(path): (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def only(folder, severity="repaired"):
+    """The one thing that is found; looking has changed nothing."""
+    before = state(folder)
+    (found,) = doctor.examine(folder).found
+    assert state(folder) == before
+    assert found.severity == severity and "\n" not in found.what + found.remedy
+    return found
+
+
+def mended(folder, code=0):
+    """Repair, and look again: nothing is left."""
+    said = []
+    findings = doctor.repair(folder, doctor.examine(folder), say=said.append)
+    assert findings.repaired and findings.left == () and findings.exit_code == code
+    assert doctor.examine(folder).to_repair == ()
+    assert not list(folder.rglob("*.new*"))
+    return findings
+
+
+def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
+    findings = doctor.examine(folder)
+    assert (findings.found, findings.holder, findings.exit_code) == ((), None, 0)
+    assert findings.looked_at == {
+        "plans": 1,
+        "specifications": 6,
+        "ended trials": 4,
+        "rows": 4 * sum(type(event).__name__ == "Row" for event in course("a10000")),
+        "open trials": 1,
+        "checkpoints": 1,
+    }
+    before = tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*")))
+    assert doctor.repair(folder, findings, say=pytest.fail).found == ()
+    assert before == (tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*"))))
+
+
+def test_a_folder_without_results_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match=r"no results in .*\n  = run a space first"):
+        doctor.examine(tmp_path)
+
+
+# Lines
+
+
+@pytest.mark.parametrize("name", ["outcomes", "plans"])
+def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
+    path, before = folder / FILES[name], tables(folder)
+    flip(path, 300)
+    damaged = path.read_bytes()
+    found = doctor.examine(folder).found[0]
+    assert (found.kind, found.where, found.line, found.severity) == ("damaged line", path, 1, "repaired")
+    mended(folder)
+    assert lines.read(path).damaged == () and tables(folder) == before
+    (kept,) = (folder / "damaged").iterdir()
+    assert kept.read_bytes().startswith(damaged)
+    shutil.rmtree(folder / "damaged")
+    assert doctor.examine(folder).found == ()
+
+
+def test_a_damaged_specification_is_lost_without_the_database(folder):
+    (folder / FILES["database"]).unlink()
+    flip(folder / FILES["plans"], 300)
+    findings = doctor.examine(folder)
+    assert findings.exit_code == 1
+    assert {(f.kind, f.severity) for f in findings.found} == {
+        ("damaged line", "lost"),
+        ("specification", "lost"),
+        ("database", "repaired"),
+    }
+    findings = doctor.repair(folder, findings, say=lambda said: None)
+    assert [(f.kind, f.severity) for f in findings.left] == [("specification", "lost")], "it is still not there"
+    run(folder, pytest.fail)
+    assert doctor.examine(folder).to_repair == ()
+
+
+def test_a_line_of_a_later_version_is_left_as_it_is(folder):
+    appender = Appender(folder / "outcomes.jsonl")
+    appender.write([["verdict", 1], ["verdict", 2]])
+    appender.close()
+    found = only(folder, "harmless")
+    assert found.what == "has 2 lines of a kind that this version does not know"
+    mended(folder)
+    assert only(folder, "harmless") == found
+
+
+@pytest.mark.parametrize("name", ["outcomes.jsonl", "plans.jsonl", "runs.jsonl"])
+def test_a_torn_line_is_cut_off(folder, name):
+    with (folder / name).open("ab") as file:
+        file.write(b'0123abcd ["half a l')
+    found = only(folder)
+    assert (found.kind, found.what) == ("torn", "ends in the middle of a line (19 bytes)")
+    mended(folder)
+    assert doctor.examine(folder).found == ()
+
+
+# Sealed files
+
+
+def test_a_damaged_file_whose_rows_the_database_has_is_sealed_anew(folder):
+    path, digest = folder / FILES["sealed"], known(folder)["b20001"].digest
+    flip(path, 200)
+    found = only(folder)
+    assert found.what == "is not the one that was sealed: some of its bytes have changed"
+    assert "kept in damaged; its rows are sealed anew from ablate.duckdb" in found.remedy
+    mended(folder)
+    assert known(folder)["b20001"].digest == digest
+    assert sealed.digest(pyarrow.parquet.read_table(path)) == digest
+    assert (folder / "damaged" / "b20001.parquet").exists()
+
+
+def known(folder):
+    return ledger.endings(lines.read(folder / "outcomes.jsonl"))
+
+
+def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
+    flip(folder / FILES["sealed"], 200)
+    with duckdb.connect(folder / FILES["database"]) as connection:
+        connection.execute("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'b20001' AND step = 10")
+    lost = [f for f in doctor.examine(folder).found if f.severity == "lost"]
+    assert [(f.where, f.remedy) for f in lost] == [
+        (folder / FILES["sealed"], "kept in damaged; the trial is trained again by the next run that asks for it")
+    ]
+    mended(folder, code=1)
+    assert "b20001" not in ledger.known_outcomes(folder)
+    said = []
+    run(folder, said.append)
+    assert said == [], "what is lost is said once, and not at each start"
+    assert "b20001" in ledger.known_outcomes(folder)
+
+
+@pytest.mark.parametrize("harm", ["another trial", "other rows", "other columns", "empty"])
+def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
+    path = folder / FILES["sealed"]
+    (folder / "outcomes.jsonl").unlink()
+    (folder / FILES["database"]).unlink()
+    content = pyarrow.parquet.read_table(path)
+    if harm == "another trial":
+        shutil.copy(path, folder / "trials" / "c30001.parquet")
+    elif harm == "other rows":
+        pyarrow.parquet.write_table(content.slice(1), path)
+    elif harm == "other columns":
+        pyarrow.parquet.write_table(content.drop_columns(["step"]), path)
+    else:
+        path.write_bytes(b"")
+    (found,) = [f for f in doctor.examine(folder).found if f.severity == "lost"]
+    assert {
+        "another trial": "is of another trial, b20001",
+        "other rows": "has other numbers than were sealed",
+        "other columns": "has other columns than a sealed trial",
+        "empty": "is empty",
+    }[harm] == found.what
+    mended(folder, code=1)
+    assert len(known(folder)) == (4 if harm == "another trial" else 3)
+
+
+def test_a_file_that_the_index_does_not_list_is_listed(folder):
+    path = folder / "outcomes.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[1:]))
+    found = only(folder)
+    assert (found.kind, found.what) == ("unlisted", "is not listed in outcomes.jsonl")
+    mended(folder)
+    assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines()), "the very same line"
+
+
+def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(folder):
+    with opened(folder) as results:
+        results.begin_anew([trial()])
+        results.begin(trial())
+        hear(results, "a10000", course("a10000"))
+    path = folder / "outcomes.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    found = doctor.examine(folder).found[0]
+    assert (found.kind, found.where.stem) == ("unlisted", "a10000")
+    mended(folder)
+    assert known(folder)["a10000"].attempt == 2
+
+
+# Segments and checkpoints
+
+
+def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
+    path = folder / FILES["segment"]
+    flip(path, path.stat().st_size - 100)
+    found = only(folder)
+    assert (found.kind, found.remedy) == ("damaged line", "the trial goes on from step 20")
+    assert found.line == path.read_bytes()[: path.stat().st_size - 100].count(b"\n") + 1
+    mended(folder)
+    assert segment.read(path).marks[-1].end == path.stat().st_size
+    assert (folder / "damaged" / path.name).exists()
+
+
+def test_a_damaged_checkpoint_costs_its_trial_the_start(folder):
+    flip(folder / FILES["checkpoint"], 3)
+    found = only(folder)
+    assert (found.where, found.what, found.remedy) == (
+        folder / FILES["checkpoint"],
+        "is gone or not what was written",
+        "the trial starts over",
+    )
+    mended(folder)
+
+
+def test_a_checkpoint_of_nobody_is_deleted(folder):
+    (folder / "checkpoints" / "a10000.20.pt").write_bytes(b"old")
+    assert only(folder).what == "is of a trial that is not being trained"
+    mended(folder)
+
+
+def test_an_outcome_that_is_not_sealed_is_sealed(folder):
+    appender = Appender(folder / FILES["segment"])
+    appender.write([["outcome", "bug", 30, {"error": "ValueError"}, 1.8e9]])
+    appender.close()
+    found = only(folder)
+    assert (found.kind, found.what) == ("outcome", "has ended (bug) and is not sealed")
+    mended(folder)
+    assert ledger.known_outcomes(folder)[OPEN].kind == "bug"
+
+
+@pytest.mark.parametrize("harm", ["headless", "sealed already"])
+def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
+    path = folder / FILES["segment"]
+    if harm == "headless":
+        flip(path, 20)
+        assert doctor.examine(folder).found[0].what == "has lost its first line"
+    else:
+        beginning = segment.Beginning("a10000", 1, 1.8e9, VERSIONS)
+        path = segment.path_of(folder, "a10000")
+        path.write_bytes(lines.encode(segment.begin_record(beginning)))
+        assert only(folder).what == "is of a trial that is sealed already"
+    mended(folder)
+    assert not path.exists()
+
+
+# The DuckDB file
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'a10001' AND step = 30", "other numbers"),
+        ("DELETE FROM metrics WHERE trial_id = 'a10001' AND step = 30", "other numbers than were sealed"),
+        ("INSERT INTO metrics FROM metrics WHERE trial_id = 'a10001' AND step = 30", "other numbers than were sealed"),
+        ("UPDATE summaries SET value = 1 WHERE trial_id = 'b20000'", "other numbers than were sealed for trial b20000"),
+        ("DELETE FROM summaries WHERE trial_id = 'b20000' AND name = 'eval_loss'", "other numbers than were sealed"),
+        ("INSERT INTO metrics VALUES ('c30001', 0, 'x', '', 1)", "has rows of trials that have not ended"),
+        ("UPDATE spaces SET question = 'Was it so?'", "differs from the journal in spaces"),
+        ("UPDATE trials SET lr = 1 WHERE trial_id = 'b20000'", "differs from the journal in trials"),
+        ("DELETE FROM comparisons", "differs from the journal in comparisons"),
+        ("UPDATE timings SET seconds = 0 WHERE name = 'began'", "differs from the journal in timings"),
+        ("DELETE FROM versions", "differs from the journal in versions"),
+        ("DELETE FROM trials WHERE trial_id = 'b20000'", "behind the journal by trial b20000"),
+        ("UPDATE projection SET sql_digest = 'older'", "has no tables, or those of another version"),
+        ("DROP TABLE metrics", "cannot be read"),
+    ],
+)
+def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_anew(folder, change, what):
+    before = tables(folder)
+    with duckdb.connect(folder / FILES["database"]) as connection:
+        connection.execute(change)
+    found = doctor.examine(folder).found
+    assert {f.kind for f in found} == {"database"} and what in " ".join(f.what for f in found)
+    mended(folder)
+    assert tables(folder) == before
+
+
+@pytest.mark.parametrize("harm", ["gone", "garbage", "a block", "cut"])
+def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
+    before, path = tables(folder), folder / FILES["database"]
+    whole = path.read_bytes()
+    if harm == "gone":
+        path.unlink()
+    else:
+        flip(path, whole.index(b"train_loss"))
+        changed = path.read_bytes()
+        path.write_bytes({"garbage": b"garbage" * 999, "a block": changed, "cut": whole[:-100_000]}[harm])
+    found = only(folder)
+    assert found.where == path and ("cannot be read" in found.what) == (harm != "gone")
+    mended(folder)
+    assert tables(folder) == before
+
+
+def test_tables_of_ones_own_are_no_fault(folder):
+    with duckdb.connect(folder / FILES["database"]) as connection:
+        connection.execute("CREATE TABLE mine AS SELECT * FROM final")
+    assert doctor.examine(folder).found == ()
+
+
+def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
+    monkeypatch.setattr("ablate.store.checkup_database.ROWS_AT_ONCE", 30)
+    assert doctor.examine(folder).found == ()
+    with duckdb.connect(folder / FILES["database"]) as connection:
+        connection.execute("UPDATE metrics SET value = 1 WHERE trial_id IN ('a10000', 'b20001') AND step = 0")
+    assert only(folder).what == "has other numbers than were sealed for 2 trials (a10000, …)"
+
+
+# What lies about
+
+
+def test_leftovers_of_a_killed_run_are_deleted(folder):
+    for name in ("ablate.duckdb.new", "trials/c30001.parquet.new", "journal/c30001.jsonl.new"):
+        (folder / name).write_bytes(b"half")
+    (folder / "ablate.duckdb.new.tmp").mkdir()
+    found = doctor.examine(folder).found
+    assert len(found) == 4 and {(f.kind, f.remedy) for f in found} == {("leftover", "deleted")}
+    mended(folder)
+    assert doctor.examine(folder).found == ()
+
+
+def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
+    path = folder / "running" / OPEN
+    path.parent.mkdir()
+    path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2026-01-01", "step": 7}))
+    assert only(folder, "harmless").what == "was left by a worker that died (process 1 on elsewhere, at step 7)"
+    mended(folder)
+    assert not path.exists()
+
+
+def test_what_is_kept_is_said(folder):
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "a.parquet").write_bytes(b"")
+    assert only(folder, "harmless").what == "keeps 1 damaged files of earlier (a.parquet, …)"
+
+
+# A folder in use
+
+CLAIM = """
+import sys
+from pathlib import Path
+from ablate.store.claim import Claim
+with Claim(Path(sys.argv[1]), sys.argv[2], step=3):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
+    with another(CLAIM, folder, OPEN) as worker:
+        findings = doctor.examine(folder)
+        assert findings.holder.startswith(f"process {worker.pid} on ") and findings.found == ()
+        assert doctor.repair(folder, findings, say=pytest.fail) == findings
+    assert claim.holders(folder)[OPEN].alive is False
+    mended(folder)
+
+
+def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
+    with opened(folder) as results:
+        results.begin(trial("c3", 0, id=OPEN))
+        results.append(OPEN, rows_at(OPEN, 30))
+        with (folder / FILES["segment"]).open("ab") as file:
+            file.write(b"half a li")
+        (folder / "ablate.duckdb.new").write_bytes(b"half")
+        flip(folder / FILES["sealed"], 200)
+        findings = doctor.examine(folder)
+        assert [f.kind for f in findings.found] == ["sealed"], "and what cannot be is not"
+        assert findings.holder == f"process {os.getpid()}, this one"
+        assert doctor.repair(folder, findings, say=pytest.fail) == findings
+        with pytest.raises(RefusedError, match="open already"), Lock(folder):
+            pass
+
+
+def test_looking_in_its_own_process_does_not_give_the_lock_away(folder):
+    with opened(folder):
+        doctor.examine(folder)
+        with another(f"print('ready', flush=True)\n{TRY}", folder) as other:
+            assert other.stdout.readline() == "refused\n"
+
+
+TRY = """
+import sys
+from pathlib import Path
+from ablate.errors import RefusedError
+from ablate.store.lock import Lock
+try:
+    Lock(Path(sys.argv[1])).acquire()
+    print("taken", flush=True)
+except RefusedError:
+    print("refused", flush=True)
+"""
+
+
+# MLflow
+
+
+def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
+    (folder / FILES["database"]).unlink()
+    rebuilt = []
+
+    def look(place):
+        if not (place / FILES["database"]).exists():
+            raise RefusedError("cannot read ablate.duckdb\n  = a way out")
+        return [] if rebuilt else [Finding("mirror", "repaired", "lacks runs", place / "mlflow.db", "filled anew")]
+
+    findings = doctor.examine(folder, mirror=look)
+    assert [(f.kind, f.severity) for f in findings.found] == [("database", "repaired"), ("mirror", "harmless")]
+    findings = doctor.repair(folder, findings, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
+    assert rebuilt == [folder] and findings.left == ()
+
+
+def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
+    wrong = Finding("mirror", "repaired", "lacks runs", folder / "mlflow.db", "filled anew")
+
+    def refuse(place):
+        raise RefusedError("MLflow failed\n  = nothing is lost")
+
+    said = []
+    findings = doctor.examine(folder, mirror=lambda _: [wrong])
+    findings = doctor.repair(folder, findings, say=said.append, mirror=lambda _: [wrong], rebuild_mirror=refuse)
+    assert said == ["MLflow failed\n  = nothing is lost"] and findings.left == (wrong,) and findings.exit_code == 1
+
+
+def test_json_says_the_same(folder):
+    flip(folder / FILES["sealed"], 200)
+    findings = doctor.examine(folder)
+    document = json.loads(json.dumps(findings.document()))
+    assert document["found"][0]["where"] == str(folder / FILES["sealed"])
+    assert (document["repaired"], document["left"], document["holder"]) == (False, [], None)
+
+
+def test_a_database_that_an_older_version_filled_from_files_without_a_sum_is_sound(tmp_path):
+    """Folders sealed before sums were kept are read through instead."""
+    fill(tmp_path)
+    path = tmp_path / "outcomes.jsonl"
+    without = [["ended", {k: v for k, v in record[1].items() if k != "file"}] for record in lines.read(path).records]
+    path.write_bytes(b"".join(map(lines.encode, without)))
+    assert doctor.examine(tmp_path).found == ()
+    flip(sealed.path_of(tmp_path, "a10000"), 200)
+    assert only(tmp_path).kind == "sealed"
+    (tmp_path / projection.DATABASE).unlink()
+    said = []
+    with opened(tmp_path, say=said.append) as results:
+        assert "a10000" not in results.outcomes() and len(results.outcomes()) == 5
+    assert "the trial is not known any more" in said[0]
