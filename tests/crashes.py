@@ -117,7 +117,7 @@ def strike(run: Started, victim: Victim) -> int:
 
 def written(results: Path) -> dict[str, int]:
     """The last step each trial has rows of; a trial that has ended has all of them."""
-    ended = {trial_id: sys.maxsize for trial_id in ledger.known_outcomes(results)}
+    ended = dict.fromkeys(ledger.known_outcomes(results), sys.maxsize)
     found = {}
     for trial_id in ledger.open_trials(results):
         content = segment.read(segment.path_of(results, trial_id))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.errors import InputError
+from ablate.errors import InputError, RefusedError
 from ablate.plan.plan import Plan
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
@@ -188,6 +188,9 @@ def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
         sent = mirror(folder, uri=uri, reports={done.plan.space: verdicts})
     except InputError:
         raise
+    except RefusedError as error:
+        console.print(f"note: {error}", style="yellow", markup=False, highlight=False)
+        return
     except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the next run sends it again
         console.print(f"note: MLflow was not brought up to date ({error}); the next run tries again", style="yellow")
         return

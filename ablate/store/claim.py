@@ -1,8 +1,8 @@
 """Who trains a trial: `running/<trial>`, locked by its worker for as long as it lives.
 
-The lock is the operating system's and dies with the process, so two workers never have one trial, not even when a driver
-was killed and its worker, on another node, has not noticed yet. The text says who it is and how far; the time of its
-last change is the heartbeat. A file without a lock was left by a worker that died.
+The lock is the operating system's and dies with the process, so two workers never have one trial, not even when a
+driver was killed and its worker, on another node, has not noticed yet. The text says who it is and how far; the time of
+its last change is the heartbeat. A file without a lock was left by a worker that died.
 """
 
 from __future__ import annotations

@@ -66,30 +66,34 @@ def repair(
 ) -> Findings:
     """Put right what `examine` found, and look again; a folder in use is left as it is.
 
-    `say` hears what is being done; `rebuild_mirror` is called when all else is right, if `mirror` finds something then.
-    RefusedError if the folder cannot be written, or a run has begun meanwhile.
+    `say` hears what is not among the findings; `rebuild_mirror` is called when all else is right, if `mirror` finds
+    something then. RefusedError if the folder cannot be written, or a run has begun meanwhile.
     """
     if findings.holder:
         return findings
+    heard: list[str] = []
     with Lock(folder):
         for name in PLACES:
             with writing(folder / name):
                 (folder / name).mkdir(exist_ok=True)
-        recovery.recover(folder, say, thorough=True)
+        recovery.recover(folder, heard.append, thorough=True)
         for trial_id in sorted(ledger.open_trials(folder)):
-            _mend_segment(folder, trial_id, say)
+            _mend_segment(folder, trial_id, heard.append)
         for path in sorted(folder.glob("*.jsonl")):
             _take_out(folder, path)
         for worker in claim.holders(folder).values():
             if not worker.alive:
                 claim.forget(folder, worker.trial_id)
-        _mend_database(folder, findings, say)
+        _mend_database(folder, findings, heard.append)
         if rebuild_mirror and any(finding.severity != "harmless" for finding in _mirrored(folder, mirror)):
             try:
                 rebuild_mirror(folder)
             except RefusedError as refused:  # it is a copy: what goes wrong there costs no result
                 say(str(refused))
-    left = examine(folder, mirror=mirror).to_repair if findings.to_repair else ()
+    if not findings.to_repair:  # then it was done by somebody between the two
+        for said in heard:
+            say(said)
+    left = examine(folder, mirror=mirror).to_repair if findings.to_repair or heard else ()
     return replace(findings, repaired=True, left=left)
 
 
@@ -168,7 +172,7 @@ def _surroundings(folder: Path, workers: Mapping[str, Holder], holder: str | Non
         what = f"has {free / 2**20:.0f} MiB free; bringing {DATABASE} up to date takes up to {needed / 2**20:.0f}"
         yield Finding("space", "harmless", what, folder, "free some")
     if kept := sorted((folder / DAMAGED).glob("*")):
-        what = f"keeps {len(kept)} damaged files of earlier ({kept[0].name}, …)"
+        what = f"keeps {len(kept)} {'files that were' if len(kept) > 1 else 'file that was'} damaged ({kept[0].name}…)"
         yield Finding("kept", "harmless", what, folder / DAMAGED, "delete them when you no longer want them")
 
 

@@ -17,7 +17,16 @@ from ablate.store.mlflow.connection import STORE, Place, connected
 from ablate.store.mlflow.faults import faults, runs
 from ablate.store.mlflow.file import new_store, sweep
 from ablate.store.mlflow.read import read_pages
-from ablate.store.mlflow.sent import Report, Sent, identity, page_digest, read_sent, report_digest, write_sent
+from ablate.store.mlflow.sent import (
+    Report,
+    Sent,
+    identity,
+    kept_reports,
+    page_digest,
+    read_sent,
+    report_digest,
+    write_sent,
+)
 from ablate.store.mlflow.sync import Done, runs_there, synchronise
 from ablate.store.mlflow.values import Page
 
@@ -68,18 +77,19 @@ def mirror(folder: Path, *, uri: str | None = None, reports: Mapping[str, Report
 def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Report] | None = None) -> Mirrored:
     """Fill the mirror anew from the results, whatever state it is in; also what was deleted by hand comes back.
 
-    The results folder's own is made beside the old one and takes its place in one step; a browser's page that is open
-    on it shows the old one until `ablate ui` is started again. On a server at `uri` every run of this results folder is
-    replaced; runs of others stay. What people added in MLflow to what is replaced (tags, notes, files) is lost. Needs
-    and raises what `mirror` does.
+    The results folder's own is made beside the old one and takes its place in one step; `ablate ui` shows it when the
+    page is loaded again, a server of another kind perhaps not before it is started again. On a server at `uri` every
+    run of this results folder is replaced; runs of others stay. A space without a report in `reports` keeps the one it
+    had. What people added in MLflow to what is replaced (tags, notes, files) is lost. Needs and raises what `mirror`
+    does.
     """
     place, pages, reports = Place(folder, uri), read_pages(folder), reports or {}
     done = {}
     if place.embedded:
+        reports = {**kept_reports(folder), **reports}
         with new_store(folder) as (mlflow, client):
             for page in pages:
                 done[page.space] = synchronise(mlflow, client, place, page, reports.get(page.space))
-        sweep(folder, {one.verdicts for one in done.values()})
     else:
         with connected(place) as (mlflow, client):
             for page in pages:
@@ -87,6 +97,8 @@ def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Repor
                 done[page.space] = synchronise(mlflow, client, place, page, report, anew=True)
     for page in pages:
         _note(place, page, done[page.space], reports.get(page.space), None)
+    if place.embedded:
+        sweep(folder, {one.verdicts for one in done.values()})
     return _mirrored(place, done)
 
 
@@ -150,6 +162,7 @@ def _note(place: Place, page: Page, done: Done, report: Report | None, before: S
             created=done.created,
             page=page_digest(page),
             report=report_digest(report) if report else before.report if before and done.verdicts else "",
+            verdicts=done.verdicts,
             folder=str(place.folder.resolve()),
         ),
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from ablate.store import ledger, lines, rescue, sealed, segment
 from ablate.store.changes import Stored
+from ablate.store.durable import reading as reading_file
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.lines import Appender, Reading
@@ -68,8 +69,9 @@ def broken(path: Path, reading: Reading) -> tuple[tuple[int, ...], int]:
 
 def cut_tail(path: Path, say: Say) -> None:
     """Cut off a last line that is not complete, so that the next one is not written behind it."""
-    with path.open("rb") as file:
-        if not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END), file.read(1))[1] == b"\n":
+    with reading_file(path), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        if file.read(1) in (b"", b"\n"):
             return
     content = path.read_bytes()
     if torn := len(content) - content.rfind(b"\n") - 1:

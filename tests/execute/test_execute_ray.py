@@ -90,8 +90,8 @@ def test_a_killed_worker_costs_nothing_but_time(world, cluster, tmp_path):
     with meanwhile(tmp_path, lambda holders: os.kill(holders[0].pid, signal.SIGKILL), workers=1) as struck:
         done = ablate.run(world.space, results=tmp_path, **on(cluster), console=said, mirror=False)
     assert struck() and done.ended.kinds == {"finished": 4}
-    (lost,) = (holder for holder in struck()[:1])
-    assert f"its worker was lost (process {lost.pid} on {lost.host}); it goes on from" in said.export_text()
+    killed = struck()[0]
+    assert f"its worker was lost (process {killed.pid} on {killed.host}); it goes on from" in said.export_text()
     assert rows_of(tmp_path) == world.rows
 
 
@@ -141,8 +141,9 @@ def test_a_killed_driver_takes_its_workers_on_a_cluster_along(world, cluster, tm
     run.process.wait()
 
 
-def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_path):
+def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_path, monkeypatch):
     """The one is killed after its limit, and says where it hung; the other fails with its trace. The next one runs."""
+    monkeypatch.chdir(tmp_path)  # Ray lets workers look for code where the driver stands, too
     hanging, broken, good = tasks_of(world.space, tmp_path)[:3]
     sleeper = tmp_path / "sleeper.py"
     sleeper.write_text("import time\n\ntime.sleep(600)\n")
@@ -156,7 +157,7 @@ def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_pat
     assert "py_modules_files" in bug.detail["trace"], "nodes run the driver's code, whatever they have installed"
     assert timeout.kind == "timeout" and timeout.detail["limit"] == 3.0
     assert "hung" in timeout.detail["error"] and "sleeper.py" in timeout.detail["trace"]
-    assert not list((tmp_path / "running").iterdir())
+    assert not list((tmp_path / "running").glob("*.trace"))
 
 
 def test_what_goes_wrong_in_the_driver_comes_out_as_it_was(world, cluster, tmp_path):
@@ -195,22 +196,20 @@ def test_trials_share_a_gpu_and_nodes_are_counted_as_they_come(world, cluster, t
 
 
 def test_only_the_gpus_that_were_asked_for_are_seen(cluster):
-    """Ray shows a trial that has none all of them."""
+    """Ray shows a trial that asked for none all of them."""
     import ray
 
+    from ablate.execute.ray.cluster import joined
     from ablate.execute.ray.worker import Worker
 
     class Seen(Worker):
         def step(self):
             return {"seen": os.environ.get("CUDA_VISIBLE_DEVICES"), "done": True}
 
-    ray.init(cluster.address, log_to_driver=False, logging_level="CRITICAL")
-    try:
+    with joined(cluster.address):
         for gpus, seen in ((0, ""), (1, "0")):
             worker = ray.remote(num_gpus=gpus, num_cpus=1)(Seen).remote()
             assert ray.get(worker.train.remote())["seen"] == seen
-    finally:
-        ray.shutdown()
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
-from ablate.store import checkpoints, sealed, segment
+from ablate.store import checkpoints, doctor, sealed, segment
+from ablate.store.findings import Finding, Findings
 from ablate.train.events import Began
 
 OPEN = "c30000"
 """The trial that is interrupted, ten rows after its checkpoint; c30001 has not begun."""
+
+SEALED = {"a10000", "a10001", "b20000", "b20001"}
+"""Those that have ended."""
 
 FILES = {
     "segment": f"{segment.FOLDER}/{OPEN}.jsonl",
@@ -60,6 +66,64 @@ def run(folder: Path, say: Callable[[str], None]) -> None:
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Every table and view but those of what clocks measured."""
     return contents(folder, but=("timings", "costs"))
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """A folder half-way through the plan, a place for copies of it, and the tables of an undisturbed run."""
+
+    half: Path
+    copy: Path
+    tables: dict[str, list[tuple[object, ...]]] = field(repr=False)
+
+
+def make_worlds(place: Path) -> Worlds:
+    """Made once for all attacks of a module."""
+    half_way(place / "half")
+    run(place / "undisturbed", pytest.fail)
+    return Worlds(place / "half", place / "copy", tables(place / "undisturbed"))
+
+
+def ends_well(folder: Path, worlds: Worlds) -> list[str]:
+    """Give the same command again: every table is as it must be. What was said on the way."""
+    said: list[str] = []
+    run(folder, said.append)
+    assert tables(folder) == worlds.tables
+    return said
+
+
+def one_line(said: list[str], *words: str) -> None:
+    """Exactly one thing was said, on one line, with these words in it."""
+    assert len(said) == 1 and "\n" not in said[0], said
+    assert all(word in said[0] for word in words), said[0]
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its content and times."""
+    return {
+        str(path): (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def only(folder: Path, severity: str = "repaired") -> Finding:
+    """The one thing that is found; looking has changed nothing."""
+    before = state(folder)
+    (found,) = doctor.examine(folder).found
+    assert state(folder) == before
+    assert found.severity == severity and "\n" not in found.what + found.remedy
+    return found
+
+
+def mended(folder: Path, code: int = 0) -> Findings:
+    """Repair, and look again: nothing is left."""
+    said: list[str] = []
+    findings = doctor.repair(folder, doctor.examine(folder), say=said.append)
+    assert findings.repaired and findings.left == () and findings.exit_code == code
+    assert doctor.examine(folder).to_repair == ()
+    assert not list(folder.rglob("*.new*"))
+    return findings
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from attacks import FILES, OPEN, fill_up, free, half_way, make_room, remount, run, small_disk, tables
+from attacks import FILES, OPEN, SEALED, fill_up, free, half_way, make_room, remount, run, small_disk, tables
 from store_worlds import DOCUMENTS, course, hear, opened, plan, rows_at, trial
 from worlds import rows_of, write_world
 
@@ -21,7 +21,6 @@ from ablate.store import checkpoints, doctor, ledger, segment
 from ablate.store.query import query
 from ablate.train.events import Checkpoint, Outcome
 
-SEALED = {"a10000", "a10001", "b20000", "b20001"}
 FULL = "No space left on device"
 
 

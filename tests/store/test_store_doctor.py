@@ -1,23 +1,18 @@
-"""The doctor finds what was done to a folder, changes nothing by looking, and puts right what can be put right."""
+"""The doctor finds what was done to the journal, changes nothing by looking, and puts right what can be put right."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import shutil
 
 import duckdb
 import pyarrow.parquet
 import pytest
-from attacks import FILES, OPEN, another, flip, half_way, run, tables
-from store_worlds import VERSIONS, course, fill, hear, opened, rows_at, trial
+from attacks import FILES, OPEN, flip, half_way, mended, only, run, tables
+from store_worlds import VERSIONS, course, fill, hear, opened, trial
 
-from ablate.errors import InputError, RefusedError
-from ablate.store import claim, doctor, ledger, lines, projection, sealed, segment
-from ablate.store.findings import Finding
+from ablate.errors import InputError
+from ablate.store import doctor, ledger, lines, projection, sealed, segment
 from ablate.store.lines import Appender
-from ablate.store.lock import Lock
 
 
 @pytest.fixture(scope="module")
@@ -29,36 +24,7 @@ def half(tmp_path_factory):
 
 @pytest.fixture
 def folder(half, tmp_path):
-    shutil.copytree(half, tmp_path / "results")
-    return tmp_path / "results"
-
-
-def state(folder):
-    """Every file with its content and times."""
-    return {
-        str(path): (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def only(folder, severity="repaired"):
-    """The one thing that is found; looking has changed nothing."""
-    before = state(folder)
-    (found,) = doctor.examine(folder).found
-    assert state(folder) == before
-    assert found.severity == severity and "\n" not in found.what + found.remedy
-    return found
-
-
-def mended(folder, code=0):
-    """Repair, and look again: nothing is left."""
-    said = []
-    findings = doctor.repair(folder, doctor.examine(folder), say=said.append)
-    assert findings.repaired and findings.left == () and findings.exit_code == code
-    assert doctor.examine(folder).to_repair == ()
-    assert not list(folder.rglob("*.new*"))
-    return findings
+    return shutil.copytree(half, tmp_path / "results")
 
 
 def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
@@ -275,193 +241,7 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     assert not path.exists()
 
 
-# The DuckDB file
-
-
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'a10001' AND step = 30", "other numbers"),
-        ("DELETE FROM metrics WHERE trial_id = 'a10001' AND step = 30", "other numbers than were sealed"),
-        ("INSERT INTO metrics FROM metrics WHERE trial_id = 'a10001' AND step = 30", "other numbers than were sealed"),
-        ("UPDATE summaries SET value = 1 WHERE trial_id = 'b20000'", "other numbers than were sealed for trial b20000"),
-        ("DELETE FROM summaries WHERE trial_id = 'b20000' AND name = 'eval_loss'", "other numbers than were sealed"),
-        ("INSERT INTO metrics VALUES ('c30001', 0, 'x', '', 1)", "has rows of trials that have not ended"),
-        ("UPDATE spaces SET question = 'Was it so?'", "differs from the journal in spaces"),
-        ("UPDATE trials SET lr = 1 WHERE trial_id = 'b20000'", "differs from the journal in trials"),
-        ("DELETE FROM comparisons", "differs from the journal in comparisons"),
-        ("UPDATE timings SET seconds = 0 WHERE name = 'began'", "differs from the journal in timings"),
-        ("DELETE FROM versions", "differs from the journal in versions"),
-        ("DELETE FROM trials WHERE trial_id = 'b20000'", "behind the journal by trial b20000"),
-        ("UPDATE projection SET sql_digest = 'older'", "has no tables, or those of another version"),
-        ("DROP TABLE metrics", "cannot be read"),
-    ],
-)
-def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_anew(folder, change, what):
-    before = tables(folder)
-    with duckdb.connect(folder / FILES["database"]) as connection:
-        connection.execute(change)
-    found = doctor.examine(folder).found
-    assert {f.kind for f in found} == {"database"} and what in " ".join(f.what for f in found)
-    mended(folder)
-    assert tables(folder) == before
-
-
-@pytest.mark.parametrize("harm", ["gone", "garbage", "a block", "cut"])
-def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
-    before, path = tables(folder), folder / FILES["database"]
-    whole = path.read_bytes()
-    if harm == "gone":
-        path.unlink()
-    else:
-        flip(path, whole.index(b"train_loss"))
-        changed = path.read_bytes()
-        path.write_bytes({"garbage": b"garbage" * 999, "a block": changed, "cut": whole[:-100_000]}[harm])
-    found = only(folder)
-    assert found.where == path and ("cannot be read" in found.what) == (harm != "gone")
-    mended(folder)
-    assert tables(folder) == before
-
-
-def test_tables_of_ones_own_are_no_fault(folder):
-    with duckdb.connect(folder / FILES["database"]) as connection:
-        connection.execute("CREATE TABLE mine AS SELECT * FROM final")
-    assert doctor.examine(folder).found == ()
-
-
-def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
-    monkeypatch.setattr("ablate.store.checkup_database.ROWS_AT_ONCE", 30)
-    assert doctor.examine(folder).found == ()
-    with duckdb.connect(folder / FILES["database"]) as connection:
-        connection.execute("UPDATE metrics SET value = 1 WHERE trial_id IN ('a10000', 'b20001') AND step = 0")
-    assert only(folder).what == "has other numbers than were sealed for 2 trials (a10000, …)"
-
-
-# What lies about
-
-
-def test_leftovers_of_a_killed_run_are_deleted(folder):
-    for name in ("ablate.duckdb.new", "trials/c30001.parquet.new", "journal/c30001.jsonl.new"):
-        (folder / name).write_bytes(b"half")
-    (folder / "ablate.duckdb.new.tmp").mkdir()
-    found = doctor.examine(folder).found
-    assert len(found) == 4 and {(f.kind, f.remedy) for f in found} == {("leftover", "deleted")}
-    mended(folder)
-    assert doctor.examine(folder).found == ()
-
-
-def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
-    path = folder / "running" / OPEN
-    path.parent.mkdir()
-    path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2026-01-01", "step": 7}))
-    assert only(folder, "harmless").what == "was left by a worker that died (process 1 on elsewhere, at step 7)"
-    mended(folder)
-    assert not path.exists()
-
-
-def test_what_is_kept_is_said(folder):
-    (folder / "damaged").mkdir()
-    (folder / "damaged" / "a.parquet").write_bytes(b"")
-    assert only(folder, "harmless").what == "keeps 1 damaged files of earlier (a.parquet, …)"
-
-
-# A folder in use
-
-CLAIM = """
-import sys
-from pathlib import Path
-from ablate.store.claim import Claim
-with Claim(Path(sys.argv[1]), sys.argv[2], step=3):
-    print("ready", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
-    with another(CLAIM, folder, OPEN) as worker:
-        findings = doctor.examine(folder)
-        assert findings.holder.startswith(f"process {worker.pid} on ") and findings.found == ()
-        assert doctor.repair(folder, findings, say=pytest.fail) == findings
-    assert claim.holders(folder)[OPEN].alive is False
-    mended(folder)
-
-
-def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
-    with opened(folder) as results:
-        results.begin(trial("c3", 0, id=OPEN))
-        results.append(OPEN, rows_at(OPEN, 30))
-        with (folder / FILES["segment"]).open("ab") as file:
-            file.write(b"half a li")
-        (folder / "ablate.duckdb.new").write_bytes(b"half")
-        flip(folder / FILES["sealed"], 200)
-        findings = doctor.examine(folder)
-        assert [f.kind for f in findings.found] == ["sealed"], "and what cannot be is not"
-        assert findings.holder == f"process {os.getpid()}, this one"
-        assert doctor.repair(folder, findings, say=pytest.fail) == findings
-        with pytest.raises(RefusedError, match="open already"), Lock(folder):
-            pass
-
-
-def test_looking_in_its_own_process_does_not_give_the_lock_away(folder):
-    with opened(folder):
-        doctor.examine(folder)
-        with another(f"print('ready', flush=True)\n{TRY}", folder) as other:
-            assert other.stdout.readline() == "refused\n"
-
-
-TRY = """
-import sys
-from pathlib import Path
-from ablate.errors import RefusedError
-from ablate.store.lock import Lock
-try:
-    Lock(Path(sys.argv[1])).acquire()
-    print("taken", flush=True)
-except RefusedError:
-    print("refused", flush=True)
-"""
-
-
-# MLflow
-
-
-def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
-    (folder / FILES["database"]).unlink()
-    rebuilt = []
-
-    def look(place):
-        if not (place / FILES["database"]).exists():
-            raise RefusedError("cannot read ablate.duckdb\n  = a way out")
-        return [] if rebuilt else [Finding("mirror", "repaired", "lacks runs", place / "mlflow.db", "filled anew")]
-
-    findings = doctor.examine(folder, mirror=look)
-    assert [(f.kind, f.severity) for f in findings.found] == [("database", "repaired"), ("mirror", "harmless")]
-    findings = doctor.repair(folder, findings, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
-    assert rebuilt == [folder] and findings.left == ()
-
-
-def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
-    wrong = Finding("mirror", "repaired", "lacks runs", folder / "mlflow.db", "filled anew")
-
-    def refuse(place):
-        raise RefusedError("MLflow failed\n  = nothing is lost")
-
-    said = []
-    findings = doctor.examine(folder, mirror=lambda _: [wrong])
-    findings = doctor.repair(folder, findings, say=said.append, mirror=lambda _: [wrong], rebuild_mirror=refuse)
-    assert said == ["MLflow failed\n  = nothing is lost"] and findings.left == (wrong,) and findings.exit_code == 1
-
-
-def test_json_says_the_same(folder):
-    flip(folder / FILES["sealed"], 200)
-    findings = doctor.examine(folder)
-    document = json.loads(json.dumps(findings.document()))
-    assert document["found"][0]["where"] == str(folder / FILES["sealed"])
-    assert (document["repaired"], document["left"], document["holder"]) == (False, [], None)
-
-
-def test_a_database_that_an_older_version_filled_from_files_without_a_sum_is_sound(tmp_path):
-    """Folders sealed before sums were kept are read through instead."""
+def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_path):
     fill(tmp_path)
     path = tmp_path / "outcomes.jsonl"
     without = [["ended", {k: v for k, v in record[1].items() if k != "file"}] for record in lines.read(path).records]

@@ -83,7 +83,7 @@ def test_a_rebuilt_mirror_is_as_the_first_one_was_and_says_so(folder):
     kinds = ["1 run stale: the trial or its space has changed since", "1 run there twice"]
     assert told(folder) == [f"repaired: small: {kind}" for kind in kinds] + ["harmless: small: 1 run deleted by hand"]
     old = verdicts_of(client).info.run_id
-    done = rebuild(folder, reports={"small": REPORT})
+    done = rebuild(folder)
     assert done.sent >= 6 and "small" in done.spaces and told(folder) == []
     after = {name: (run.data.metrics, run.data.params, run.data.tags) for name, run in runs_of(client).items()}
     assert after == before
@@ -96,15 +96,17 @@ def test_a_store_that_was_deleted_is_filled_again(folder):
     (folder / "mlflow.db").unlink()
     (folder / "mlflow.db-journal").write_bytes(b"of the old file")
     assert told(folder) == ["repaired: is not there; 12 runs missing"]
-    assert mirror(folder, reports={"small": REPORT}).sent >= 6
-    assert len(runs_of(client_of(folder))) == 6 and not (folder / "mlflow.db-journal").exists()
+    assert mirror(folder).sent >= 6
+    client = client_of(folder)
+    assert {one.path for one in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)
+    assert len(runs_of(client)) == 6 and not (folder / "mlflow.db-journal").exists()
 
 
 def test_a_folder_that_was_moved_is_mirrored_anew_where_it_is_now(folder, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
     assert f"repaired: small: its files are looked for in {(folder / 'mlruns').as_uri()}" in " ".join(told(moved))
-    assert mirror(moved, reports={"small": REPORT})
+    assert mirror(moved)
     client = client_of(moved)
     assert {one.path for one in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)
     assert str(tmp_path) in verdicts_of(client).info.artifact_uri and told(moved) == []

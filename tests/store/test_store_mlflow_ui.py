@@ -18,7 +18,7 @@ from mlflow_worlds import REPORT
 from store_worlds import fill
 
 from ablate.errors import RefusedError
-from ablate.store.mirror import mirror
+from ablate.store.mirror import mirror, rebuild
 from ablate.store.ui import serve
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -56,6 +56,14 @@ def served(folder, port):
     finally:
         process.kill()
         process.wait()
+
+
+def runs_at(address):
+    """The ids of the runs that a server shows of its first experiment."""
+    body = json.dumps({"experiment_ids": ["1"], "max_results": 10}).encode()
+    search = urllib.request.Request(f"{address}/api/2.0/mlflow/runs/search", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(search) as answer:
+        return {run["info"]["run_id"] for run in json.load(answer)["runs"]}
 
 
 def family(pid):
@@ -106,12 +114,10 @@ def test_it_shows_the_results_to_this_machine_alone_and_ctrl_c_leaves_nothing(fo
             assert re.search(
                 r"small: \S+/#/experiments/1/runs\?workflowType=machine_learning&viewStateShareKey=\S+", said
             )
-            body = json.dumps({"experiment_ids": ["1"], "max_results": 10}).encode()
-            search = urllib.request.Request(
-                f"{address}/api/2.0/mlflow/runs/search", body, {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(search) as answer:
-                assert len(json.load(answer)["runs"]) == 7
+            shown = runs_at(address)
+            assert len(shown) == 7
+            rebuild(folder)
+            assert len(runs_at(address)) == 7 and not shown & runs_at(address), "a new store is shown at once"
             children = family(process.pid)
             assert len(children) == 2, "the server and its one worker, no job runners"
             assert listens_at([process.pid, *children]) == {"0100007F"}

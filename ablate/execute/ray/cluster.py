@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import ablate
 from ablate.errors import RefusedError
 from ablate.execute.ray import keeper
 
@@ -60,9 +59,6 @@ TUNE = {
 }
 """Tune reads these while it runs, and gives the last one to its workers."""
 
-_TOKEN = secrets.token_hex(32)
-"""Guards the clusters of our own that this process starts; Ray keeps the first one it has seen."""
-
 
 @contextmanager
 def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
@@ -73,7 +69,7 @@ def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
     with _folder() as folder:
         environment = QUIET | TUNE | {keeper.MARK: str(folder)} | OWN
         if not _has_token():
-            environment["RAY_AUTH_TOKEN"] = _TOKEN
+            environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         with _connected(
             environment,
             address="local",
@@ -99,11 +95,11 @@ def joined(address: str) -> Iterator[Path]:
         )
     if address != "auto":
         _reach(address)
-    environment = QUIET | TUNE | PATIENCE
-    if "RAY_AUTH_MODE" not in os.environ and _has_token():
-        environment["RAY_AUTH_MODE"] = "token"
-    code = str(Path(ablate.__file__).parent)
-    with _folder() as folder, _connected(environment, address=address, runtime_env={"py_modules": [code]}):
+    code = str(Path(__file__).parents[2])
+    with (
+        _folder() as folder,
+        _connected(QUIET | TUNE | PATIENCE, address=address, runtime_env={"py_modules": [code]}),
+    ):
         yield folder
 
 
@@ -125,21 +121,51 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
                 "  = call ray.shutdown() before, and name the cluster by its address"
             )
         try:
-            with _handlers_kept(), _hushed() as heard:
-                try:
-                    ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
-                except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
-                    raise _no_cluster(options["address"], error, heard()) from error
+            with _handlers_kept():
+                _connect(**options)
             with _handlers_kept(), _speechless():
                 yield
         finally:
-            ray.shutdown()
+            try:
+                ray.shutdown()
+            except KeyboardInterrupt:
+                ray.shutdown()  # half of it would be made up for at exit, in a folder that is gone by then
+                raise
 
 
-def _no_cluster(address: str, error: Exception, heard: str) -> RefusedError:
+def _connect(*, address: str, **options: Any) -> None:
+    """Start a cluster or join one, with a token or without: a cluster that wants none loses the actors of a driver that
+    does, and the other way round nobody gets in."""
+    import ray
+
+    given = os.environ.get("RAY_AUTH_MODE")
+    modes = (given,) if given or address == "local" else ("disabled", "token") if _has_token() else ("disabled",)
+    for mode in modes:
+        if mode:
+            os.environ["RAY_AUTH_MODE"] = mode
+        _reread()
+        with _hushed() as heard:
+            try:
+                ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
+                return
+            except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
+                wants_token = "Unauthenticated" in heard() or "AuthenticationError" in str(error.__cause__)
+                if not wants_token or mode == modes[-1]:
+                    raise _no_cluster(address, error, wants_token) from error
+
+
+def _reread() -> None:
+    """Have Ray read the environment again. It does when it is imported, and keeps the first token it has found."""
+    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
+
+    Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _no_cluster(address: str, error: Exception, wants_token: bool) -> RefusedError:
     if address == "local":
         return RefusedError(f"Ray could not be started on this machine: {error}\n  = use --executor local")
-    if "Unauthenticated" in heard or "AuthenticationError" in str(error.__cause__):
+    if wants_token:
         return RefusedError(
             f"the Ray cluster at {address} wants a token\n"
             "  = set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token to the cluster's"

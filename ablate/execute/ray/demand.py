@@ -51,8 +51,8 @@ class Demand:
         """RefusedError where no node bears a single trial: it would wait for ever."""
         if self.slots(nodes):
             return
-        kinds = dict.fromkeys(
-            f"{_count(node.get('CPU', 0), 'CPU')} and {_count(node.get('GPU', 0), 'GPU')}" for node in nodes
+        kinds = sorted(
+            {f"{_count(node.get('CPU', 0), 'CPU')} and {_count(node.get('GPU', 0), 'GPU')}" for node in nodes}
         )
         there = "; ".join(kinds) or "it has no nodes"
         raise RefusedError(

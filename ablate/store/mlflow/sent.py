@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ablate.store import ledger, lines
 from ablate.store.lines import Appender
+from ablate.store.mlflow.connection import ARTIFACTS
 from ablate.store.mlflow.read import FORM
 from ablate.store.mlflow.values import Page
 
@@ -22,7 +23,8 @@ Report = Mapping[str, str]
 class Sent:
     """What an experiment holds. `experiment` and `created` tell it from one of the same name that is made later.
 
-    `page` and `report` are digests; `folder` is where the results folder stood, which paths of files depend on.
+    `page` and `report` are digests, `verdicts` is the id of the run with the report; `folder` is where the results
+    folder stood, which paths of files depend on.
     """
 
     place: str
@@ -31,6 +33,7 @@ class Sent:
     created: int
     page: str
     report: str
+    verdicts: str
     folder: str
 
 
@@ -61,6 +64,16 @@ def read_sent(folder: Path, place: str) -> dict[str, Sent]:
     for record in lines.read(folder / FILE).records:
         if isinstance(record, dict) and set(record) == set(Sent.__slots__) and record["place"] == place:
             found[record["space"]] = Sent(**record)
+    return found
+
+
+def kept_reports(folder: Path) -> dict[str, Report]:
+    """The reports that were last sent to the results folder's own store, from their files; it need not be readable."""
+    found: dict[str, Report] = {}
+    for space, sent in read_sent(folder, "").items():
+        files = folder / ARTIFACTS / sent.verdicts / "artifacts"
+        if sent.verdicts and files.is_dir():
+            found[space] = {file.name: file.read_text(encoding="utf-8") for file in sorted(files.iterdir())}
     return found
 
 
