@@ -40,6 +40,8 @@ OWN = {
     "RAY_worker_niceness": "0",
     "RAY_prestart_worker_first_driver": "0",  # workers that Tune could not use
 }
+"""For the servers of a cluster of our own."""
+
 PATIENCE = {
     "RAY_py_gcs_connect_timeout_s": "5",
     "RAY_gcs_rpc_server_connect_timeout_s": "2",
@@ -272,7 +274,7 @@ def _speechless() -> Iterator[None]:
     from ray._private import worker
 
     name = "print_to_stdstream"
-    before = getattr(worker, name)
+    before = getattr(worker, name, None)
     setattr(worker, name, lambda *_, **__: None)
     try:
         yield
