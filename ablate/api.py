@@ -24,7 +24,7 @@ from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid, Reader
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
-from ablate.errors import InputError
+from ablate.errors import AblateError, InputError
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
@@ -130,8 +130,13 @@ def run(
     )
 
 
-def resumable(results: PathLike = RESULTS, name: str | None = None) -> tuple[Resumable, ...]:
-    """The runs of a results folder that have trials left, as they were asked for; `ablate resume` goes on with them."""
+def resumable(
+    results: PathLike = RESULTS, name: str | None = None
+) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
+    """The runs of a results folder that have trials left, as they were asked for; `ablate resume` goes on with them.
+
+    The second value says of others why they cannot be gone on with.
+    """
     return session.resumable(
         results,
         lambda request: load_space(
@@ -209,7 +214,13 @@ def ask(
     values = dict(_value(text) for text in given)
     if not sql.startswith("@"):
         return run_sql(Path(results), sql, parameters=values, writable=writable, say=say)
+    if writable:
+        raise InputError("a query of the cookbook only reads\n  = leave out --write")
     found = cookbook.find(sql.removeprefix("@"))
+    if "space" in values:
+        known = [space for (space,) in run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say).rows]
+        if values["space"] not in known:
+            raise InputError(f"no space {values['space']!r} in these results\n  = there are: {', '.join(known)}")
     return run_sql(Path(results), found.sql, parameters=found.given(values), say=say)
 
 

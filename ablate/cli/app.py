@@ -7,7 +7,6 @@ import sys
 import typer
 
 from ablate.cli import asking, keeping, training
-from ablate.cli.console import INTERRUPTED, again
 from ablate.errors import AblateError
 
 VERBS = (
@@ -43,6 +42,3 @@ def main() -> None:
         text = str(error)
         typer.echo(text if text.startswith("error") else f"error: {text}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo(f"stopped at once; what was written stays. To go on:\n  {again()}", err=True)
-        sys.exit(INTERRUPTED)

@@ -11,6 +11,7 @@ import typer
 from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
+from ablate.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,10 @@ def sql(
     from ablate import api
     from ablate.report import rows
 
-    if cookbook or statement is None:
+    if cookbook and (statement or given or write):
+        raise InputError("--cookbook lists the queries and takes nothing else\n  = ablate sql @NAME asks one")
+    listed = cookbook or statement is None
+    if statement is None:
         answer = api.list_queries()
     else:
         text = sys.stdin.read() if statement == "-" else statement
@@ -92,7 +96,7 @@ def sql(
     elif form == "csv":
         typer.echo(rows.as_csv(columns, found), nl=False)
     else:
-        shown(rows.Answered(columns, found))
+        shown(rows.Answered(columns, found, folded=listed))
 
 
 def show(block: str, grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:

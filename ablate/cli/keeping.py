@@ -13,13 +13,14 @@ from ablate.cli.options import RESULTS, Json, ResultsFolder
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
     from ablate.report import standing
+    from ablate.store import lock
     from ablate.store.standing import standings
 
     found = standings(results)
     if json:
         typer.echo(standing.as_json(found))
     else:
-        show(standing.screen(found, results))
+        show(standing.screen(found, results, lock.holder(results)))
 
 
 def doctor(

@@ -17,9 +17,7 @@ GrammarFile = Annotated[Path, typer.Option("--grammar", help="The grammar whose 
 Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: cores / threads; 1 on a GPU).")]
 Mlflow = Annotated[
     str | None,
-    typer.Option(
-        "--mlflow", metavar="URI", envvar="MLFLOW_TRACKING_URI", help="A tracking server (default: in the results)."
-    ),
+    typer.Option("--mlflow", metavar="URI", help="A tracking server (default: in the results)."),
 ]
 NoMlflow = Annotated[bool, typer.Option("--no-mlflow", help="Do not mirror the runs to MLflow.")]
 

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ablate.cli.asking import show_plan
 from ablate.cli.console import INTERRUPTED, again, console
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile, Workers
+from ablate.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from ablate.api import Place, Run, Space
+
+Executor = Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")]
+Address = Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")]
+Cpus = Annotated[float | None, typer.Option(help="With ray: CPUs of a trial (default: its threads).")]
+Gpus = Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, as 0.5 (default: 1 where there are any).")]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="TIME", help="What a trial may take without interruption: 90s, 30m, 2h.")
+]
 
 
 def run(
@@ -23,12 +34,12 @@ def run(
     profile: Profile = None,
     settings: Set = None,
     results: ResultsFolder = RESULTS,
-    executor: Annotated[Literal["local", "inline", "ray"], typer.Option(help="Where trials run.")] = "local",
+    executor: Executor = "local",
     workers: Workers = None,
-    address: Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")] = None,
-    cpus: Annotated[float | None, typer.Option(min=0, help="With ray: CPUs of a trial (default: its threads).")] = None,
-    gpus: Annotated[float | None, typer.Option(min=0, help="With ray: GPUs of a trial, as 0.5 (default: 1).")] = None,
-    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="What a trial may take: 90s, 30m, 2h.")] = None,
+    address: Address = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    timeout: Timeout = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
     plugin: Plugin = None,
     mlflow: Mlflow = None,
@@ -38,69 +49,93 @@ def run(
     """Train what the plan asks for and is not known yet, and print the verdicts."""
     from ablate import api
 
-    place = api.Place(
-        executor=executor,
-        workers=workers,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        limit=None if timeout is None else api.read_seconds(timeout),
-    )
+    limit = None if timeout is None else api.read_seconds(timeout)
+    place = api.Place(executor=executor or "local", workers=workers, address=address, cpus=cpus, gpus=gpus, limit=limit)
     loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
-    mirror = False if no_mlflow else mlflow or True
-    _train(loaded, place, results, tuple(plugin or ()), fresh=fresh, mirror=mirror, json=json)
+    code = _train(loaded, place, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
+    raise typer.Exit(code)
 
 
 def resume(
-    space: Annotated[str | None, typer.Argument(metavar="[SPACE]", help="The name of one space.")] = None,
+    space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
     results: ResultsFolder = RESULTS,
+    executor: Executor = None,
     workers: Workers = None,
+    address: Address = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    timeout: Timeout = None,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
     json: Json = False,
 ) -> None:
-    """Go on with every run that was not finished, each as it was asked for."""
+    """Go on with every run that was not finished, as it was asked for; options given here count instead."""
     from ablate import api
 
-    left = api.resumable(results, space)
-    if not left:
+    given: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    changes = {name: value for name, value in given.items() if value is not None}
+    changes |= {} if timeout is None else {"limit": api.read_seconds(timeout)}
+    found, refused = api.resumable(results, space)
+    if not found and not refused:
         typer.echo(f"nothing to resume in {results}: every trial that was asked for has ended", err=json)
-    for one in left:
-        place = one.place if workers is None else replace(one.place, workers=workers)
-        mirror = False if no_mlflow else mlflow or True
-        _train(one.space, place, results, one.plugins, fresh=False, mirror=mirror, json=json)
+    codes = [0]
+    for one in found:
+        # Another executor knows nothing of what the first was told of cluster and resources.
+        place = one.place if executor in (None, one.place.executor) else api.Place(limit=one.place.limit)
+        place = replace(place, executor=executor or one.place.executor, **changes)
+        mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
+        codes.append(_train(one.space, place, results, one.plugins, fresh=False, mirror=mirror, json=json))
+        if codes[-1] == INTERRUPTED:
+            raise typer.Exit(INTERRUPTED)
+    for error in refused:
+        text = str(error)
+        typer.echo(text if text.startswith("error") else f"error: {text}", err=True)
+        codes.append(error.exit_code)
+    raise typer.Exit(max(codes))
+
+
+def _mirror(mlflow: str | None, no_mlflow: bool) -> bool | str:
+    if mlflow is not None and no_mlflow:
+        raise InputError("--mlflow has no effect with --no-mlflow\n  = leave one of them out")
+    return False if no_mlflow else mlflow or True
 
 
 def _train(
     space: Space,
     place: Place,
     results: Path,
-    plugins: tuple[Path, ...],
+    plugins: Sequence[Path],
     *,
     fresh: bool,
     mirror: bool | str,
     json: bool,
-) -> None:
+) -> int:
+    """Run, show, and say with which code to exit."""
     from ablate import session
     from ablate.report import ended
 
     screen = console(stderr=json)
-    done = session.run(
-        space,
-        results=results,
-        place=place,
-        fresh=fresh,
-        plugins=plugins,
-        console=screen,
-        show_plan=lambda planned: show_plan(screen, planned, place.workers),
-        show_run=lambda done: _show_run(screen, done, json=json),
-        mirror=mirror,
-    )
+    try:
+        done = session.run(
+            space,
+            results=results,
+            place=place,
+            fresh=fresh,
+            plugins=plugins,
+            console=screen,
+            show_plan=lambda planned: show_plan(screen, planned, place.workers),
+            show_run=lambda done: _show_run(screen, done, json=json),
+            mirror=mirror,
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"stopped at once; what was written stays. To go on:\n  {again()}", err=True)
+        return INTERRUPTED
     if done.ended.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        return INTERRUPTED
     if done.failed:
         screen.print(ended.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(1)
+        return 1
+    return 0
 
 
 def _show_run(screen: Console, done: Run, *, json: bool) -> None:

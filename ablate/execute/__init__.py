@@ -14,6 +14,7 @@
     policy.py      what follows from each way a trial can end
     controller.py  the plan handed out, what comes back written down
 
-Here, and only here, pebble and Ray are known. Never: a metric defined, a number judged, a file written but through the
-store.
+Here, and only here, pebble and Ray are known. In the folder of results workers write checkpoints, claims and the traces
+of trials that hang; the driver writes everything else. Never: a metric defined, a number judged, any other file written
+but through the store.
 """

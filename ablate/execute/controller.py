@@ -45,10 +45,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is said to every trial of a run: the components beyond the shipped ones, and the seconds each may take."""
+    """What is said to every trial of a run: the components beyond the shipped ones, and the seconds each may take.
+
+    `anew` has all of them trained from their beginning, whatever is known of them.
+    """
 
     plugins: tuple[Path, ...] = ()
     limit: float | None = None
+    anew: bool = False
 
 
 class Controller:
@@ -75,6 +79,7 @@ class Controller:
         self._losses: dict[str, float] = {}
         self._deaths: Counter[str] = Counter()
         self._ended = Ended()
+        self._begun = False
 
     def run(self, executor: Executor) -> Ended:
         """Have all of them carried out; RefusedError where the surroundings do not allow it."""
@@ -86,6 +91,10 @@ class Controller:
         """The next trial, its segment opened in the store."""
         if not self._waiting:
             return None
+        if self._order.anew and not self._begun:
+            # Not before a worker is there: until then nothing that is known may be given up.
+            self._results.begin_anew(self._waiting)
+        self._begun = True
         trial = self._waiting.popleft()
         start = self._results.begin(trial)
         self._running[trial.id] = trial

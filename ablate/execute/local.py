@@ -20,8 +20,9 @@ from multiprocessing.synchronize import Event as StopEvent
 
 from pebble import ProcessExpired, ProcessPool
 
+from ablate.errors import RefusedError
 from ablate.execute.lifeline import follow_parent
-from ablate.execute.policy import GRACE
+from ablate.execute.policy import GRACE, REFUSED
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.watchdog import timed_out, watched
 from ablate.execute.worker import messages
@@ -137,6 +138,7 @@ class _Inbox:
             except (OSError, EOFError, multiprocessing.AuthenticationError):
                 if self._closing:
                     return
+                time.sleep(LISTEN_FOR)  # what is wrong may last, as when no file can be opened any more
 
 
 class _Driver:
@@ -176,7 +178,9 @@ class _Driver:
             return self.pool.schedule(_work, args=(task,), timeout=hard)
 
     def _hear(self, message: Message) -> None:
-        state = self.running[message.trial_id]
+        state = self.running.get(message.trial_id)
+        if state is None:
+            return  # its trial was given up already, and may not be written to any more
         state.step = message.step
         if any(isinstance(event, Outcome) for event in message.events):
             del self.running[message.trial_id]
@@ -189,5 +193,7 @@ def _outcome(state: _Running) -> Outcome:
     # pebble goes by a clock that can be set; a trial that was ended because it was has not timed out.
     if isinstance(error, TimeoutError) and task.limit is not None and seconds > task.limit:
         return timed_out(task.folder, task.trial.id, state.step, task.limit)
+    if isinstance(error, RefusedError):
+        return Outcome("interrupted", state.step, {"error": str(error), REFUSED: str(error)})
     detail = {"error": f"the worker ended without an outcome: {error!r}"}
     return Outcome("interrupted" if isinstance(error, ProcessExpired | TimeoutError) else "bug", state.step, detail)

@@ -17,7 +17,7 @@ class Task:
 
     `folder` is the folder of results: states are read and written there, and `cache` below it holds the token streams;
     on a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones.
-    After `limit` seconds the trial ends as `timeout`.
+    `limit` seconds after a worker has taken it up the trial ends as `timeout`; one that was interrupted has them anew.
     """
 
     trial: Trial

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ablate.execute.policy import GRACE
 from ablate.execute.task import Task
-from ablate.store.claim import FOLDER
+from ablate.store.claim import trace_of
+from ablate.store.durable import writing
 from ablate.train.events import Outcome
 
 
@@ -21,13 +22,16 @@ def watched(task: Task, *, exit: bool) -> Iterator[None]:
     """Write the trace of every thread half-way through the grace after the limit; with `exit`, end the process, too.
 
     It needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
+    RefusedError if the file for the trace cannot be made.
     """
     if task.limit is None:
         yield
         return
-    path = _path(task.folder, task.trial.id)
-    path.parent.mkdir(exist_ok=True)
-    with path.open("wb") as file:
+    path = trace_of(task.folder, task.trial.id)
+    with writing(path):
+        path.parent.mkdir(exist_ok=True)
+        trace = path.open("wb")
+    with trace as file:
         faulthandler.dump_traceback_later(task.limit + GRACE / 2, exit=exit, file=file)
         try:
             yield
@@ -38,7 +42,7 @@ def watched(task: Task, *, exit: bool) -> Iterator[None]:
 
 def timed_out(folder: Path, trial_id: str, step: int, limit: float) -> Outcome:
     """The outcome of a trial whose worker was ended for it, with the trace it has left."""
-    path = _path(folder, trial_id)
+    path = trace_of(folder, trial_id)
     try:
         trace = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -46,7 +50,3 @@ def timed_out(folder: Path, trial_id: str, step: int, limit: float) -> Outcome:
     path.unlink(missing_ok=True)
     detail = {"error": f"hung: not done after {limit:g} s and not to be stopped between steps", "limit": limit}
     return Outcome("timeout", step, detail | ({"trace": trace} if trace else {}))
-
-
-def _path(folder: Path, trial_id: str) -> Path:
-    return folder / FOLDER / f"{trial_id}.trace"

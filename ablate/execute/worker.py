@@ -55,11 +55,11 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
 
 
 def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
-    limit = _Limit(task.limit)
     with Claim(task.folder, task.trial.id, step=task.resume.step if task.resume else 0) as claim:
         versions = installed() | {"device": device_name()}
         resume = _state(task, versions)
         yield Began(task.resume.step if task.resume and resume else 0, versions)
+        limit = _Limit(task.limit)
         training = compute(
             task.trial,
             cache=task.cache,

@@ -6,16 +6,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ablate.report import wording
-from ablate.store.findings import Finding, Findings, Severity
+from ablate.store.findings import Finding, Findings, Kind, Severity
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
+TIDIED: tuple[Kind, ...] = ("worker",)
+"""What is harmless and yet deleted by a repair."""
 
 
 def screen(findings: Findings) -> RenderableType:
     """Everything found, the worst last, and the verdict."""
     order: tuple[Severity, ...] = ("harmless", "repaired", "lost")
     found = sorted(findings.found, key=lambda finding: order.index(finding.severity))
-    counted = ", ".join(f"{count:,} {name}" for name, count in findings.looked_at.items())
+    counted = ", ".join(_counted(count, noun) for noun, count in findings.looked_at.items())
     lines = [Text(f"{findings.folder}: looked at {counted}", style="dim")]
     lines += [_line(finding, done=findings.repaired) for finding in found]
     lines += [Text(f"still so after the repair: {_where(one)} {one.what}", style="bold red") for one in findings.left]
@@ -25,7 +27,13 @@ def screen(findings: Findings) -> RenderableType:
 def _line(finding: Finding, *, done: bool) -> Text:
     label = {"harmless": "note", "repaired": "repaired" if done else "to repair", "lost": "lost"}[finding.severity]
     text = Text.assemble((label, STYLES[finding.severity]), f": {_where(finding)} {finding.what}")
-    return text.append(f"\n  = {finding.remedy}", style="dim") if finding.remedy else text
+    # A repair acts on these of the harmless alone; what is said of the others is advice, or that nothing is done.
+    would = "would be: " if not done and (finding.severity != "harmless" or finding.kind in TIDIED) else ""
+    return text.append(f"\n  = {would}{finding.remedy}", style="dim") if finding.remedy else text
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,}" + wording.plural(count, noun).removeprefix(str(count))
 
 
 def _where(finding: Finding) -> str:
@@ -38,7 +46,8 @@ def _verdict(findings: Findings) -> Text:
     if findings.holder and findings.to_repair:
         return Text(f"nothing was changed: {findings.holder} is writing there; look again afterwards", style="yellow")
     if not findings.to_repair:
-        return Text("all is well", style="green")
+        seen = f" as far as can be seen while {findings.holder} is writing there" if findings.holder else ""
+        return Text(f"all is well{seen}", style="green")
     parts = [f"{wording.plural(mended, 'thing')} {'repaired' if findings.repaired else 'to repair'}"] if mended else []
     if lost:
         parts.append(f"{wording.plural(lost, 'thing')} lost: what was trained there is trained again by the next run")

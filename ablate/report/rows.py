@@ -24,15 +24,20 @@ DIGITS = 6
 class Answered:
     """For a person: a table if it is no wider than the terminal, else each row as a list of names and values.
 
-    Floats have six significant digits; nothing is cut off; the number of rows stands below.
+    `folded` keeps the table, and folds its cells. Floats have six significant digits; nothing is cut off; the number of
+    rows stands below.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
+    folded: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table()
-        if Measurement.get(console, options.update(max_width=10_000), table).maximum <= options.max_width:
+        if (
+            self.folded
+            or Measurement.get(console, options.update(max_width=10_000), table).maximum <= options.max_width
+        ):
             yield table
         else:
             yield from self._records()

@@ -22,12 +22,16 @@ ORDER = ("finished", "diverged", "bug", "out_of_memory", "timeout", *UNDER_WAY, 
 STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged": "magenta", "bug": "red"}
 
 
-def screen(standings: Sequence[Standing], results: Path) -> RenderableType:
-    """For each space how many trials stand how; a row for each that is under way; what to do where a worker died."""
-    parts: list[RenderableType] = []
+def screen(standings: Sequence[Standing], results: Path, holder: str | None) -> RenderableType:
+    """For each space how many trials stand how; a row for each that is under way; what to do where nobody is at it.
+
+    `holder` says which run is writing there now.
+    """
+    parts: list[RenderableType] = [Text(f"a run is at it: {holder}", style="green")] if holder else []
     for space, group in groupby(standings, key=lambda one: one.space):
         trials = list(group)
-        parts += [_headline(space, trials), *_under_way(trials), *_advice(trials, results)]
+        parts += [_headline(space, trials), *_under_way(trials)]
+        parts += () if holder else _advice(trials, results)
     return Group(*parts)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ablate.errors import InputError
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ablate.execute.task import Executor
 
 ExecutorName: TypeAlias = Literal["local", "inline", "ray"]
-EXECUTORS = ("local", "inline", "ray")
+EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Place:
 
     `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts a cluster of its own on this machine.
     `cpus` and `gpus` are logical and may be fractions; None: the space's threads, and one GPU where there are any.
-    `limit` is how many seconds a trial may take.
+    `limit` is how many seconds a trial may take, from when a worker takes it up.
     """
 
     executor: ExecutorName = "local"
@@ -41,13 +41,24 @@ class Place:
                 f"{', '.join(given)} says how Ray places trials, and has no effect with --executor {self.executor}\n"
                 "  = add --executor ray, or leave it out"
             )
+        if self.executor == "inline" and (self.workers or 1) > 1:
+            raise InputError("--workers has no effect with --executor inline, which is one process\n  = leave it out")
+        if self.executor == "ray":
+            from ablate.execute.ray.demand import Demand
+
+            Demand(1 if self.cpus is None else self.cpus, self.gpus or 0)
+
+    @staticmethod
+    def of(document: Mapping[str, Any]) -> Place:
+        """From what `document` gave, perhaps in another version."""
+        return Place(**{field.name: document[field.name] for field in fields(Place) if field.name in document})
 
     def document(self) -> Mapping[str, Any]:
         """As JSON, with what was left out left out."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def build(self, threads: int) -> Executor:
-        """The executor for trials of so many threads. What is heavy is imported here."""
+    def build(self, threads: int, say: Callable[[str], None]) -> Executor:
+        """The executor for trials of so many threads; `say` is told what a person should know of it."""
         from ablate.execute.cores import default_workers
 
         if self.executor == "inline":
@@ -65,4 +76,5 @@ class Place:
             address=self.address,
             cpus=float(threads) if self.cpus is None else self.cpus,
             gpus=self.gpus,
+            say=say,
         )

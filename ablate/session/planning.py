@@ -13,6 +13,7 @@ from ablate.space.space import Space
 
 if TYPE_CHECKING:
     from ablate.data.report import CorpusReport
+    from ablate.plan.trial import Trial
     from ablate.train.events import Outcome
 
 PathLike: TypeAlias = "str | Path"
@@ -31,14 +32,19 @@ class Planned:
     known: frozenset[str]
     trial_seconds: float | None
 
+    @property
+    def to_run(self) -> tuple[Trial, ...]:
+        """The trials of the plan, once each, that are not known."""
+        trials = {trial.id: trial for trial in self.plan.trials}
+        return tuple(trial for id, trial in trials.items() if id not in self.known)
+
     def seconds(self, workers: int | None = None) -> float | None:
         """How long what is not known will take on `workers` (default: as a run has); None where none was measured."""
         if self.trial_seconds is None:
             return None
         from ablate.execute.cores import default_workers
 
-        to_run = len({trial.id for trial in self.plan.trials} - self.known)
-        return self.trial_seconds * -(-to_run // (workers or default_workers(self.space.threads)))
+        return self.trial_seconds * -(-len(self.to_run) // (workers or default_workers(self.space.threads)))
 
 
 def check(space: Space) -> Plan:

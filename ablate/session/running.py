@@ -18,7 +18,7 @@ from ablate.space.space import Space
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ablate.execute.controller import Ended
+    from ablate.execute.controller import Ended, Order
     from ablate.plan.trial import Trial
     from ablate.report.summary import Summary
     from ablate.store.describe import Documents
@@ -66,17 +66,24 @@ def run(
     """
     from rich.console import Console
 
+    from ablate.execute.controller import Ended, Order
+    from ablate.store.mirror import check_uri
+    from ablate.store.requests import record
     from ablate.store.results import Results
 
     place, console, folder = place or Place(), console or Console(), Path(results)
+    check_uri(mirror if isinstance(mirror, str) else None)
+    order = Order(plugins=tuple(Path(plugin).resolve() for plugin in plugins), limit=place.limit, anew=fresh)
     with Results(folder, say=lambda text: console.print(f"note: {text}", style="yellow")) as store:
-        planned = plan_space(space, results=folder, limit=place.limit, outcomes=store.outcomes())
+        known = {} if fresh else store.outcomes()
+        planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
         if show_plan is not None:
             show_plan(planned)
-        to_run = _to_run(planned, fresh)
+        to_run = planned.to_run
         documents = _documents(planned, folder, train=bool(to_run))
         store.record_plan(planned.plan, documents)
-        ended = _train(planned, to_run, store, place, plugins, console, fresh)
+        record(folder, _request(space, order, place, mirror))
+        ended = _train(planned, to_run, store, place, order, console) if to_run else Ended()
         done = _judged(planned, ended, store, documents)
         if show_run is not None:
             show_run(done)
@@ -85,38 +92,18 @@ def run(
     return done
 
 
-def _to_run(planned: Planned, fresh: bool) -> tuple[Trial, ...]:
-    """The trials of the plan, once each, that are not known."""
-    trials = {trial.id: trial for trial in planned.plan.trials}
-    return tuple(trial for id, trial in trials.items() if fresh or id not in planned.known)
-
-
 def _train(
-    planned: Planned,
-    trials: tuple[Trial, ...],
-    store: Results,
-    place: Place,
-    plugins: Sequence[PathLike],
-    console: Console,
-    fresh: bool,
+    planned: Planned, trials: tuple[Trial, ...], store: Results, place: Place, order: Order, console: Console
 ) -> Ended:
-    from ablate.execute.controller import Controller, Ended, Order
-
-    if not trials:
-        return Ended()
     from ablate.data.streams import prepare
+    from ablate.execute.controller import Controller
     from ablate.execute.interrupt import Interrupt
     from ablate.execute.task import cache_of
     from ablate.report.progress import Progress
-    from ablate.store.requests import record
 
-    order = Order(plugins=tuple(Path(plugin).resolve() for plugin in plugins), limit=place.limit)
-    record(store.folder, _request(planned.space, order.plugins, place))
-    if fresh:
-        store.begin_anew(trials)
     # Once, before workers ask for it all at the same time.
     prepare(planned.space.data, planned.space.folder, cache_of(store.folder))
-    executor = place.build(planned.space.threads)
+    executor = place.build(planned.space.threads, console.print)
     labels = {trial.id: f"{planned.plan.variant(trial.variant).name} · seed {trial.seed}" for trial in trials}
     with Interrupt(console.print) as interrupt, Progress(len(trials), executor.workers, console) as progress:
         controller = Controller(
@@ -138,7 +125,8 @@ def _judged(planned: Planned, ended: Ended, store: Results, documents: Documents
     return Run(planned.plan, ended, failed, summary, definitions)
 
 
-def _request(space: Space, plugins: Sequence[Path], place: Place) -> Request:
+def _request(space: Space, order: Order, place: Place, mirror: bool | str) -> Request:
+    from ablate.store.mlflow.connection import without_secrets
     from ablate.store.requests import Request
 
     return Request(
@@ -146,8 +134,9 @@ def _request(space: Space, plugins: Sequence[Path], place: Place) -> Request:
         path=str(space.path.resolve()),
         profile=space.profile,
         settings=space.settings,
-        plugins=tuple(map(str, plugins)),
+        plugins=tuple(map(str, order.plugins)),
         place=place.document(),
+        mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
     )
 
 
@@ -195,4 +184,5 @@ def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
         console.print(f"note: MLflow was not brought up to date ({error}); the next run tries again", style="yellow")
         return
     if sent:
-        console.print(f"MLflow: {wording.plural(sent.sent, 'run')} sent to {sent.where}", style="dim")
+        what = f"{wording.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
+        console.print(f"MLflow: {what} ({sent.where})", style="dim")

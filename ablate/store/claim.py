@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,9 @@ from ablate.errors import RefusedError
 from ablate.store.durable import writing
 
 FOLDER = "running"
+TRACE = ".trace"
+"""How the name of the file ends that says where a trial hangs; it lies beside the trial's claim."""
+
 PATIENCE = 10.0
 """Seconds to wait for another worker's hold to end: one that has lost its driver is gone long before."""
 
@@ -77,8 +81,12 @@ class Claim:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.path.unlink(missing_ok=True)
-        os.close(self._descriptor)
+        try:
+            # The lock goes with the descriptor, so a file that cannot be deleted holds nobody up.
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        finally:
+            os.close(self._descriptor)
 
     def beat(self, step: int) -> None:
         """Say that the worker lives and has come to `step`; seldom enough to cost nothing."""
@@ -139,12 +147,36 @@ def read(path: Path) -> Holder | None:
         return None
 
 
+def trace_of(folder: Path, trial_id: str) -> Path:
+    """Where it is written down where a trial hangs."""
+    return folder / FOLDER / f"{trial_id}{TRACE}"
+
+
 def forget(folder: Path, trial_id: str) -> None:
-    """Delete what a dead worker left; a living one's hold is not touched."""
-    path = folder / FOLDER / trial_id
-    holder = read(path)
-    if holder is None or not holder.alive:
-        path.unlink(missing_ok=True)
+    """Delete what a dead worker left, its trace included; a living one's hold is not touched."""
+    path, trace = folder / FOLDER / trial_id, trace_of(folder, trial_id)
+    with writing(path):
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            trace.unlink(missing_ok=True)
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Another one may have deleted it meanwhile: then what has the name now is somebody else's.
+            if os.fstat(descriptor).st_nlink:
+                trace.unlink(missing_ok=True)
+                path.unlink()
+        except BlockingIOError:
+            return
+        finally:
+            os.close(descriptor)
+
+
+def sweep(folder: Path) -> None:
+    """Forget every dead worker, and delete the traces that belong to no living one."""
+    for trial_id in sorted({path.name.removesuffix(TRACE) for path in (folder / FOLDER).glob("*")}):
+        forget(folder, trial_id)
 
 
 def _held(descriptor: int) -> bool:

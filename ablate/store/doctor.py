@@ -81,9 +81,6 @@ def repair(
             _mend_segment(folder, trial_id, heard.append)
         for path in sorted(folder.glob("*.jsonl")):
             _take_out(folder, path)
-        for worker in claim.holders(folder).values():
-            if not worker.alive:
-                claim.forget(folder, worker.trial_id)
         _mend_database(folder, findings, heard.append)
         if rebuild_mirror and any(finding.severity != "harmless" for finding in _mirrored(folder, mirror)):
             try:
@@ -184,10 +181,10 @@ def _worker(workers: Mapping[str, Holder]) -> str | None:
 
 def _looked_at(looked: Looked) -> dict[str, int]:
     return {
-        "plans": len(looked.asked.plans),
-        "specifications": len(looked.asked.trials),
-        "ended trials": len(looked.examined),
-        "rows": sum(found.ending.rows for found in looked.examined.values() if found.ending),
-        "open trials": len(looked.segments),
-        "checkpoints": sum(1 for _ in (looked.folder / checkpoints.FOLDER).glob("*.pt")),
+        "plan": len(looked.asked.plans),
+        "specification": len(looked.asked.trials),
+        "ended trial": len(looked.examined),
+        "row": sum(found.ending.rows for found in looked.examined.values() if found.ending),
+        "open trial": len(looked.segments),
+        "checkpoint": sum(1 for _ in (looked.folder / checkpoints.FOLDER).glob("*.pt")),
     }

@@ -49,8 +49,8 @@ class Finding:
 class Findings:
     """All that was found in a results folder.
 
-    `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by name
-    (trials, rows, …). `repaired` says whether `repair` has been here; `left` is what a second look found after it.
+    `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by noun
+    (plan, row, …). `repaired` says whether `repair` has been here; `left` is what a second look found after it.
     """
 
     folder: Path

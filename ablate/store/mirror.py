@@ -30,7 +30,7 @@ from ablate.store.mlflow.sent import (
 from ablate.store.mlflow.sync import Done, runs_there, synchronise
 from ablate.store.mlflow.values import Page
 
-__all__ = ["Mirrored", "Report", "examine", "mirror", "rebuild"]
+__all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,11 @@ class Mirrored:
 
     def __bool__(self) -> bool:
         return bool(self.spaces)
+
+
+def check_uri(uri: str | None) -> None:
+    """InputError for a `uri` that is none, before anything is sent."""
+    Place(Path(), uri)
 
 
 def mirror(folder: Path, *, uri: str | None = None, reports: Mapping[str, Report] | None = None) -> Mirrored:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,6 +180,9 @@ def _execute(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, path: Path
 ) -> Answer:
     try:
+        if parameters:
+            statements = connection.extract_statements(sql)
+            _refuse_unknown(parameters, {name for one in statements for name in one.named_parameters})
         result = connection.execute(sql, dict(parameters) if parameters else None)
         columns = tuple(column[0] for column in result.description or ())
         return Answer(columns, tuple(result.fetchall()) if columns else ())
@@ -187,3 +190,12 @@ def _execute(
         if is_damage(error):
             raise RefusedError(unreadable(path, error)) from error
         raise InputError(f"SQL: {error}") from None
+
+
+def _refuse_unknown(given: Iterable[str], there: set[str]) -> None:
+    """Values for `$names` that the SQL does not have; capitals and small letters are one to DuckDB."""
+    known = {name.lower() for name in there}
+    for name in given:
+        if name.lower() not in known:
+            has = ", ".join(f"${one}" for one in sorted(there))
+            raise InputError(f"this SQL has no ${name}\n  = {f'it has {has}' if has else 'leave the value out'}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ablate.store import checkpoints, ledger, lines, restore, sealed, segment
+from ablate.store import checkpoints, claim, ledger, lines, restore, sealed, segment
 from ablate.store.durable import DAMAGED, remove, set_aside, unfinished_in, writing
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
@@ -25,6 +25,7 @@ def recover(folder: Path, say: Say, *, thorough: bool = False) -> tuple[Asked, d
     for place in (folder, folder / sealed.FOLDER, folder / checkpoints.FOLDER, folder / segment.FOLDER):
         for leftover in unfinished_in(place):
             remove(leftover)
+    claim.sweep(folder)
     stored = read_stored(folder / DATABASE)
     asked = restore.asked(folder, stored, say)
     for path in sorted(folder.glob("*.jsonl")):

@@ -1,13 +1,13 @@
 """What runs were asked for: `runs.jsonl`, a line for each run of a space, so that it can be gone on with or repeated.
 
-["run", {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "executor": …, "at": …}]
+["run", {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "at": …}]
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ FILE = "runs.jsonl"
 class Request:
     """A run as it was asked for: the space's name and file, what was laid over it, and where its trials ran.
 
-    Paths are absolute. `place` is what the executor was told: its name, workers, address, resources, limit. `at` is
-    seconds since 1970.
+    `place` is what the executor was told: its name, workers, address, resources, limit. `mirror` is whether and where
+    MLflow was to be told (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
     """
 
     space: str
@@ -31,11 +31,14 @@ class Request:
     settings: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     place: Mapping[str, Any] = field(default_factory=dict)
+    mirror: bool | str = True
     at: float = field(default_factory=time.time)
 
 
 def record(folder: Path, request: Request) -> None:
-    """Add a run; needs the folder's lock."""
+    """Add a run, unless the last one was asked for in the same way; needs the folder's lock."""
+    if any(replace(last, at=request.at) == request for last in [*latest(folder).values()][-1:]):
+        return
     appender = Appender(folder / FILE)
     try:
         appender.write([["run", asdict(request)]])
@@ -54,5 +57,7 @@ def latest(folder: Path) -> dict[str, Request]:
 
 
 def _of(document: Mapping[str, Any]) -> Request:
+    # What a newer version says besides is of no use to this one.
+    known = {one.name: document[one.name] for one in fields(Request) if one.name in document}
     settings, plugins = tuple(document["settings"]), tuple(document["plugins"])
-    return Request(**{**document, "settings": settings, "plugins": plugins})
+    return Request(**{**known, "settings": settings, "plugins": plugins})

@@ -1,4 +1,7 @@
-"""`Results`: a results folder open for writing. The driver has one, and nobody else writes there."""
+"""`Results`: a results folder open for writing, which only the driver has.
+
+Workers write their checkpoints, their claims and the traces of trials that hang; the driver writes everything else.
+"""
 
 from __future__ import annotations
 
@@ -132,10 +135,18 @@ class Results:
             return start
 
     def begin_anew(self, trials: Iterable[Trial]) -> None:
-        """Take all of these trials for unfinished, so that they are trained again, now or after an interruption."""
-        for trial in trials:
-            self.begin(trial)
-            self.seal(trial.id, Outcome("interrupted", 0))
+        """Take all of these trials for unfinished, so that they are trained again from the beginning, now or after an
+        interruption; what is kept of one that has paused goes."""
+        trials = tuple(trials)
+        with self._guard:
+            if opened := [trial.id for trial in trials if trial.id in self._open]:
+                raise ValueError(f"trial {opened[0]} is open already")
+            self._record_trials(trials)
+            self._plans.sync()
+            for trial in trials:
+                self._new_segment(trial.id, self.versions)
+                self._open.pop(trial.id).close()
+                checkpoints.drop(self.folder, trial.id)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
         """Write down what a trial yields, in the order it came; an outcome seals it.

@@ -19,8 +19,9 @@ class Standing:
     """One trial of one space.
 
     `state` is how it ended (finished, diverged, bug, …), or: `running` (a worker has it and lives), `dead` (its worker
-    died), `paused` (begun, and no worker has it), `waiting` (not begun). `step` of `steps` is what is known to be done;
-    `saved` the step of the last checkpoint. `silent` is the time in seconds since the worker was last heard.
+    died), `paused` (something is kept of it, and no worker has it), `waiting` (nothing is kept). `step` of `steps` are
+    known to be done; `saved` is the step of the last checkpoint. `silent` is the time in seconds since the worker was
+    last heard.
     """
 
     space: str
@@ -64,11 +65,12 @@ def _standing(
         outcome = journal.endings[trial_id].outcome
         return Standing(space, trial_id, variant, seed, outcome.kind, outcome.step, steps)
     segment, holder = live.get(trial_id), holders.get(trial_id)
-    step = max((row[0] for row in segment.rows), default=0) if segment else 0
-    saved = segment.marks[-1].saved.step if segment and segment.marks else None
+    rows, marks = (segment.rows, segment.marks) if segment else ((), ())
+    saved = marks[-1].saved.step if marks else None
+    # A row at step s is of a step that is done, the one after s of them.
+    step = max([row[0] + 1 for row in rows] + [saved or 0, holder.step if holder else 0])
+    step = min(step, steps) if steps else step
     if holder:
         state, worker = "running" if holder.alive else "dead", f"{holder.host}:{holder.pid}"
-        return Standing(
-            space, trial_id, variant, seed, state, max(step, holder.step), steps, saved, worker, now - holder.heard
-        )
-    return Standing(space, trial_id, variant, seed, "paused" if segment and step else "waiting", step, steps, saved)
+        return Standing(space, trial_id, variant, seed, state, step, steps, saved, worker, now - holder.heard)
+    return Standing(space, trial_id, variant, seed, "paused" if rows or marks else "waiting", step, steps, saved)

@@ -1,7 +1,7 @@
 """What training yields, and what a worker makes of it on the way to whoever writes it down.
 
 the trainer yields   Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
-a worker sends       Began, Row, Timing, Saved, Outcome           it writes states, and nothing else
+a worker sends       Began, Row, Timing, Saved, Outcome           it writes states, the driver the rest
 """
 
 from __future__ import annotations

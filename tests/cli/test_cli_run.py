@@ -201,10 +201,61 @@ def test_resume_refuses_to_ask_another_question(world, tmp_path):
     refused = ablate("resume", cwd=tmp_path)
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
     assert "tiny.yaml asks for other trials than when it was run: 8 of 8 are gone, 8 are new" in refused.stderr
+    other = write_world(tmp_path, name="other.yaml")
+    other.write_text(other.read_text().replace("space: tiny", "space: other").replace("lr: 1e-3", "lr: 3e-3"))
+    begun = subprocess.Popen(
+        [*ABLATE, "run", "other.yaml", "--no-mlflow"], cwd=tmp_path, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_for(lambda: len(standing(tmp_path, "results")) > 8 and "running" in standing(tmp_path, "results").values())
+    os.killpg(begun.pid, signal.SIGKILL)
+    begun.wait()
+    both = ablate("resume", "--no-mlflow", cwd=tmp_path)
+    assert both.returncode == 2 and "8 of 8 are gone" in both.stderr
+    assert "better" in both.stdout or "equivalent" in both.stdout or "undecided" in both.stdout
     for words, reason in [(("resume", "huge"), "no run of the space 'huge'"), (("resume",), "nothing was run in")]:
         where = folder if len(words) == 2 else tmp_path / "texts"
         done = ablate(*words, cwd=where)
         assert done.returncode == 2 and reason in done.stderr
+
+
+def test_what_is_refused_gives_nothing_up(world):
+    """A run that cannot begin leaves what is known as it was, and `resume` as useful as before."""
+    folder, _ = world
+    for words in [
+        ("--executor", "ray", "--cpus", "0", "--fresh"),
+        ("--executor", "ray", "--gpus", "nan", "--fresh"),
+        ("--executor", "inline", "--workers", "3"),
+        ("--address", "auto"),
+        ("--timeout", "soon"),
+    ]:
+        done = ablate("run", "tiny.yaml", *words, cwd=folder)
+        assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+        assert "  = " in done.stderr
+    nowhere = ablate("run", "tiny.yaml", "--mlflow", "nonsense", "--fresh", cwd=folder, mlflow=True)
+    assert nowhere.returncode == 2 and "is no MLflow tracking URI" in nowhere.stderr
+    assert set(standing(folder, "results").values()) == {"finished"}
+    assert ablate("run", "tiny.yaml", "--set", "seeds=1", cwd=folder).returncode == 0
+    resumed = ablate("resume", "--no-mlflow", cwd=folder)
+    assert resumed.returncode == 0 and "nothing to resume" in resumed.stdout, resumed.stderr
+
+
+def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
+    write_world(tmp_path, steps=100_000, seeds=1)
+    running = subprocess.Popen(
+        [*ABLATE, "run", "tiny.yaml", "--fresh", "--no-mlflow"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: "running" in standing(tmp_path, "results").values())
+    running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode in (130, -2), said
+    assert "stopped" in said or running.returncode == 130
+    assert "Traceback" not in said
 
 
 def standing(folder: Path, results: str = "rough") -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from ablate.errors import RefusedError
 from ablate.store import claim
 from ablate.store.claim import Claim
+from ablate.store.results import Results
 
 pytestmark = pytest.mark.fast
 
@@ -68,6 +69,50 @@ def test_forgetting_spares_the_living(tmp_path, other):
     other.join()
     claim.forget(tmp_path, "a1")
     assert claim.holders(tmp_path) == {}
+
+
+def test_forgetting_takes_the_trace_of_the_dead_alone(tmp_path, other):
+    trace = claim.trace_of(tmp_path, "a1")
+    trace.write_text("File sleeper.py")
+    claim.forget(tmp_path, "a1")
+    assert trace.exists()
+    os.kill(other.pid, signal.SIGKILL)
+    other.join()
+    claim.forget(tmp_path, "a1")
+    assert not list(trace.parent.iterdir())
+
+
+def test_sweeping_leaves_what_is_of_the_living(tmp_path, other):
+    for trial_id in ("a1", "b2", "c3"):
+        claim.trace_of(tmp_path, trial_id).write_text("File sleeper.py")
+    (tmp_path / "running" / "c3").write_text("")
+    claim.sweep(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "running").iterdir()) == ["a1", "a1.trace"]
+
+
+def test_a_run_sweeps_as_it_begins(tmp_path):
+    (tmp_path / "running").mkdir()
+    for name in ("a1", "b2.trace"):
+        (tmp_path / "running" / name).write_text("")
+    with Results(tmp_path):
+        assert not list((tmp_path / "running").iterdir())
+
+
+def test_forgetting_asks_the_lock_and_not_the_text(tmp_path):
+    """A worker that has locked its file and not yet written into it is not to lose it."""
+    with Claim(tmp_path, "a1") as held:
+        os.truncate(held.path, 0)
+        claim.forget(tmp_path, "a1")
+        assert held.path.exists()
+
+
+def test_a_file_that_cannot_be_deleted_keeps_no_trial(tmp_path):
+    moved = tmp_path / "moved"
+    with Claim(tmp_path, "a1") as held:
+        held.path.rename(moved)
+        held.path.mkdir()
+        assert claim.read(moved).alive
+    assert not claim.read(moved).alive
 
 
 def test_waiting_for_a_hold_that_ends(tmp_path):

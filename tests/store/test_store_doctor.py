@@ -31,12 +31,12 @@ def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
     findings = doctor.examine(folder)
     assert (findings.found, findings.holder, findings.exit_code) == ((), None, 0)
     assert findings.looked_at == {
-        "plans": 1,
-        "specifications": 6,
-        "ended trials": 4,
-        "rows": 4 * sum(type(event).__name__ == "Row" for event in course("a10000")),
-        "open trials": 1,
-        "checkpoints": 1,
+        "plan": 1,
+        "specification": 6,
+        "ended trial": 4,
+        "row": 4 * sum(type(event).__name__ == "Row" for event in course("a10000")),
+        "open trial": 1,
+        "checkpoint": 1,
     }
     before = tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*")))
     assert doctor.repair(folder, findings, say=pytest.fail).found == ()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from io import StringIO
 
 import duckdb
 import pytest
 from attacks import FILES, OPEN, another, flip, half_way, mended, only, tables
+from rich.console import Console
 from store_worlds import opened, rows_at, trial
 
 from ablate.errors import RefusedError
+from ablate.report.found import screen
 from ablate.store import claim, doctor
 from ablate.store.findings import Finding
 from ablate.store.lock import Lock
@@ -213,6 +216,36 @@ def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
     findings = doctor.examine(folder, mirror=lambda _: [wrong])
     findings = doctor.repair(folder, findings, say=said.append, mirror=lambda _: [wrong], rebuild_mirror=refuse)
     assert said == ["MLflow failed\n  = nothing is lost"] and findings.left == (wrong,) and findings.exit_code == 1
+
+
+# The screen
+
+
+def shown(findings):
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(screen(findings))
+    return console.export_text()
+
+
+def test_only_what_was_done_reads_as_done(folder):
+    (folder / "running").mkdir()
+    (folder / "running" / OPEN).write_text(json.dumps({"pid": 1, "host": "h", "since": "2026-01-01", "step": 7}))
+    (folder / "ablate.duckdb.new").write_bytes(b"half")
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "a.parquet").write_bytes(b"")
+    looked = doctor.examine(folder)
+    told = shown(looked)
+    assert "looked at 1 plan, 6 specifications, 4 ended trials," in told
+    assert told.count("  = would be: deleted\n") == 2 and "  = delete them when you no longer want them" in told
+    told = shown(doctor.repair(folder, looked, say=pytest.fail))
+    assert told.count("  = deleted\n") == 2 and "would be" not in told
+
+
+def test_all_is_well_only_as_far_as_can_be_seen(folder):
+    assert shown(doctor.examine(folder)).splitlines()[-1] == "all is well"
+    with opened(folder):
+        last = shown(doctor.examine(folder)).splitlines()[-1]
+    assert last == f"all is well as far as can be seen while process {os.getpid()}, this one is writing there"
 
 
 def test_json_says_the_same(folder):

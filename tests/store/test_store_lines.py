@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import RefusedError
-from ablate.store import lines
+from ablate.store import lines, requests
+from ablate.store.requests import Request
 
 pytestmark = pytest.mark.fast
 
@@ -107,3 +108,12 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     appender.write([["after"]])
     appender.close()
     assert list(lines.read(path).records) == [*RECORDS, ["after"]]
+
+
+def test_a_run_written_by_a_newer_version_is_read_without_what_is_new(tmp_path):
+    asked = Request(space="small", path="/s.yaml", settings=("a=1",), place={"name": "local", "workers": 2}, at=1.0)
+    requests.record(tmp_path, asked)
+    (record,) = lines.read(tmp_path / requests.FILE).records
+    written(tmp_path / requests.FILE, [["run", {**record[1], "space": "other", "moon": "full"}]])
+    assert requests.latest(tmp_path)["small"] == asked
+    assert requests.latest(tmp_path)["other"].place == {"name": "local", "workers": 2}

@@ -175,6 +175,14 @@ def test_a_mistake_is_said_in_duckdbs_words(running):
         query(folder, " ")
 
 
+def test_a_value_the_sql_has_no_name_for_is_said(tmp_path):
+    fill(tmp_path)
+    for sql, way_out in (("SELECT 1", "leave the value out"), ("SELECT $seed, $lr", r"it has \$lr, \$seed")):
+        with pytest.raises(InputError, match=rf"^this SQL has no \$x\n  = {way_out}$"):
+            query(tmp_path, sql, parameters={"x": 1})
+    assert query(tmp_path, "SELECT 0; SELECT $X", parameters={"x": 1}).rows == ((1,),)
+
+
 def test_a_folder_without_results_is_said(tmp_path):
     with pytest.raises(InputError, match=r"no results in .*\n.*--results"):
         query(tmp_path, "SELECT 1")

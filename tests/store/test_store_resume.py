@@ -243,6 +243,19 @@ def test_begun_anew_it_is_unknown_until_it_ends_and_then_replaces(tmp_path):
     assert len(after["metrics"]) == len(others) + 1
 
 
+def test_begun_anew_a_paused_trial_starts_over(tmp_path, undisturbed):
+    folder = tmp_path / "anew"
+    interrupt(folder, course("a10000")[:25])
+    with opened(folder) as results:
+        results.begin_anew([trial()])
+        assert not checkpoints.steps(folder, "a10000") and not segment.read(segment.path_of(folder, "a10000")).rows
+        assert results.begin(trial()).resume is None
+        with pytest.raises(ValueError, match="a10000 is open already"):
+            results.begin_anew([trial()])
+    assert run_on(folder, trial()) is None
+    assert sealed_rows(folder) == sealed_rows(undisturbed)
+
+
 def test_a_lost_index_is_found_again_in_the_sealed_files(tmp_path):
     fill(tmp_path)
     with opened(tmp_path) as results:

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, trial
+from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, saved, state_of, trial
 
 from ablate.errors import InputError
 from ablate.report.standing import screen
@@ -50,6 +50,25 @@ def test_every_state_there_is(tmp_path):
     assert found["a10001"].step == 12 and found["a10001"].saved is None
 
 
+@pytest.mark.parametrize(
+    ("events", "stands"),
+    [
+        ([], ("waiting", 0, None)),
+        (rows_at("a10000", 0), ("paused", 1, None)),
+        ([saved(20, state_of("a10000"))], ("paused", 20, 20)),
+        ([*rows_at("a10000", 0), saved(20, state_of("a10000")), *rows_at("a10000", 20)], ("paused", 21, 20)),
+        (course("a10000")[:-1], ("paused", 40, 20)),
+    ],
+)
+def test_a_row_is_of_a_step_that_is_done(tmp_path, events, stands):
+    with opened(tmp_path) as results:
+        results.record_plan(plan(), DOCUMENTS)
+        results.begin(trial())
+        hear(results, "a10000", events)
+    found = {one.trial_id: one for one in standings(tmp_path)}["a10000"]
+    assert (found.state, found.step, found.saved) == stands
+
+
 def test_a_folder_without_results_is_said(tmp_path):
     with pytest.raises(InputError, match="no results in"):
         standings(tmp_path)
@@ -61,9 +80,9 @@ def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
         results.begin(trial())
         hear(results, "a10000", course("a10000")[:25])
     console = Console(width=110, record=True, file=StringIO())
-    console.print(screen(standings(tmp_path), tmp_path))
+    console.print(screen(standings(tmp_path), tmp_path, None))
     text = console.export_text()
     assert "small: 4 finished, 1 diverged, 1 paused, of 6 trials" in text
     assert "no worker is at it; to go on: ablate resume small" in text
     row = next(line for line in text.splitlines() if "paused" in line and "pre_ln" in line)
-    assert "20/40" in row
+    assert "21/40" in row

@@ -200,7 +200,8 @@ def _has_token() -> bool:
 def _folder() -> Iterator[Path]:
     """A new folder; a process ends what belongs to it, and deletes it, once this is left or the driver is dead."""
     place = tempfile.gettempdir()
-    folder = Path(tempfile.mkdtemp(prefix="ablate-ray-", dir=place if len(place) + 20 < LONGEST_FOLDER else "/tmp"))
+    name = f"ablate-ray-{os.getpid()}-"
+    folder = Path(tempfile.mkdtemp(prefix=name, dir=place if len(place) + 28 < LONGEST_FOLDER else "/tmp"))
     command = [sys.executable, "-I", keeper.__file__, str(folder)]
     silent = subprocess.DEVNULL
     # In a session of its own, so that killing the driver's whole group spares it.

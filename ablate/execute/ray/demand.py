@@ -23,11 +23,11 @@ class Demand:
     gpus: float = 0
 
     def __post_init__(self) -> None:
-        if not self.cpus > 0:
+        if not 0 < self.cpus < math.inf:
             raise InputError(
                 f"a trial needs more than {self.cpus:g} CPUs\n  = give it 1, or a part of one, such as 0.5"
             )
-        if self.gpus < 0 or (self.gpus > 1 and self.gpus != int(self.gpus)):
+        if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus != int(self.gpus)):
             raise InputError(f"{self.gpus:g} GPUs for a trial\n  = give it a part of one, such as 0.5, or whole ones")
 
     def __str__(self) -> str:

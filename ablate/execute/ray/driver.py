@@ -22,6 +22,8 @@ from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
 from ray.tune.stopper import NoopStopper
 
+from ablate.errors import RefusedError
+from ablate.execute.policy import REFUSED
 from ablate.execute.ray.worker import MESSAGE
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.watchdog import timed_out
@@ -128,6 +130,8 @@ def _anywhere(task: Task) -> Task:
 
 def _outcome_of(running: _Running, error: Exception) -> Outcome:
     limit, trial_id = running.task.limit, running.task.trial.id
+    if isinstance(error, RayTaskError) and isinstance(error.cause, RefusedError):
+        return Outcome("interrupted", running.step, {"error": str(error.cause), REFUSED: str(error.cause)})
     if isinstance(error, RayTaskError):
         return Outcome("bug", running.step, {"error": f"the worker failed: {error.cause!r}", "trace": str(error)})
     if limit is not None and running.worker is not None and time.monotonic() - running.began > limit:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 import time
+import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,15 +30,23 @@ class RayTune:
     on no GPU is computed on the CPU, whatever its node has.
 
     `workers` is how many trials run at once, as far as is known: on a cluster that was joined, once `run` has seen it.
-    InputError for a demand that makes no sense.
+    `say` is told when it bears fewer than were asked for. InputError for a demand that makes no sense.
     """
 
-    def __init__(self, workers: int | None, *, address: str | None = None, cpus: float = 1, gpus: float | None = None):
+    def __init__(
+        self,
+        workers: int | None,
+        *,
+        address: str | None = None,
+        cpus: float = 1,
+        gpus: float | None = None,
+        say: Callable[[str], None] = warnings.warn,
+    ):
         if workers is not None and workers < 1:
             raise InputError(f"{workers} workers\n  = at least one carries out trials")
         self._demand, self._gpus = Demand(cpus, gpus or 0), gpus
         self._address, self._asked = address, workers
-        self._borne, self._counted = 0, float("-inf")
+        self._borne, self._counted, self._say = -1, float("-inf"), say
         self.workers = workers or (1 if address else max(1, int(available_cores() // cpus)))
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
@@ -97,6 +107,8 @@ class RayTune:
         """How many trials may run at once, now: 0 while a cluster that was joined has lost all nodes that bear one."""
         if time.monotonic() - self._counted > COUNT_EVERY:
             borne = self._demand.slots(cluster.nodes())
+            if self._asked and borne < self._asked and borne != self._borne:
+                self._say(f"the cluster bears {borne} trials at a time now, of the {self._asked} that were asked for")
             self._borne = min(borne, self._asked or borne)
             self.workers = self._borne or self.workers
             self._counted = time.monotonic()
