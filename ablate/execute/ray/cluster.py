@@ -200,8 +200,7 @@ def _has_token() -> bool:
 def _folder() -> Iterator[Path]:
     """A new folder; a process ends what belongs to it, and deletes it, once this is left or the driver is dead."""
     place = tempfile.gettempdir()
-    name = f"ablate-ray-{os.getpid()}-"
-    folder = Path(tempfile.mkdtemp(prefix=name, dir=place if len(place) + 28 < LONGEST_FOLDER else "/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="ablate-ray-", dir=place if len(place) + 20 < LONGEST_FOLDER else "/tmp"))
     command = [sys.executable, "-I", keeper.__file__, str(folder)]
     silent = subprocess.DEVNULL
     # In a session of its own, so that killing the driver's whole group spares it.
