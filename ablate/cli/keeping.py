@@ -25,7 +25,9 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
 
 def doctor(
     results: ResultsFolder = RESULTS,
-    look: Annotated[bool, typer.Option("--look", help="Only look: change nothing.")] = False,
+    look: Annotated[
+        bool, typer.Option("--look", help="Only look: change nothing; 1 if there is something to repair.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check every file of the results, say what is not as it was written, and put right what can be."""

@@ -97,17 +97,9 @@ class Claim:
 
     def _locked(self) -> bool:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have deleted the file between our opening and locking it: then it is nobody's.
-            if os.fstat(descriptor).st_nlink:
-                self._descriptor = descriptor
-                return True
-        except BlockingIOError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
+        if _take(descriptor):
+            self._descriptor = descriptor
+            return True
         os.close(descriptor)
         return False
 
@@ -162,13 +154,9 @@ def forget(folder: Path, trial_id: str) -> None:
             trace.unlink(missing_ok=True)
             return
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Another one may have deleted it meanwhile: then what has the name now is somebody else's.
-            if os.fstat(descriptor).st_nlink:
+            if _take(descriptor):
                 trace.unlink(missing_ok=True)
                 path.unlink()
-        except BlockingIOError:
-            return
         finally:
             os.close(descriptor)
 
@@ -179,9 +167,19 @@ def sweep(folder: Path) -> None:
         forget(folder, trial_id)
 
 
+def _take(descriptor: int) -> bool:
+    """Lock a claim's file, unless another process has it."""
+    # Whoever had it may have deleted it between our opening and locking it: then what has the name now is another file.
+    return _lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink > 0
+
+
 def _held(descriptor: int) -> bool:
+    return not _lock(descriptor, fcntl.LOCK_SH)
+
+
+def _lock(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
-    return False
+        return False
+    return True

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from worlds import rows_of, write_world
 
+from ablate.store import claim
+
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 
 
@@ -240,22 +242,42 @@ def test_what_is_refused_gives_nothing_up(world):
 
 
 def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
+    """The worker is held still, so that the first one alone would wait for it."""
     write_world(tmp_path, steps=100_000, seeds=1)
+    words = ["run", "tiny.yaml", "--workers", "1", "--no-mlflow"]
     running = subprocess.Popen(
-        [*ABLATE, "run", "tiny.yaml", "--fresh", "--no-mlflow"],
+        [*ABLATE, *words],
         cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
-    wait_for(lambda: "running" in standing(tmp_path, "results").values())
+    (worker,) = wait_for(lambda: [one.pid for one in claim.holders(tmp_path / "results").values()])
+    os.kill(worker, signal.SIGSTOP)
     running.send_signal(signal.SIGINT)
+    assert running.stdout is not None
+    assert any("once more stops at once" in line for line in running.stdout)
+    time.sleep(1.0)
+    assert running.poll() is None
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
-    assert running.returncode in (130, -2), said
-    assert "stopped" in said or running.returncode == 130
-    assert "Traceback" not in said
+    assert running.returncode == 130, said
+    assert said.startswith("stopped at once; what was written stays. To go on:\n  ablate run tiny.yaml")
+    assert is_gone(worker)
+
+
+def is_gone(pid: int, seconds: float = 2.0) -> bool:
+    """Whether a process is gone, or nothing but a zombie, within so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def standing(folder: Path, results: str = "rough") -> dict[str, str]:

@@ -166,6 +166,16 @@ def test_a_checkpoint_the_segment_does_not_name_is_passed_over(tmp_path, undistu
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
 
+def test_a_newer_state_outlives_the_news_of_an_older_one(tmp_path):
+    """The worker is ahead of its driver: what it has written since must not go when the driver hears of the one before."""
+    with opened(tmp_path) as results:
+        results.begin(trial())
+        for step in (10, 20, 30):
+            checkpoints.write(tmp_path, "a10000", Checkpoint(step, state_of("a10000")))
+        results.append("a10000", [SAVED])
+        assert checkpoints.steps(tmp_path, "a10000") == (20, 30)
+
+
 def test_other_versions_start_over(tmp_path):
     said = []
     interrupt(tmp_path, course("a10000")[:25])
