@@ -33,13 +33,21 @@ SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
 
 PLAIN: dict[tuple[str, str], Any] = {
     ("attention", "scale"): "1/sqrt(head_width)",
+    ("attention", "dropout"): 0.0,
     ("mlp", "activation"): "relu",
     ("mlp", "input_scale"): "1",
     ("mlp", "hidden"): Size(multiple=4.0),
     ("residual", "skip"): 1,
     ("parallel", "skip"): 1,
 }
-SLOT_EXAMPLES = {"weight": "dense", "norm": "rms_norm", "activation": "gelu", "init": "normal", "position": "rope"}
+SLOT_EXAMPLES = {
+    "weight": "dense",
+    "norm": "rms_norm",
+    "activation": "gelu",
+    "init": "normal",
+    "position": "rope",
+    "matrix": "softmax",
+}
 
 
 def node(name: str, **fields: Any) -> Node:

@@ -1,7 +1,8 @@
 """Arithmetic in fields: `1/sqrt(2*depth)`, read with Python's own parser and evaluated without `eval`.
 
 Known names: depth (number of blocks), layer (this block, from 1), width (of the model), heads, head_width,
-context (positions). Known functions: sqrt, exp, log, min, max. Every number is a float64, so nothing takes long.
+context (positions), vocabulary (tokens), repetition (how often two tokens of one sequence are the same, measured on
+the training text), pi. Known functions: sqrt, exp, log, min, max. Every number is a float64, so nothing takes long.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 
 from ablate.source.problems import quote
 
-NAMES = ("depth", "layer", "width", "heads", "head_width", "context")
+NAMES = ("depth", "layer", "width", "heads", "head_width", "context", "vocabulary", "repetition")
+CONSTANTS = {"pi": math.pi}
 FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "sqrt": math.sqrt,
     "exp": math.exp,
@@ -146,7 +148,7 @@ def _check(node: ast.expr) -> None:
             if abs(value) > 1e300:  # so that every number converts to a float and prints as one
                 raise ArithmeticProblem("this number is too large", start, end)
         case ast.Name(id=name):
-            if name not in NAMES:
+            if name not in NAMES and name not in CONSTANTS:
                 raise ArithmeticProblem(f"unknown size {name!r}", start, end)
         case ast.BinOp(left=left, op=op, right=right):
             if type(op) not in OPERATORS:
@@ -184,13 +186,16 @@ def _tree(text: str) -> ast.expr:
 def _names(text: str) -> frozenset[str]:
     tree = _tree(text)
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called)
+    named = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and id(n) not in called}
+    return frozenset(named - CONSTANTS.keys())
 
 
 def _evaluate(node: ast.expr, scope: Mapping[str, float]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)
+        case ast.Name(id=name) if name in CONSTANTS:
+            return CONSTANTS[name]
         case ast.Name(id=name):
             if name not in scope:
                 raise ArithmeticProblem(f"{name} is not known here")

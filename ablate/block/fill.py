@@ -31,6 +31,22 @@ Maker: TypeAlias = Callable[..., Any]
 """Makes the thing in a slot: a Cost when costs are asked, a module when a model is built."""
 
 
+@dataclass(frozen=True, slots=True)
+class PartMaker:
+    """The maker of one component: what `make` gives, called with the widths of the slot.
+
+    `config` is what the component was declared with, for one that must know what it is given: an activation that is
+    shaped by numbers solved from another's curve.
+    """
+
+    config: Any
+    make: Callable[..., Any]
+
+    def __call__(self, *widths: Any) -> Any:
+        """The thing in the slot."""
+        return self.make(*widths)
+
+
 @runtime_checkable
 class GainMaker(Protocol):
     """Makes a gain for a number of channels; `value` is its fixed number, None if it is trained."""
@@ -59,20 +75,20 @@ class Makers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a node stands: the sizes of the model, and the layer (from 1; None outside the layers)."""
+    """Where a node stands: the sizes of the model, seen from its layer."""
 
     sizes: Sizes
-    layer: int | None = None
 
     def number(self, expression: Expression, where: str) -> float:
         """The value of arithmetic here; InputError if it has none."""
-        scope = self.sizes.scope(self.layer or 0)
-        if self.layer is None:
+        layer = self.sizes.layer
+        scope = self.sizes.scope(layer or 0)
+        if layer is None:
             del scope["layer"]
         try:
             return expression.at(scope)
         except ArithmeticProblem as problem:
-            place = "outside the layers" if self.layer is None else f"in layer {self.layer} of {self.sizes.n_layers}"
+            place = "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
             raise InputError(
                 f"{where} is {expression.text}, which has no value {place}: {problem}\n"
                 "  = change the expression or the sizes of the model"

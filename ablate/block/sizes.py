@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """n_layers blocks of width d_model with n_heads heads, over seq_len positions of a vocabulary of vocab_size."""
+    """n_layers blocks of width d_model with n_heads heads, over seq_len positions of a vocabulary of vocab_size.
+
+    `layer` is the block that the sizes are seen from (from 1), None outside the blocks. `repetition` is how often two
+    tokens of one sequence are the same, where it was measured on the text: the correlation of their embeddings.
+    """
 
     n_layers: int
     d_model: int
@@ -15,6 +19,12 @@ class Sizes:
     seq_len: int
     vocab_size: int
     causal: bool = True
+    layer: int | None = None
+    repetition: float | None = None
+
+    def at(self, layer: int | None) -> Sizes:
+        """The same, seen from a layer."""
+        return replace(self, layer=layer)
 
     @property
     def d_head(self) -> int:
@@ -22,12 +32,14 @@ class Sizes:
         return self.d_model // self.n_heads
 
     def scope(self, layer: int) -> dict[str, float]:
-        """The names that arithmetic in layer `layer` (from 1) may use."""
-        return {
+        """The names that arithmetic in layer `layer` (from 1) may use; what was not measured is not there."""
+        measured = {} if self.repetition is None else {"repetition": self.repetition}
+        return measured | {
             "depth": self.n_layers,
             "layer": layer,
             "width": self.d_model,
             "heads": self.n_heads,
             "head_width": self.d_head,
             "context": self.seq_len,
+            "vocabulary": self.vocab_size,
         }

@@ -11,7 +11,7 @@ from ablate.block.address import Path, name_parts
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
-from ablate.block.fill import GainMaker, Maker, Surroundings, field_values
+from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.sizes import Sizes
 from ablate.compiler.block import Block, Chain
 from ablate.compiler.scale import ScaleMaker
@@ -31,7 +31,7 @@ class Builder:
         spec = self.catalogue[node.name]
         module = implementation(spec.name, spec.path)
         config = module.Config(**field_values(node, spec, self.surroundings, self, path))
-        return partial(module, config, self.surroundings.sizes)
+        return PartMaker(config, partial(module, config, self.surroundings.sizes))
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """A maker of the Scale that is, or starts at, `value`."""
@@ -53,6 +53,6 @@ class Builder:
 
 def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int) -> Block:
     """The module of `block` as layer `layer`, its weights not filled yet."""
-    builder = Builder(catalogue, Surroundings(sizes, layer))
+    builder = Builder(catalogue, Surroundings(sizes.at(layer)))
     chain = builder.sequence(block, ())()
     return Block({name: builder.parts[path] for path, name in name_parts(block, catalogue)}, chain)

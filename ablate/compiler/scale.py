@@ -10,18 +10,19 @@ from torch import Tensor, nn
 
 
 class Scale(nn.Module):
-    """y = g * x, where g is fixed or trained, one number or one a channel (LayerScale, arXiv:2103.17239).
+    """y = g * x, where g is fixed or trained, one number, one a channel (LayerScale, arXiv:2103.17239) or one
+    a head.
 
-    A trained gain is the parameter `factor`, of shape [] or [channels], which starts at `start`. A fixed one is a plain
-    number, exact in every type, and a fixed gain of 1 hands its input through.
+    A trained gain is the parameter `factor`, which starts at `start`: of shape [], [channels], or [heads, 1, 1] on a
+    signal [..., heads, T, K]. A fixed one is a plain number, exact in every type, and a fixed gain of 1 hands its input
+    through.
     """
 
     factor: nn.Parameter | None
 
-    def __init__(self, start: float, *, channels: int | None = None, trainable: bool = False):
+    def __init__(self, start: float, *, shape: tuple[int, ...] = (), trainable: bool = False):
         super().__init__()
         self.start = float(start)
-        shape = () if channels is None else (channels,)
         self.factor = nn.Parameter(torch.full(shape, self.start)) if trainable else None
 
     @property
@@ -35,7 +36,7 @@ class Scale(nn.Module):
             nn.init.constant_(self.factor, self.start)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """[..., D] -> [..., D]."""
+        """The same shape, each entry times its gain."""
         return x if self.factor is None and self.start == 1 else self.value * x
 
     def extra_repr(self) -> str:
@@ -57,6 +58,6 @@ class ScaleMaker:
         return None if self.trainable else self.start
 
     def __call__(self, width: int) -> Scale:
-        """The Scale for a signal of `width` channels."""
-        channels = None if self.per == "scalar" else width
-        return Scale(self.start, channels=channels, trainable=self.trainable)
+        """The Scale for a signal of `width` channels, or heads."""
+        shapes = {"scalar": (), "channel": (width,), "head": (width, 1, 1)}
+        return Scale(self.start, shape=shapes[self.per], trainable=self.trainable)

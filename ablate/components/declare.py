@@ -28,9 +28,14 @@ read alike and no component imports another. An empty slot is None.
     norm          width         [..., width] -> [..., width]           without a width: the model's
     weight        d_in, d_out   [..., d_in] -> [..., d_out]            initialise(draw)
     activation                  elementwise
-    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both
+    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both; on_weights(…)
     position      d_head        (q, k) -> (q, k), each [B, H, T, K]
+    bias          d_head        bias(q, k, scale) -> [1 or B, 1 or H, T, S], added to the scores
+    matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
+
+`sizes.layer` is the layer (from 1) that the component stands in, None outside the blocks. A maker of a part has
+`.config`, the declaration of what it makes (an activation's is asked for its `curve`).
 
 A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
 on the block, under its own address, and a combinator only holds on to what it calls.
@@ -38,7 +43,19 @@ on the block, under its own address, and a combinator only holds on to what it c
 **Initialisation.** A module constructs its parameters at their constants (ones, zeros) where they start at one. A
 module with parameters that start elsewhere implements `initialise(draw)` and hands each to `draw.weight`, under its
 name, with its scheme (None: the model's). The random numbers depend on the seed and the parameter's address alone, so
-two models that share an address and a shape there share those numbers, whatever else differs between them.
+two models that share an address and a shape there share those numbers, whatever else differs between them. An init
+whose numbers follow from those of other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
+
+**Rates.** A module whose parameters learn at another rate has `rates`, from their names in it to multiples of the rate.
+
+**Equation.** Each Config says itself as text, with makers that give text, so `ablate show` prints a whole block:
+
+    part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
+    weight                   equation(x, w)    "x W", with `w` the weight's symbol: "W^Q"
+    entropy                  equation(x)       of queries and keys, or of the scores, by what it acts on
+    position                 equation(x)       of queries and keys
+    bias                     equation()        the entry for query i and key j: "-m_h (i - j)"
+    matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
 """
 
 from __future__ import annotations
@@ -72,9 +89,11 @@ __all__ = [
     "Cost",
     "Draw",
     "GainMaker",
+    "GivesBias",
     "Maker",
     "RegulatesLogits",
     "RegulatesQueriesKeys",
+    "RegulatesWeights",
     "Sizes",
     "arithmetic",
     "branches",
@@ -116,6 +135,22 @@ class RegulatesLogits(Protocol):
 
     def on_logits(self, scores: Any) -> Any:
         """Scores of the same shape, in float32 at least."""
+
+
+@runtime_checkable
+class RegulatesWeights(Protocol):
+    """Entropy regulation that acts on the weights of queries and keys."""
+
+    def on_weights(self, query: Any, key: Any) -> None:
+        """Be told the two weights, once they are built; InputError for weights that cannot be regulated."""
+
+
+@runtime_checkable
+class GivesBias(Protocol):
+    """Adds to the scores: a component of slot `bias`, or a matrix made of one."""
+
+    def bias(self, q: Any, k: Any, scale: float) -> Any:
+        """[1 or B, 1 or H, T, S] for queries [B, H, T, K], keys [B, H, S, K] and the scale of their product."""
 
 
 def number(

@@ -17,6 +17,8 @@ class Needs:
     causal: bool
     logit_maps: bool
     dtype: str
+    bias: bool = False
+    dropout: bool = False
 
 
 @dataclass(frozen=True, slots=True)

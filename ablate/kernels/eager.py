@@ -1,6 +1,6 @@
 """Eager attention, as its equation reads: the reference for every other backend.
 
-    s = maps(scale * q kᵀ),  masked to the past where causal;  y = softmax(s) v
+    s = maps(scale * q kᵀ) + bias,  masked to the past where causal;  y = dropout(softmax(s)) v
 
 Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
@@ -26,9 +26,13 @@ def attend_eager(
     causal: bool,
     scale: float,
     logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T S"] | None = None,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "B H T K"]:
     """Attention in float32 at least, whatever comes in; the result has the type of `v`."""
-    weights = torch.softmax(scores(q, k, causal=causal, scale=scale, logits=logits), dim=-1)
+    weights = torch.softmax(scores(q, k, causal=causal, scale=scale, logits=logits, bias=bias), dim=-1)
+    if dropout:
+        weights = torch.nn.functional.dropout(weights, dropout)
     return (weights @ v.to(weights.dtype)).to(v.dtype)
 
 
@@ -39,9 +43,10 @@ def scores(
     causal: bool,
     scale: float,
     logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T S"] | None = None,
     first: int = 0,
 ) -> Float[Tensor, "B H T S"]:
-    """What softmax is taken of, -inf where hidden. Row 0 of `q` stands at position `first` of `k`.
+    """What softmax is taken of, -inf where hidden. Row 0 of `q` (and of `bias`) stands at position `first` of `k`.
 
     The product itself is taken in float32 at least: in bfloat16 a logit of 30 is off by up to 0.06.
     """
@@ -49,6 +54,8 @@ def scores(
     result = scale * (q.to(wide) @ k.to(wide).transpose(-2, -1))
     for logit_map in logits:
         result = logit_map(result)
+    if bias is not None:
+        result = result + bias.to(wide)
     return result.masked_fill(hidden(result, first), -torch.inf) if causal else result
 
 

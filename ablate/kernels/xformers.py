@@ -1,8 +1,8 @@
-"""xformers' memory-efficient attention, on CUDA: no bias, or `LowerTriangularMask`. It takes no map on the logits.
+"""xformers' memory-efficient attention, on CUDA: `LowerTriangularMask`, or a dense bias. It takes no map on the logits.
 
 xformers is imported only when it is asked for: that takes seconds, and warns where there is no CUDA device.
 
-Dimension key: B batch, H heads, T time, K width of a head.
+Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import ModuleType
 from jaxtyping import Float
 from torch import Tensor
 
+from ablate.kernels.bias import masked
+
 
 def attend_xformers(
     q: Float[Tensor, "B H T K"],
@@ -22,12 +24,19 @@ def attend_xformers(
     *,
     causal: bool,
     scale: float,
+    bias: Float[Tensor, "#B #H T S"] | None = None,
+    dropout: float = 0.0,
 ) -> Float[Tensor, "B H T K"]:
     """As `attend_eager` without maps. xformers keeps heads after time, so the tensors are handed over transposed."""
     ops = import_ops()
     mask = ops.LowerTriangularMask() if causal else None
+    if bias is not None:
+        # LowerTriangularMaskWithTensorBias has no backward: a dense bias holds the mask.
+        n_batch, n_heads = q.shape[:2]
+        dense = masked(bias.to(q.dtype)) if causal else bias.to(q.dtype)
+        mask = dense.expand(n_batch, n_heads, *dense.shape[-2:])
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    result: Tensor = ops.memory_efficient_attention(q, k, v, attn_bias=mask, scale=scale)
+    result: Tensor = ops.memory_efficient_attention(q, k, v, attn_bias=mask, p=dropout, scale=scale)
     return result.transpose(1, 2)
 
 

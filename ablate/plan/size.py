@@ -15,7 +15,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence
-from ablate.block.fill import GainMaker, Maker, Surroundings, field_values
+from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.sizes import Sizes
 
 
@@ -31,7 +31,7 @@ def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Co
 
 def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
     """The cost of each part of one block, by its address in layer `layer`."""
-    costing = _Costing(catalogue, Surroundings(sizes, layer))
+    costing = _Costing(catalogue, Surroundings(sizes.at(layer)))
     costing.sequence(block, ())()
     return {address(layer, name): costing.parts[path] for path, name in name_parts(block, catalogue)}
 
@@ -73,7 +73,7 @@ class _Costing:
     def part(self, node: Node, path: Path = ()) -> Maker:
         spec = self.catalogue[node.name]
         config: Any = spec.config(**field_values(node, spec, self.surroundings, self, path))
-        return partial(config.cost, self.surroundings.sizes)
+        return PartMaker(config, partial(config.cost, self.surroundings.sizes))
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _GainCost(None if trainable else value, per)

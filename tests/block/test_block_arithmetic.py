@@ -12,6 +12,7 @@ from random_blocks import examples
 from ablate.block.arithmetic import FUNCTIONS, MAX_LENGTH, NAMES, ArithmeticProblem, Expression, parse
 
 SCOPE = {"depth": 6.0, "layer": 2.0, "width": 128.0, "heads": 4.0, "head_width": 32.0, "context": 64.0}
+SCOPE |= {"vocabulary": 256.0, "repetition": 0.05}
 
 Tree = tuple
 """(operator or name, children …), or a number: the test's own form, which knows no Python syntax."""

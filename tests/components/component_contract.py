@@ -44,6 +44,10 @@ def hosts(component: Node, spec: ComponentSpec) -> Iterator[Block]:
                 yield sequence(node("attention", entropy=(component,)))
             case "position":
                 yield sequence(node("attention", position=component))
+            case "bias":
+                yield sequence(node("attention", bias=component))
+            case "matrix":
+                yield sequence(node("attention", matrix=component))
             case _:
                 raise AssertionError(f"the contract does not know how to host slot {slot!r}")
 

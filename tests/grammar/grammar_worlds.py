@@ -46,12 +46,12 @@ defaults:
   residual: {skip: 1, gain: 1, branch: []}
   parallel: {skip: 1, gain: 1, branches: []}
   layer_norm: {eps: 1e-5, scale: true, bias: true}
-  rms_norm: {eps: 1e-8, scale: true}
+  rms_norm: {eps: 1e-8, outside: false, scale: true}
   simple_rms_norm: {eps: 1e-8}
   attention: {query: dense, key: dense, value: dense, projection: dense, pre_qk: none, pre_v: none, entropy: none,
-              position: none, scale: 1/sqrt(head_width)}
+              position: none, bias: none, matrix: softmax, scale: 1/sqrt(head_width), dropout: 0}
   mlp: {activation: gelu, hidden: 4x, input_scale: 1, up: dense, gate: none, down: dense}
-  dense: {bias: false, init: none}
+  dense: {bias: false, init: none, rate: 1}
   leaky_relu: {slope: 0.01}
   rope: {base: 10000}
 """

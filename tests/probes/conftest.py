@@ -29,7 +29,7 @@ class Block(nn.Module):
         self.attention = Attention(width, heads, causal)
         self.mlp = nn.Linear(width, width)
         self.attention_gain = Scale(0.5, trainable=True)
-        self.mlp_gain = Scale(0.5, trainable=True, channels=width)
+        self.mlp_gain = Scale(0.5, trainable=True, shape=(width,))
         self.fixed_gain = Scale(0.9)
 
     def forward(self, x):

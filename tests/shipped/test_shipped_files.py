@@ -10,6 +10,7 @@ import yaml
 from builders import node, pre_ln
 
 import ablate
+from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, Sequence, walk
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
@@ -23,7 +24,7 @@ SPACES = sorted((ROOT / "spaces").glob("*.yaml"))
 GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
 CATALOGUE = GRAMMAR.catalogue
 SIZES = Sizes(n_layers=6, d_model=24, n_heads=2, seq_len=10, vocab_size=13)
-INIT = Node("normal", (("std", 0.3),))
+INIT = Node("normal", (("std", parse(0.3)),))
 TABLE3 = {
     # OUTLIER, Table 3: name, and whether the paper marks it homogeneous
     "outlier_table3_pre_rms": False,

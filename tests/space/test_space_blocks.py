@@ -6,6 +6,7 @@ import pytest
 from reading import read_block, transformer
 from space_worlds import space
 
+from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, walk
 from ablate.errors import InputError
 from ablate.space.space import Space
@@ -108,7 +109,7 @@ def test_the_model_around_a_block(tmp_path: Path) -> None:
     assert (model.embedding_std, model.embedding_scale) == (0.5, 3.0)
     assert model.final_norm is not None and model.final_norm.name == "layer_norm"
     assert model.entry_norm is None
-    assert model.init == Node("normal", (("std", 0.1),))
+    assert model.init == Node("normal", (("std", parse(0.1)),))
     plain = space(tmp_path)
     assert plain.architecture(plain.blocks["op"], 77).position_std is None
     assert plain.architecture(plain.blocks["op"], 77).positions == "none"

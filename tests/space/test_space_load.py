@@ -7,6 +7,7 @@ from builders import CATALOGUE
 from reading import SPACES, read_block, transformer
 from space_worlds import SECTIONS, fields, space
 
+from ablate.block.arithmetic import parse
 from ablate.block.expression import Node
 from ablate.errors import InputError
 from ablate.source.yaml import read_yaml
@@ -104,7 +105,7 @@ def test_another_choice_replaces_the_first(tmp_path: Path) -> None:
     assert space(tmp_path, f"data.corpus={hub}", "data.corpus.field=code").data.corpus == Hub(
         hub="a/b", split="train", field="code"
     )
-    assert space(tmp_path, "model.init.normal=0.5").around.init == Node("normal", (("std", 0.5),))
+    assert space(tmp_path, "model.init.normal=0.5").around.init == Node("normal", (("std", parse(0.5)),))
     assert "exactly one kind" in refused(tmp_path, design="{path: {from: pre_ln, to: op}, compare: [pre_ln, op]}")
 
 

@@ -167,7 +167,7 @@ def test_a_checkpoint_the_segment_does_not_name_is_passed_over(tmp_path, undistu
 
 
 def test_a_newer_state_outlives_the_news_of_an_older_one(tmp_path):
-    """The worker is ahead of its driver: what it has written since must not go when the driver hears of the one before."""
+    """The worker is ahead of its driver: what it wrote since must not go when the driver hears of the one before."""
     with opened(tmp_path) as results:
         results.begin(trial())
         for step in (10, 20, 30):

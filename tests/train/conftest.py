@@ -45,7 +45,7 @@ class Block(nn.Module):
         self.attention = Attention()
         self.attention_gain = Scale(0.5, trainable=True)
         self.mlp = MLP()
-        self.mlp_gain = Scale(0.5, trainable=True, channels=WIDTH)
+        self.mlp_gain = Scale(0.5, trainable=True, shape=(WIDTH,))
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x):

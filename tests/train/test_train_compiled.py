@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from builders import node
 
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Gain, Node, Sequence, Size
@@ -15,30 +16,11 @@ from ablate.train.loop import train
 from ablate.train.loss import parameter_type
 from ablate.train.optimizer import decaying, parameter_groups
 
-DENSE = Node("dense", (("bias", True), ("init", None)))
-NORM = Node("layer_norm", (("eps", 1e-5), ("scale", True), ("bias", True)))
-ATTENTION = Node(
-    "attention",
-    (
-        *((weight, DENSE) for weight in ("query", "key", "value", "projection")),
-        ("pre_qk", None),
-        ("pre_v", None),
-        ("entropy", (Node("qk_norm", (("norm", NORM),)),)),
-        ("position", None),
-        ("scale", parse("1/sqrt(head_width)")),
-    ),
-)
-MLP = Node(
-    "mlp",
-    (
-        ("activation", Node("relu")),
-        ("hidden", Size(multiple=2)),
-        ("input_scale", parse(1)),
-        ("up", DENSE),
-        ("gate", None),
-        ("down", DENSE),
-    ),
-)
+DENSE = node("dense", bias=True)
+NORM = node("layer_norm", bias=True)
+WEIGHTS = dict.fromkeys(("query", "key", "value", "projection"), DENSE)
+ATTENTION = node("attention", entropy=(node("qk_norm", norm=NORM),), **WEIGHTS)
+MLP = node("mlp", hidden=Size(multiple=2), up=DENSE, down=DENSE)
 
 
 def residual(part, gain):
@@ -56,7 +38,7 @@ BLOCK = Sequence(
 @pytest.fixture
 def compiled(make_trial):
     trial = make_trial(measure__probes=probe_names(), recipe__steps=4)
-    init = Node("normal", (("std", 0.2),))
+    init = node("normal", std=0.2)
     architecture = dataclasses.replace(trial.architecture, block=BLOCK, final_norm=NORM, init=init)
 
     def compiled(tied=False, dtype="float32"):

@@ -7,14 +7,14 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain")
 class Config:
     """`gain` is the standard deviation of the output for inputs of variance 1."""
 
-    gain: float = number(at_least=0.0)
+    gain: float = arithmetic()
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""

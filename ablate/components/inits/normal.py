@@ -1,20 +1,25 @@
 """Normal: independent entries of one standard deviation, whatever the shape.
 
-    W_ij ~ N(0, std²)
+    W_ij ~ N(0, std²)        std is a number, or arithmetic in the sizes: 1/sqrt(width)
 
     Radford et al. 2019 (GPT-2), std 0.02; the initialisation of arXiv:2405.19279, App. C.
 
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+from ablate.errors import InputError
 
 
 @component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std")
 class Config:
     """`std` is the standard deviation of each entry."""
 
-    std: float = number(at_least=0.0)
+    std: float = arithmetic()
+
+    def __post_init__(self) -> None:
+        if self.std < 0:
+            raise InputError(f"normal.std is {self.std:g}\n  = a standard deviation is at least 0")
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""

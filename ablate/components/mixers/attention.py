@@ -2,8 +2,9 @@
 
     q, k = query(pre_qk(x)), key(pre_qk(x))        v = value(pre_v(x))        split into H heads
     q, k = entropy(q, k), then position(q, k)      (QK-Norm before rotary positions: a rotation keeps its bound)
-    s    = logits(scale * q kᵀ)                    (softcap and clamp, in the order listed)
-    y    = projection(concat_heads(softmax(s) v))  softmax over the keys seen: all, or the past where causal
+    s    = logits(scale * q kᵀ) + bias             (softcap and clamp, in the order listed)
+    A    = dropout(softmax(s))                     over the keys seen: all, or the past where causal
+    y    = projection(concat_heads(matrix(A) v))   the matrix is A itself, or made of it: α I + β A - γ C
 
     Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40.
 
@@ -12,13 +13,16 @@ Dimension key: B batch, T time, D width of the model, H heads, K width of a head
 
 from ablate.components.declare import (
     Cost,
+    GivesBias,
     Maker,
     RegulatesLogits,
     RegulatesQueriesKeys,
+    RegulatesWeights,
     Sizes,
     arithmetic,
     component,
     implements,
+    number,
     part,
     parts,
 )
@@ -27,7 +31,10 @@ from ablate.errors import InputError
 
 @component("attention", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
 class Config:
-    """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm."""
+    """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm.
+
+    `dropout` is the share of the softmax's weights that is dropped in training.
+    """
 
     query: Maker = part("weight")
     key: Maker = part("weight")
@@ -37,14 +44,18 @@ class Config:
     pre_v: Maker | None = part("norm", optional=True)
     entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
     position: Maker | None = part("position", optional=True)
+    bias: Maker | None = part("bias", optional=True)
+    matrix: Maker = part("matrix")
     scale: float = arithmetic()
+    dropout: float = number(at_least=0.0, below=1.0)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Four weights, the norms, and two products over all pairs of tokens; InputError for a broken head."""
         width = whole_heads(sizes)
         weights = (self.query, self.key, self.value, self.projection)
         norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
-        per_head = [regulation for _, regulation in self.entropy] + ([self.position] if self.position else [])
+        inside = [*(regulation for _, regulation in self.entropy), self.position, self.bias, self.matrix]
+        per_head = [part for part in inside if part]
         costs = [w(width, width) for w in weights] + [n(width) for n in norms] + [h(sizes.d_head) for h in per_head]
         return sum(costs, Cost(flops=4 * sizes.seq_len**2 * width))  # q kᵀ, and its softmax times v
 
@@ -80,8 +91,18 @@ class Attention(nn.Module):
         self.value = config.value(width, width)
         self.entropy = nn.ModuleDict({name: regulation(sizes.d_head) for name, regulation in config.entropy})
         self.position = config.position(sizes.d_head) if config.position else None
-        maps = tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits))
-        self.attend = Attend(causal=sizes.causal, scale=config.scale, logits=maps)
+        self.bias = config.bias(sizes.d_head) if config.bias else None
+        self.matrix = config.matrix(sizes.d_head)
+        for regulation in self.entropy.values():
+            if isinstance(regulation, RegulatesWeights):
+                regulation.on_weights(self.query, self.key)
+        self.attend = Attend(
+            causal=sizes.causal,
+            scale=config.scale,
+            logits=tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits)),
+            biases=tuple(m.bias for m in (self.bias, self.matrix) if isinstance(m, GivesBias)),
+            dropout=config.dropout,
+        )
         self.projection = config.projection(width, width)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -94,7 +115,7 @@ class Attention(nn.Module):
                 q, k = regulation.on_queries_keys(q, k)
         if self.position is not None:
             q, k = self.position(q, k)
-        y: Tensor = self.projection(self.attend(q, k, v).transpose(1, 2).flatten(2))
+        y: Tensor = self.projection(self.matrix(self.attend, q, k, v).transpose(1, 2).flatten(2))
         return y
 
     def heads(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:

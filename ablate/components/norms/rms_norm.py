@@ -1,8 +1,10 @@
 """RMSNorm: scale each token to root mean square 1 over the width, without centring it.
 
-    y = x / sqrt(mean(x²) + eps) * g        mean over the width; eps is inside the root
+    y = x / sqrt(mean(x²) + eps) * g          mean over the width; eps is inside the root
+    y = x / (sqrt(mean(x²)) + eps) * g        `outside`: eps is added to the root mean square itself
 
-    Zhang & Sennrich 2019, arXiv:1910.07467; eps 1e-8 inside the root as in arXiv:2311.01906, App. D.1.
+    Zhang & Sennrich 2019, arXiv:1910.07467; eps 1e-8 inside the root as in arXiv:2311.01906, App. D.1
+    (outside it, at 1e-5, in the code released with that paper).
 
 A token of zeros with eps 0 has no direction to keep: its output is NaN.
 
@@ -20,9 +22,10 @@ from ablate.components.declare import Cost, Sizes, component, flag, implements, 
     source="Zhang & Sennrich 2019, arXiv:1910.07467",
 )
 class Config:
-    """`eps` is added to the mean square, inside the root; `scale` trains the gain g."""
+    """`eps` is added to the mean square, or `outside` the root; `scale` trains the gain g."""
 
     eps: float = number(at_least=0.0)
+    outside: bool = flag()
     scale: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
@@ -43,8 +46,17 @@ class RMSNorm(nn.Module):
         super().__init__()
         self.width = width or sizes.d_model
         self.eps = config.eps
+        self.outside = config.outside
         self.scale = nn.Parameter(torch.ones(self.width)) if config.scale else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
         """[..., D] -> [..., D]."""
+        if self.outside:
+            return self.over_sum(x)
         return nn.functional.rms_norm(x, (self.width,), self.scale, self.eps)
+
+    def over_sum(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        """eps outside the root; the mean square is taken in float32 at least."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        y = (wide / (torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / self.width**0.5 + self.eps)).to(x.dtype)
+        return y if self.scale is None else y * self.scale

@@ -7,19 +7,24 @@
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import Cost, Draw, Maker, Sizes, component, flag, implements, part
+from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
 
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762")
 class Config:
-    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init)."""
+    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init); `rate` multiplies its rate."""
 
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
+    rate: float = arithmetic()
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """A matrix and a bias; one product for each token."""
         return Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
+
+    def equation(self, x: str, w: str) -> str:
+        """x W, and the bias where there is one."""
+        return f"{x} {w} + b" if self.bias else f"{x} {w}"
 
 
 import torch
@@ -35,6 +40,7 @@ class Dense(nn.Module):
         super().__init__()
         self.d_in, self.d_out = d_in, d_out
         self.init = config.init() if config.init else None
+        self.rates = {"weight": config.rate}
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
         self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
 

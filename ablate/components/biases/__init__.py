@@ -1,0 +1,1 @@
+"""Biases: what is added to the scores by distance. Slot `bias`."""

@@ -1,0 +1,61 @@
+"""ALiBi: attention falls off with distance, at a rate of its own in each head.
+
+    s_ij += -m_h |i - j|        m_h = 2^(-8h/H),  h = 1, …, H, where H is a power of 2
+
+For other numbers of heads the slopes of the power of 2 below come first, then every second one of the power above.
+
+    Press et al. 2022, arXiv:2108.12409, Sec. 3 and Fig. 3; slopes for any H as in the authors' code.
+
+Dimension key: B batch, H heads, T queries, S keys, K width of a head.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("alibi", slots=("bias",), source="Press et al. 2022, arXiv:2108.12409")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+    def equation(self) -> str:
+        """The entry for query i and key j."""
+        return "-m_h |i - j|"
+
+
+def slopes(n_heads: int) -> tuple[float, ...]:
+    """m_1, …, m_H.
+
+    >>> slopes(2)
+    (0.0625, 0.00390625)
+    >>> slopes(3)
+    (0.0625, 0.00390625, 0.25)
+    """
+    whole = 1 << (n_heads.bit_length() - 1)
+    first = tuple(2.0 ** (-8 * h / whole) for h in range(1, whole + 1))
+    between = tuple(2.0 ** (-8 * h / (2 * whole)) for h in range(1, 2 * whole + 1, 2))
+    return first + between[: n_heads - whole]
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class ALiBi(nn.Module):
+    """The bias of every head."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.slopes = slopes(sizes.n_heads)
+
+    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
+        """[1, H, T, S], in float32 at least."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        queries = torch.arange(q.shape[-2], device=q.device, dtype=wide)
+        keys = torch.arange(k.shape[-2], device=q.device, dtype=wide)
+        slope = torch.tensor(self.slopes, device=q.device, dtype=wide)
+        return -slope[:, None, None] * (queries[:, None] - keys).abs()[None, None]

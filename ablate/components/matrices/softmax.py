@@ -1,0 +1,47 @@
+"""Softmax: values are mixed by attention itself, and by nothing else.
+
+    y = A v        A the softmax of the scores, row by row
+
+    Vaswani et al. 2017, arXiv:1706.03762, Eq. 1.
+
+Dimension key: B batch, H heads, T time, K width of a head.
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products but attention's own."""
+        return Cost()
+
+    def equation(self, a: str) -> str:
+        """A itself."""
+        return a
+
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Softmax(nn.Module):
+    """Attention as it is."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+
+    def forward(
+        self,
+        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H T K"],
+        v: Float[Tensor, "B H T K"],
+    ) -> Float[Tensor, "B H T K"]:
+        """A v."""
+        return attend(q, k, v)
