@@ -31,6 +31,7 @@ from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, ch
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
+from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
 from ablate.space.space import Space
 
@@ -74,7 +75,10 @@ def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
 
 def load_grammar(path: PathLike, *, plugins: Sequence[PathLike] = ()) -> Grammar:
     """Read a grammar; InputError shows every mistake at its place."""
-    return read_grammar_file(Path(path), catalogue(plugins))
+    grammar, problems = read_grammar_file(Path(path), catalogue(plugins)), Problems()
+    check_presets(grammar, problems)
+    problems.raise_if_any()
+    return grammar
 
 
 def load_space(

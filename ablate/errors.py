@@ -17,3 +17,7 @@ class InputError(AblateError):
 
 class RefusedError(AblateError):
     """The input is fine but the surroundings are not: a locked store, a missing corpus, a folder without permission."""
+
+
+class AblateWarning(UserWarning):
+    """Something that is not as it should be, beside what was asked; the command line prints it as a note."""

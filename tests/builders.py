@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ablate.block.architecture import Architecture
+from ablate.block.architecture import ARITHMETIC, Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import (
     Arithmetic,
@@ -34,11 +34,24 @@ SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
 PLAIN: dict[tuple[str, str], Any] = {
     ("attention", "scale"): "1/sqrt(head_width)",
     ("attention", "dropout"): 0.0,
+    ("dropout", "p"): 0.0,
     ("mlp", "activation"): "relu",
     ("mlp", "input_scale"): "1",
     ("mlp", "hidden"): Size(multiple=4.0),
+    ("e_spa", "skip"): 0,
+    ("e_spa", "repetition"): 0,
+    ("u_spa", "skip"): 0,
+    ("u_spa", "initial"): 0,
+    ("t5", "buckets"): 8.0,
+    ("t5", "max_distance"): 10.0,
     ("residual", "skip"): 1,
     ("parallel", "skip"): 1,
+    ("dks", "zeta"): 5.0,
+    ("dks_leaky_relu", "zeta"): 5.0,
+    ("tat", "tau"): 0.3,
+    ("tat_leaky_relu", "eta"): 0.9,
+    **{(name, "skip"): "0" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
+    **{(name, "layers"): "24" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
 }
 SLOT_EXAMPLES = {
     "weight": "dense",
@@ -181,13 +194,20 @@ def architecture(block: Block, **changes: Any) -> Architecture:
         "positions": "none",
         "embedding_std": 0.02,
         "embedding_scale": 50.0,
+        "embedding_dropout": 0.0,
         "position_std": 0.02,
+        "logit_scale": 1,
         "tied": False,
         "entry_norm": None,
         "final_norm": None,
         "init": node("normal", std=0.02),
     }
-    return Architecture(**{**plain_values, **changes})
+    values = {**plain_values, **changes}
+    rows = values["sizes"].seq_len if values["positions"] == "learned" else None
+    for name in ARITHMETIC:
+        if isinstance(values[name], int | float | str):
+            values[name] = parse(values[name])
+    return Architecture(**{"position_rows": rows, **values})
 
 
 @functools.cache

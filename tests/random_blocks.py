@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
-from builders import CATALOGUE
+from builders import CATALOGUE, residual
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from ablate.block.catalogue import (
     Width,
     Word,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Size
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
 
 examples = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Enough examples to find what is common, few enough for every push, on machines that are busy."""
@@ -153,3 +154,25 @@ def rebranched(draw: st.DrawFn, node: Node) -> Node:
 def pairs() -> st.SearchStrategy[tuple[Block, Block]]:
     """Two blocks, akin or not."""
     return blocks().flatmap(lambda block: st.tuples(st.just(block), relatives(block) | blocks()))
+
+
+def respelt(value: Value, chance: Random) -> Value:
+    """The same said otherwise: bare parts as a skipless residual, numbers as arithmetic, stages out of order."""
+    match value:
+        case Sequence():
+            parts: list[Node] = []
+            for part in value:
+                part = respelt(part, chance)
+                parts.append(residual(part, skip=0) if chance.random() < 0.3 else part)
+            return Sequence(tuple(parts))
+        case Node(name=name, fields=fields):
+            return Node(name, tuple((field, respelt(child, chance)) for field, child in fields))
+        case Gain(trainable=False, value=expression) if expression.constant is not None:
+            return Gain(type(expression)(f"{expression.text}+0"), False, chance.choice(["scalar", "channel"]))
+        case tuple() if all(isinstance(child, Node) for child in value):
+            first = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage == 0]
+            later = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage != 0]
+            return tuple(later + first) if chance.random() < 0.5 else tuple(first + later)
+        case tuple():
+            return tuple(respelt(child, chance) for child in value)
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 from pathlib import Path
 
 from builders import CATALOGUE
@@ -17,11 +18,22 @@ ROOT = Path(__file__).parent.parent
 GRAMMARS = tuple(sorted((ROOT / "grammars").glob("*.yaml")))
 SPACES = tuple(sorted((ROOT / "spaces").glob("*.yaml")))
 
+DEPTHS = {"e_spa_tat": 36, "e_spa_skips": 32, "e_spa_skips_norm": 32}
+"""Named blocks that exist only about as deep as their paper has them: what they are solved for needs the layers."""
+
 
 @functools.cache
 def transformer() -> Grammar:
     """The shipped grammar."""
     return load_grammar(ROOT / "grammars" / "transformer.yaml", CATALOGUE)
+
+
+def copy_grammar(folder: Path, name: str, *, more: str = "") -> Path:
+    """The shipped grammar under another name in `folder`, with what it includes, and `more` YAML at its end."""
+    shutil.copytree(ROOT / "grammars", folder, dirs_exist_ok=True)
+    path = (folder / "transformer.yaml").rename(folder / name)
+    path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
+    return path
 
 
 def read_block(text: str, *, defaults: bool = True) -> Block:

@@ -8,6 +8,8 @@ no attention behind it:
     any other modifier                  after the principal before it: `attention_post_norm`; if there is none before
                                         it in its sequence, after the next principal inside what follows
     a combinator                        after the first principal inside it: `attention_residual`
+    a modifier or a combinator alone    as if it stood where the combinator around it stands; a combinator around
+                                        nothing but modifiers is itself named as one: `mlp_first_layer`, `mlp_norm`
 
 Principals are named first, so no modifier ever takes a name from one. A modifier with no principal to serve has its
 role alone. What is still ambiguous gets an ordinal in reading order (`attention_norm_2`).
@@ -50,8 +52,9 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
     names = dict(principals)
     for path, spec in parts.items():
         if spec.modifier:
-            name = _combinator_name if _is_combinator(spec) else _modifier_name
-            names[path] = _unused(name(path, parts, principals), names.values())
+            inside = _principals_in(path, principals)
+            name = f"{inside[0]}_{spec.role}" if inside else _named_at(path, spec.role, parts, principals)
+            names[path] = _unused(name, names.values())
     return tuple((path, names[path]) for path in parts)
 
 
@@ -74,13 +77,8 @@ def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[t
             yield from (((*path, field, i), branch) for i, branch in enumerate(value) if isinstance(branch, Sequence))
 
 
-def _combinator_name(path: Path, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
-    inside = _principals_in(path, principals)
-    return f"{inside[0]}_{parts[path].role}" if inside else parts[path].role
-
-
-def _modifier_name(path: Path, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
-    role = parts[path].role
+def _named_at(path: Path, role: str, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
+    """The name of a modifier of that role that stands at `path`."""
     siblings = [other for other in parts if len(other) == len(path) and other[:-1] == path[:-1]]
     here = siblings.index(path)
     before = [name for sibling in siblings[:here] for name in _principals_in(sibling, principals)]
@@ -88,7 +86,10 @@ def _modifier_name(path: Path, parts: Mapping[Path, ComponentSpec], principals: 
     served = next((s for s in siblings[here:] if s in principals or _is_combinator(parts[s])), None)
     if served in principals or (after and not before):
         return f"{after[0]}_{role}"
-    return f"{before[-1]}_post_{role}" if before else role
+    if before:
+        return f"{before[-1]}_post_{role}"
+    around = next((path[:end] for end in range(len(path) - 1, 0, -1) if path[:end] in parts), None)
+    return role if around is None else _named_at(around, role, parts, principals)
 
 
 def _principals_in(path: Path, principals: Mapping[Path, str]) -> list[str]:

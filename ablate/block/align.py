@@ -195,7 +195,9 @@ def _items(
 def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | None:
     """`parts` as the transparent form of the combinator `like`, if it has one and they hold a principal."""
     rule = catalogue[like.name].transparent
-    if rule is None or not has_principal(Sequence(parts), catalogue) or [p.name for p in parts] == [like.name]:
+    if rule is None or rule.keep is None:
+        return None
+    if not has_principal(Sequence(parts), catalogue) or [p.name for p in parts] == [like.name]:
         return None
     values: dict[str, Value] = {rule.keep: Sequence(parts)}
     for name, number in rule.when.items():

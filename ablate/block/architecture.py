@@ -2,32 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ablate.block.expression import Block, Node
+from ablate.block.arithmetic import Expression
+from ablate.block.expression import Block, Gain, Node, Sequence, walk
+from ablate.block.fill import Surroundings
 from ablate.block.sizes import Sizes
+from ablate.errors import InputError
+
+ARITHMETIC: Mapping[str, str] = {
+    "embedding_std": "model.embedding.std",
+    "embedding_scale": "model.embedding.scale",
+    "position_std": "model.position.learned",
+    "logit_scale": "model.logit_scale",
+}
+"""The fields of an architecture that are arithmetic in its sizes, and where a space says them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """n_layers copies of `block` between an embedding and a head.
 
-        x_0 = scale·E[tokens] (+ positions), then entry_norm;  x_l = block_l(x_{l-1});  logits = final_norm(x_L)·Uᵀ
+        x_0 = entry_norm(dropout(scale·E[tokens] + positions));  x_l = block_l(x_{l-1})
+        logits = logit_scale·final_norm(x_L)·Uᵀ
 
-    `embedding_std` and `position_std` are standard deviations of normal initialisations; `scale` multiplies the
-    embedding's output only (a tied head uses E unscaled). U = E where `tied`. `positions` are the model's: none,
-    learned or sinusoidal; `position_std` is None unless they are learned. `init` is the scheme of every weight that
-    does not name its own, the untied head included.
+    `embedding_std` and `position_std` are standard deviations of normal initialisations; `embedding_scale` multiplies
+    the embedding's output only (a tied head uses E unscaled), `embedding_dropout` is the share of x_0 that is dropped
+    in training. U = E where `tied`. `positions` are the model's: none, learned or sinusoidal; `position_std` and
+    `position_rows`, how many of them there are, are None unless they are learned. `init` is the scheme of every weight
+    that does not name its own, the untied head included.
     """
 
     kind: str
     sizes: Sizes
     block: Block
     positions: str
-    embedding_std: float
-    embedding_scale: float
-    position_std: float | None
+    embedding_std: Expression
+    embedding_scale: Expression
+    embedding_dropout: float
+    position_std: Expression | None
+    position_rows: int | None
+    logit_scale: Expression
     tied: bool
     entry_norm: Node | None
     final_norm: Node | None
     init: Node
+
+    def number(self, field: str) -> float:
+        """The value of one of its `ARITHMETIC` fields at its sizes; InputError where it has none above 0."""
+        expression: Expression = getattr(self, field)
+        value = Surroundings(self.sizes.at(None)).number(expression, ARITHMETIC[field])
+        if value <= 0:
+            raise InputError(
+                f"{ARITHMETIC[field]} is {expression.text}, which is {value:g} at these sizes\n"
+                "  = it must be greater than 0"
+            )
+        return value
+
+    def numbers(self) -> dict[str, float]:
+        """The values of all of them that are there."""
+        return {field: self.number(field) for field in ARITHMETIC if getattr(self, field) is not None}
+
+    def rows(self) -> int:
+        """How many learned positions there are; InputError where they are fewer than the context, 0 if none."""
+        if self.positions != "learned" or self.position_rows is None:
+            return 0
+        if self.position_rows < self.sizes.seq_len:
+            raise InputError(
+                f"model.position has {self.position_rows:,} rows for a context of {self.sizes.seq_len:,} tokens\n"
+                "  = give it at least as many rows as model.context"
+            )
+        return self.position_rows
+
+    def names(self) -> frozenset[str]:
+        """The sizes that anything in the model depends on by name, such as `width` and `repetition`."""
+        own = [expression for field in ARITHMETIC if (expression := getattr(self, field)) is not None]
+        around = [part for part in (self.entry_norm, self.final_norm, self.init) if part is not None]
+        return sizes_named(Sequence((*self.block, *around))).union(*(expression.names() for expression in own))
+
+
+def sizes_named(block: Block) -> frozenset[str]:
+    """The sizes that the arithmetic and the gains of a block name."""
+    values = [value for node in walk(block) for _, value in node.fields]
+    written = [value.value if isinstance(value, Gain) else value for value in values]
+    return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))

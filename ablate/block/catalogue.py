@@ -77,10 +77,25 @@ FieldType: TypeAlias = Number | Flag | Word | Arithmetic | GainField | Width | P
 
 @dataclass(frozen=True, slots=True)
 class Transparent:
-    """With these values (of fixed gains) the component is the same, under training, as its field `keep`."""
+    """With these values (of fixed gains) the component is the same, under training, as its field `keep`, or as nothing.
+
+    What is kept is a sequence; where `keep` is None, nothing is.
+    """
 
     when: Mapping[str, float]
-    keep: str
+    keep: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """With these values the component is the same, under training, as the component `name`.
+
+    `fields` are that one's fields, each with the field here that holds its value.
+    """
+
+    when: Mapping[str, float | bool]
+    name: str
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +119,7 @@ class ComponentSpec:
     path: Path
     shorthand: str | None = None
     transparent: Transparent | None = None
+    same: Same | None = None
     stage: int = 0
 
 

@@ -4,6 +4,8 @@ Rules admitted (each side, compiled as written, trains to the same bits on CPU; 
 
 * constant arithmetic is its number; a fixed gain holds one number, whatever `per` says;
 * a component with its transparent values is its kept field (a residual with fixed skip 0 and gain 1 is its branch);
+* a component that declares with which values it is the `Same` as another is that one (shaped attention with fixed
+  gains 0, 1 and 0 is softmax attention);
 * components of one list that act at different stages stand in the order of the stages.
 
 Not admitted: what is the same at initialisation only (a trainable gain on a matrix), and norm after norm, whose
@@ -73,7 +75,14 @@ def fixed(value: Value) -> float | None:
 
 def is_transparent(node: Node, rule: Transparent | None) -> bool:
     """Whether a node has the values at which its component is the same as the field it keeps."""
-    return rule is not None and all(fixed(node[name]) == value for name, value in rule.when.items())
+    return rule is not None and _has(node, rule.when)
+
+
+def _has(node: Node, values: Mapping[str, float | bool]) -> bool:
+    """Whether the fields of a node hold these values, and are not trained."""
+    return all(
+        node[name] is value if isinstance(value, bool) else fixed(node[name]) == value for name, value in values.items()
+    )
 
 
 def _sequence(parts: Sequence, catalogue: Catalogue) -> Sequence:
@@ -82,16 +91,24 @@ def _sequence(parts: Sequence, catalogue: Catalogue) -> Sequence:
         node = _node(part, catalogue)
         rule = catalogue[node.name].transparent
         if rule is not None and is_transparent(node, rule):
-            kept = node[rule.keep]
-            assert isinstance(kept, Sequence)
-            spliced.extend(kept)
+            spliced.extend(_kept(node, rule))
         else:
             spliced.append(node)
     return Sequence(tuple(spliced))
 
 
+def _kept(node: Node, rule: Transparent) -> Sequence:
+    kept = Sequence() if rule.keep is None else node[rule.keep]
+    assert isinstance(kept, Sequence)
+    return kept
+
+
 def _node(node: Node, catalogue: Catalogue) -> Node:
-    return Node(node.name, tuple((name, _value(value, catalogue)) for name, value in node.fields))
+    reduced = Node(node.name, tuple((name, _value(value, catalogue)) for name, value in node.fields))
+    rule = catalogue[node.name].same
+    if rule is None or not _has(reduced, rule.when):
+        return reduced
+    return Node(rule.name, tuple((name, reduced[rule.fields[name]]) for name in catalogue[rule.name].fields))
 
 
 def _value(value: Value, catalogue: Catalogue) -> Value:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
+from typing import Literal, TypeAlias
 
-from ablate.block.align import Aligned, SharedItems, SharedNode, Site
+from ablate.block.align import Aligned, SharedItems, SharedNode, Site, choose
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Node, Sequence, walk
+from ablate.block.normal import normalise
 
 
 def places(tree: Aligned, catalogue: Catalogue) -> tuple[str, ...]:
@@ -20,18 +22,22 @@ def places(tree: Aligned, catalogue: Catalogue) -> tuple[str, ...]:
     return tuple(_Namer(catalogue).part(tree, "block"))
 
 
+Side: TypeAlias = Literal["before", "after"]
+SIDES: tuple[Side, Side] = ("before", "after")
+
+
 class _Namer:
-    """Counts principals as it passes them, so that the second MLP of a block is `mlp_2`."""
+    """Counts principals as it passes them, in each of the two blocks, so that the second MLP of a block is `mlp_2`."""
 
     def __init__(self, catalogue: Catalogue):
         self.catalogue = catalogue
-        self.passed: Counter[str] = Counter()
+        self.passed: dict[Side, Counter[str]] = {"before": Counter(), "after": Counter()}
 
     def part(self, tree: Aligned, place: str) -> Iterator[str]:
         match tree:
             case Site():
                 yield place
-                self.passed.update(self._principals(tree))
+                self._pass(tree)
             case SharedItems(items=items, sequence=True):
                 yield from self.items(items)
             case SharedItems(items=items):
@@ -40,35 +46,47 @@ class _Namer:
             case SharedNode():
                 yield from self.node(tree, place)
             case _:
-                self.passed.update(self._principals(tree))
+                self._pass(tree)
 
     def node(self, node: SharedNode, place: str) -> Iterator[str]:
         spec = self.catalogue[node.name]
         if "part" in spec.slots and not spec.modifier:
-            place = self._name(spec.role)
-            self.passed[spec.role] += 1
+            place = self._name(spec.role, "after")
+            for counter in self.passed.values():
+                counter[spec.role] += 1
         elif place == "" or "part" in spec.slots:
             inside = self._principals(node)
-            place = f"{self._name(inside[0])}_{spec.role}" if inside else place or spec.role
+            place = f"{self._name(inside[0], 'after')}_{spec.role}" if inside else place or spec.role
         for field, child in node.fields:
             yield from self.part(child, f"{place}.{field}" if isinstance(child, SharedNode) else place)
 
     def items(self, items: Items[Aligned]) -> Iterator[str]:
-        previous = ""
+        previous: dict[Side, str] = {"before": "", "after": ""}
         for index, item in enumerate(items):
-            role = self._modifier(item)
+            role, side = self._modifier(item), _side(item)
             if role and not self._principals(item):
-                served = next((rest for rest in items[index + 1 :] if self._principals(rest)), None)
-                if served is not None and (not previous or not self._modifier(served)):
-                    place = f"{self._name(self._principals(served)[0])}_{role}"
+                served = next((rest for rest in items[index + 1 :] if self._on(rest, side)), None)
+                if served is not None and (not previous[side] or self._is_principal(served, side)):
+                    place = f"{self._name(self._on(served, side)[0], side)}_{role}"
                 else:
-                    place = f"{previous}_post_{role}" if previous else role
+                    place = f"{previous[side]}_post_{role}" if previous[side] else role
                 yield from self.loose(item, place)
             else:
                 inside = self._principals(item)
-                yield from self.part(item, self._name(inside[0]) if isinstance(item, Site) and inside else "")
-                if inside:
-                    previous = self._name(inside[-1], passed=True)
+                yield from self.part(item, self._name(inside[0], side) if isinstance(item, Site) and inside else "")
+                for one in SIDES:
+                    if found := self._on(item, one):
+                        previous[one] = self._name(found[-1], one, passed=True)
+
+    def _is_principal(self, served: Aligned, side: Side) -> bool:
+        """Whether `served` begins with a principal in the block of that side.
+
+        A combinator that the other block alone has is seen as what it holds.
+        """
+        chosen = choose(served, lambda _: side == "after")
+        parts = chosen if isinstance(chosen, Sequence) else Sequence((chosen,))  # type: ignore[arg-type]
+        first = next(iter(normalise(parts, self.catalogue)), None)
+        return first is not None and not self.catalogue[first.name].modifier
 
     def loose(self, item: Aligned, place: str) -> Iterator[str]:
         """A part without a principal: all its sites are at its own place."""
@@ -78,20 +96,28 @@ class _Namer:
         else:
             yield from self.part(item, place)
 
-    def _name(self, role: str, *, passed: bool = False) -> str:
-        ordinal = self.passed[role] + (not passed)
+    def _name(self, role: str, side: Side, *, passed: bool = False) -> str:
+        ordinal = self.passed[side][role] + (not passed)
         return role if ordinal <= 1 else f"{role}_{ordinal}"
 
-    def _principals(self, item: Aligned) -> list[str]:
+    def _pass(self, item: Aligned) -> None:
+        for side in SIDES:
+            self.passed[side].update(self._on(item, side))
+
+    def _on(self, item: Aligned, side: Side) -> list[str]:
+        """Roles of the principals of an item in the block of that side, in order."""
         match item:
             case Site():
-                return self._principals(item.before) or self._principals(item.after)
+                return self._on(item.after if side == "after" else item.before, side)
             case SharedNode():
                 own = self._roles((Node(item.name),))
-                return own + [role for _, child in item.fields for role in self._principals(child)]
+                return own + [role for _, child in item.fields for role in self._on(child, side)]
             case SharedItems():
-                return [role for child in item.items for role in self._principals(child)]
+                return [role for child in item.items for role in self._on(child, side)]
         return self._roles(walk(item))
+
+    def _principals(self, item: Aligned) -> list[str]:
+        return self._on(item, "after") or self._on(item, "before")
 
     def _roles(self, nodes: Iterator[Node] | tuple[Node, ...]) -> list[str]:
         specs = (self.catalogue[node.name] for node in nodes)
@@ -106,3 +132,8 @@ class _Namer:
                 if isinstance(node, Node | SharedNode) and self.catalogue[node.name].modifier:
                     return self.catalogue[node.name].role
         return ""
+
+
+def _side(item: Aligned) -> Side:
+    """The block in which an item is named: the new one, but for what only the old one has."""
+    return "before" if isinstance(item, Site) and item.before and not item.after else "after"

@@ -14,13 +14,15 @@ from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Prof
 from ablate.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from ablate.api import Planned
 
 File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_default=False)]
 
-listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks or components.")
+Size = Annotated[int | None, typer.Option(min=1, help="At this size.", show_default=False)]
+
+listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks, presets or components.")
 
 
 def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
@@ -30,13 +32,13 @@ def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plu
     from ablate.source.yaml import read_yaml
 
     if checked.is_grammar(read_yaml(file)):
-        shown(checked.grammar(api.load_grammar(file, plugins=plugin or ()), as_json=json))
+        answer(checked.grammar(api.load_grammar(file, plugins=plugin or ()), as_json=json))
     else:
         space = api.load_space(file, profile=profile, settings=settings or (), plugins=plugin or ())
         plan = api.check(space)
         if profile is None:
             api.check_profiles(space, settings=settings or (), plugins=plugin or ())
-        shown(checked.space(space, plan, as_json=json))
+        answer(checked.space(space, plan, as_json=json))
 
 
 def plan(
@@ -45,7 +47,7 @@ def plan(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     plugin: Plugin = None,
-    full: Annotated[bool, typer.Option("--full", help="Print the resolved whole: nothing is left out.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the resolved whole, and the attention kernels.")] = False,
     json: Json = False,
 ) -> None:
     """Show what a run would train, and what the results folder knows already."""
@@ -55,12 +57,18 @@ def plan(
 
     loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
     planned = api.plan_space(loaded, results=results)
+    kernels = None
+    if full:  # torch is loaded for this alone
+        from ablate.session.kernels import described, kernel_uses
+
+        kernels = kernel_uses(planned.plan, loaded.grammar.catalogue)
     if json:
-        typer.echo(plan_to_json(planned.plan, planned.known))
+        typer.echo(plan_to_json(planned.plan, planned.known, kernels=kernels))
         return
     screen = console()
     show_plan(screen, planned, None)
-    if full:
+    if kernels is not None:
+        screen.print(described(planned.plan, kernels), markup=False, highlight=False, soft_wrap=True)
         screen.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -99,12 +107,47 @@ def sql(
         shown(rows.Answered(columns, found, folded=listed))
 
 
-def show(block: str, grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:
-    """Print a block in full: every field of every part."""
+def show(
+    block: str,
+    grammar: GrammarFile = GRAMMAR,
+    space: Annotated[
+        Path | None, typer.Option("--space", help="Show it as this space has it, at its sizes.", show_default=False)
+    ] = None,
+    layers: Size = None,
+    width: Size = None,
+    heads: Size = None,
+    context: Size = None,
+    vocabulary: Size = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="Write the diagram to this file.")] = None,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Show a block: every field of every part, its equations, a diagram, and what each part costs."""
     from ablate import api
-    from ablate.report import checked
+    from ablate.report import shown as shows
 
-    typer.echo(checked.block(api.load_grammar(grammar, plugins=plugin or ()), block))
+    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context, "vocab_size": vocabulary}
+    found = shows.find(
+        block,
+        api.load_grammar(grammar, plugins=plugin or ()) if space is None else None,
+        api.load_space(space, plugins=plugin or ()) if space is not None else None,
+        {name: size for name, size in sizes.items() if size is not None},
+    )
+    if svg is not None:
+        write_svg(svg, found.svg())
+    if json:
+        typer.echo(shows.as_json(found))
+    else:
+        console().print(shows.screen(found), crop=False)
+
+
+def write_svg(path: Path, svg: str) -> None:
+    """Write a diagram; InputError where that cannot be done."""
+    try:
+        path.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}\n  = choose another file for --svg") from None
+    note(f"wrote {path}")
 
 
 def diff(
@@ -113,30 +156,49 @@ def diff(
     grammar: GrammarFile = GRAMMAR,
     split: Annotated[bool, typer.Option("--split", help="Keep apart what happens in several places.")] = False,
     plugin: Plugin = None,
+    json: Json = False,
 ) -> None:
     """Name the edits between two blocks, in the order in which a path would apply them."""
     from ablate import api
     from ablate.report import checked
 
-    shown(checked.difference(api.load_grammar(grammar, plugins=plugin or ()), before, after, split=split))
+    of = api.load_grammar(grammar, plugins=plugin or ())
+    answer(checked.difference(of, before, after, split=split, as_json=json))
 
 
 @listing.command("blocks")
-def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None) -> None:
-    """The named blocks of a grammar, as one writes them."""
+def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
+    """The named blocks of a grammar, under the papers they are from."""
     from ablate import api
-    from ablate.report import checked
+    from ablate.report import listed
 
-    shown(checked.blocks(api.load_grammar(grammar, plugins=plugin or ())))
+    answer(listed.blocks(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
+
+
+@listing.command("presets")
+def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
+    """The settings that a space takes by `preset: NAME`, under the papers they are from."""
+    from ablate import api
+    from ablate.report import listed
+
+    answer(listed.presets(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
 
 
 @listing.command("components")
-def list_components(plugin: Plugin = None) -> None:
-    """Every component: its slot, what it does, and the paper it is from."""
+def list_components(plugin: Plugin = None, json: Json = False) -> None:
+    """Every component under its slot: what it does, and the paper it is from."""
     from ablate import api
-    from ablate.report import checked
+    from ablate.report import listed
 
-    shown(checked.components(api.catalogue(plugin or ())))
+    answer(listed.components(api.catalogue(plugin or ()), as_json=json))
+
+
+def answer(said: RenderableType) -> None:
+    """Print JSON as it is, and anything else for a reader."""
+    if isinstance(said, str):
+        typer.echo(said)
+    else:
+        shown(said)
 
 
 def show_plan(screen: Console, planned: Planned, workers: int | None) -> None:

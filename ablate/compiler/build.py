@@ -52,7 +52,8 @@ class Builder:
 
 
 def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int) -> Block:
-    """The module of `block` as layer `layer`, its weights not filled yet."""
+    """The module of `block` as layer `layer`, its weights not filled yet; what the layer leaves out is not there."""
     builder = Builder(catalogue, Surroundings(sizes.at(layer)))
     chain = builder.sequence(block, ())()
-    return Block({name: builder.parts[path] for path, name in name_parts(block, catalogue)}, chain)
+    named = {name: builder.parts[path] for path, name in name_parts(block, catalogue) if path in builder.parts}
+    return Block(named, chain)

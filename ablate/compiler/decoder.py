@@ -1,6 +1,10 @@
 """Decoder: blocks between an embedding and a head that predicts the next token.
 
-    x_0 = entry_norm(positions(embedding(tokens)))        x_l = layers.l(x_{l-1})        logits = head(final_norm(x_L))
+    x_0 = entry_norm(dropout(positions(embedding(tokens))))        x_l = layers.l(x_{l-1})
+    logits = head(logit_scale * final_norm(x_L))
+
+`logit_scale` is 1/width in µP (Yang et al. 2022, arXiv:2203.03466) and 1/sqrt(0.3 width) in the released code of
+DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635).
 
 Whether attention sees the past alone or everything is the sizes' `causal`, for every block alike.
 
@@ -29,36 +33,44 @@ class Decoder(nn.Module):
         sizes = architecture.sizes
         around = Builder(catalogue, Surroundings(sizes))
         entry, final = architecture.entry_norm, architecture.final_norm
+        numbers = architecture.numbers()
         self.embedding = Embedding(
-            sizes.vocab_size, sizes.d_model, std=architecture.embedding_std, scale=architecture.embedding_scale
+            sizes.vocab_size, sizes.d_model, std=numbers["embedding_std"], scale=numbers["embedding_scale"]
         )
-        self.positions = positions(architecture.positions, sizes, std=architecture.position_std)
+        self.positions = positions(
+            architecture.positions, sizes, std=numbers.get("position_std"), rows=architecture.rows()
+        )
+        self.embedding_dropout = nn.Dropout(architecture.embedding_dropout) if architecture.embedding_dropout else None
         self.entry_norm = around.part(entry)(sizes.d_model) if entry else None
         self.layers = nn.ModuleDict(
             {str(n): build_block(architecture.block, sizes, catalogue, n) for n in range(1, sizes.n_layers + 1)}
         )
         self.final_norm = around.part(final)(sizes.d_model) if final else None
+        self.logit_scale = numbers["logit_scale"]
         self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """[B, T] -> [B, T, V]."""
         x = self.embedding(tokens)
-        for part in (self.positions, self.entry_norm, *self.layers.values(), self.final_norm):
+        around = (self.positions, self.embedding_dropout, self.entry_norm)
+        for part in (*around, *self.layers.values(), self.final_norm):
             if part is not None:
                 x = part(x)
+        if self.logit_scale != 1:
+            x = self.logit_scale * x
         logits: Tensor = self.head(x, self.embedding.weight) if isinstance(self.head, TiedHead) else self.head(x)
         return logits
 
 
-def positions(name: str, sizes: Sizes, *, std: float | None) -> nn.Module | None:
-    """The positions that a model adds to its embedding: `none`, `sinusoidal`, or `learned`, which start from `std`."""
+def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Module | None:
+    """The positions that a model adds to its embedding: `none`, `sinusoidal`, or `rows` `learned` ones, from `std`."""
     match name, std:
         case "none", _:
             return None
         case "sinusoidal", _:
             return SinusoidalPositions()
         case "learned", float() | int():
-            return LearnedPositions(sizes.seq_len, sizes.d_model, std=std)
+            return LearnedPositions(rows, sizes.d_model, std=std)
         case "learned", None:
             raise InputError("learned positions have no standard deviation to start from\n  = give position_std")
     raise InputError(f"unknown positions {name!r} of the model\n  = there are none, learned, sinusoidal")

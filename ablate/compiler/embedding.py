@@ -33,12 +33,12 @@ class Embedding(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """y_t = x_t + P[t],  P ~ N(0, std²); one row for each of the positions it was made for."""
+    """y_t = x_t + P[t],  P ~ N(0, std²); one of `rows` rows for each position."""
 
-    def __init__(self, seq_len: int, width: int, *, std: float):
+    def __init__(self, rows: int, width: int, *, std: float):
         super().__init__()
         self.std = std
-        self.weight = nn.Parameter(torch.empty(seq_len, width))
+        self.weight = nn.Parameter(torch.empty(rows, width))
 
     def initialise(self, draw: Draw) -> None:
         """Draw the table."""

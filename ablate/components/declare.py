@@ -35,7 +35,11 @@ read alike and no component imports another. An empty slot is None.
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
 
 `sizes.layer` is the layer (from 1) that the component stands in, None outside the blocks. A maker of a part has
-`.config`, the declaration of what it makes (an activation's is asked for its `curve`).
+`.config`, the declaration of what it makes. An activation's gives, torch-free and in float64 arrays, its
+`curve(x)` -> (f, f', f''), and its `kinks` where it has any: the inputs at which f' jumps.
+
+A matrix that may leave attention out says in its Config whether it `attends`, and one that asks for C v
+(`attend.uniform`) that it is `centred`: attention counts its products by them.
 
 A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
 on the block, under its own address, and a combinator only holds on to what it calls.
@@ -45,6 +49,8 @@ module with parameters that start elsewhere implements `initialise(draw)` and ha
 name, with its scheme (None: the model's). The random numbers depend on the seed and the parameter's address alone, so
 two models that share an address and a shape there share those numbers, whatever else differs between them. An init
 whose numbers follow from those of other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
+
+A module whose parameters start from data is `Profiled`: it is shown one forward pass over the trial's first batch.
 
 **Rates.** A module whose parameters learn at another rate has `rates`, from their names in it to multiples of the rate.
 
@@ -62,7 +68,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -76,6 +82,7 @@ from ablate.block.catalogue import (
     Number,
     Part,
     Parts,
+    Same,
     Sequenced,
     Transparent,
     Width,
@@ -91,10 +98,13 @@ __all__ = [
     "GainMaker",
     "GivesBias",
     "Maker",
+    "Profiled",
     "RegulatesLogits",
     "RegulatesQueriesKeys",
     "RegulatesWeights",
+    "Same",
     "Sizes",
+    "Transparent",
     "arithmetic",
     "branches",
     "component",
@@ -115,10 +125,34 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Draw(Protocol):
-    """Fills the parameters of one module, each from a random stream of its own."""
+    """Fills the parameters of one module, each from a random stream of its own; `address` is the module's."""
+
+    @property
+    def address(self) -> str:
+        """Where the module stands in the model."""
 
     def weight(self, name: str, parameter: Any, scheme: Any, *, d_in: int, d_out: int) -> None:
         """Fill the module's parameter `name` by `scheme`, an init, or by the model's where that is None."""
+
+    def at(self, address: str) -> Draw:
+        """The same, standing at another module."""
+
+    def numbers(self, name: str, scheme: Any, *, d_in: int, d_out: int) -> Any:
+        """The numbers, [d_out, d_in] in float64, that the module's weight `name` starts from if `scheme` fills it."""
+
+    def stream(self, name: str) -> Any:
+        """The generator of the module's parameter `name`."""
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """A module whose parameters start from data: from what one forward pass over the first batch shows."""
+
+    def measure(self, x: Any, y: Any) -> Any:
+        """What the pass shows here, where the module made `y` of `x`."""
+
+    def calibrate(self, earlier: Sequence[Any]) -> None:
+        """Set the parameters, given what the modules of this class before it measured, in order of the pass."""
 
 
 @runtime_checkable
@@ -222,6 +256,7 @@ def component(
     modifier: bool = False,
     shorthand: str | None = None,
     transparent: Transparent | None = None,
+    same: Same | None = None,
     stage: int = 0,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a component; its file's docstring opens with the line that `ablate list components` shows."""
@@ -242,6 +277,7 @@ def component(
             path=Path(frame_globals.get("__file__", "")),
             shorthand=shorthand,
             transparent=transparent,
+            same=same,
             stage=stage,
         )
         config.spec = spec  # type: ignore[attr-defined]

@@ -1,5 +1,7 @@
 """The folder is the registry: every file below `components/` that declares a component is found.
 
+A user's own come in by a plugin's path, or by the entry points of a distribution (`installed.py`).
+
 `declarations()` reads only the heads of the files, up to their first import of torch (or of jaxtyping, which comes
 with it), and gives the catalogue.
 `implementation(name)` imports the whole file and gives its module class.
@@ -19,10 +21,11 @@ from typing import Any
 
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.components.declare import module_of
+from ablate.components.installed import installed, tell
 from ablate.errors import InputError
 
 FOLDER = Path(__file__).parent
-NOT_COMPONENTS = {"__init__.py", "declare.py", "registry.py"}
+NOT_COMPONENTS = {"__init__.py", "declare.py", "installed.py", "registry.py"}
 
 
 def component_files() -> tuple[Path, ...]:
@@ -34,11 +37,14 @@ def component_files() -> tuple[Path, ...]:
 def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
     """The catalogue of all components, the user's own files included; imports no torch.
 
-    Raises InputError for a plugin that cannot be read, declares nothing, or takes a name that is taken.
+    Raises InputError for a plugin that cannot be read, declares nothing, or takes a name that is taken; an installed
+    distribution of which this is true is left out with a warning.
     """
+    shipped = [spec for path in component_files() for spec in _read_head(path)]
+    others = _read_installed({spec.name for spec in shipped})
     own = [spec for path in plugins for spec in _read_plugin(path)]
     try:
-        return Catalogue.of([*(spec for path in component_files() for spec in _read_head(path)), *own])
+        return Catalogue.of([*shipped, *others, *own])
     except ValueError as error:
         raise InputError(f"error: {error}\n  = give the one in the plugin another name") from None
 
@@ -50,6 +56,22 @@ def implementation(spec_name: str, path: Path) -> Any:
         if isinstance(getattr(value, "spec", None), ComponentSpec) and value.spec.name == spec_name:
             return module_of(value)
     raise LookupError(f"{path} declares no component {spec_name!r}")
+
+
+def _read_installed(taken: set[str]) -> list[ComponentSpec]:
+    """The declarations of other distributions; what is wrong with one of them is told, and the others are kept."""
+    found: dict[str, ComponentSpec] = {}
+    for one in installed():
+        try:
+            specs = _read_plugin(one.path)
+        except InputError as error:
+            tell(one.entry, str(error).removeprefix("error: ").partition("\n")[0])
+            continue
+        for spec in specs:
+            if spec.name in taken or spec.name in found:
+                tell(one.entry, f"there is a component {spec.name!r} already")
+            found.setdefault(spec.name, spec)
+    return [spec for name, spec in found.items() if name not in taken]
 
 
 def _read_plugin(path: Path) -> list[ComponentSpec]:
@@ -100,6 +122,9 @@ def _import_whole(path: Path) -> types.ModuleType:
     if path.is_relative_to(FOLDER):
         relative = path.relative_to(FOLDER).with_suffix("")
         return importlib.import_module(".".join(("ablate.components", *relative.parts)))
+    dotted = next((one.module for one in installed() if one.path == path), None)
+    if dotted is not None:
+        return importlib.import_module(dotted)
     name = f"ablate_plugin_{path.stem}"
     module_spec = importlib.util.spec_from_file_location(name, path)
     if module_spec is None or module_spec.loader is None:

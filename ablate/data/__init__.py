@@ -11,6 +11,7 @@
     report.py            CorpusReport: what was found, and check_corpus: whether it is enough
     cache.py             files that are whole or absent
     streams.py           prepare, fingerprint: corpus to token streams, by way of the cache
+    repetition.py        how often two tokens of one sequence are the same
     batches.py           Batches, evaluation_windows: the only file here that imports torch
 
 A planner imports all but `batches`; `datasets` and `tokenizers` are imported when a space asks for them.

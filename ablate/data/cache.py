@@ -3,6 +3,7 @@
     <fingerprint>.tokens    the tokens of train, tuning and verdict, one behind the other, uint16 little-endian
     <fingerprint>.json      their lengths, checksum and tokenizer; written last, so tokens without it do not count
     <source>.found.json     the stamp of a source, and the report made when it had that stamp
+    <fingerprint>.<…>.json  what was counted in the tokens
 
 Every file is written under another name, synced, then renamed. What a fingerprint names is a function of the
 fingerprint, so two processes that write at once replace a file by the same bytes, and no lock is needed.
@@ -108,6 +109,21 @@ def recall(cache: Path, source: str, stamp: str) -> CorpusReport | None:
         _log.warning("%s is damaged (%s); the corpus is read anew", path, error)
         return None
     return found.report if found is not None and found.stamp == stamp else None
+
+
+def keep(cache: Path, name: str, document: Document) -> None:
+    """Put a document beside the streams it was made from; `name` must say all that it is a function of."""
+    write_whole(cache / f"{name}.json", [_seal(document)])
+
+
+def kept(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | None:
+    """What was kept under a name; None when nothing was, or when it is damaged (which is said)."""
+    path = cache / f"{name}.json"
+    try:
+        return _unseal(kind, path)
+    except (OSError, ValueError) as error:
+        _log.warning("%s is damaged (%s) and is made anew", path, error)
+        return None
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:

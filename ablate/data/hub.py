@@ -17,18 +17,22 @@ papers consumes a few times over, and what fits in memory. The report's title sa
 class HubDataset:
     """The texts in `field` of one split of the data set `name`, in its own order, up to `most_bytes`.
 
+    `config` names one of several configurations that a data set has; None for one that has no choice.
+
     It is read once. Its stamp never changes, so that a cached corpus needs no network: delete the cache to read anew.
     """
 
     name: str
     split: str
     field: str
+    config: str | None = None
     most_bytes: int = MOST_BYTES
 
     @property
     def title(self) -> str:
         """The name on the hub, and how much of it is read."""
-        return f"hub {self.name}, split {self.split}, field {self.field}, at most {self.most_bytes:,} bytes"
+        config = f", {self.config}" if self.config else ""
+        return f"hub {self.name}{config}, split {self.split}, field {self.field}, at most {self.most_bytes:,} bytes"
 
     @property
     def place(self) -> str:
@@ -37,7 +41,8 @@ class HubDataset:
 
     def stamp(self) -> str | None:
         """Always the same."""
-        return f"{self.name}/{self.split}/{self.field}/{self.most_bytes}"
+        config = f"{self.config}/" if self.config else ""
+        return f"{self.name}/{config}{self.split}/{self.field}/{self.most_bytes}"
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Documents, named by their position. Raises RefusedError where the hub cannot be read or lacks the field."""
@@ -45,7 +50,7 @@ class HubDataset:
 
         read = 0
         try:
-            for position, row in enumerate(load_dataset(self.name, split=self.split, streaming=True)):
+            for position, row in enumerate(load_dataset(self.name, self.config, split=self.split, streaming=True)):
                 found = self._text(f"{position:09d}", row)
                 yield found
                 read += len(found.content) if isinstance(found, Text) else 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ablate.compiler import compile_model
+from ablate.compiler.profile import profile
 from ablate.components.registry import declarations
 from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
@@ -43,6 +44,8 @@ def compute(
         device=device(),
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
+    if resume is None:  # a state holds what the first batch decided
+        profile(model, batches.at(0)[0].to(device()))
     evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)
     yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop)
 

@@ -5,6 +5,8 @@
     derivation.py  templates: everything a rule can become, numbered
     condition.py   what must stand at an address
     constraint.py  what a block may not be, and why
+    include.py     files with the blocks of one paper each
+    named.py       named blocks with what is said about them; presets of a space
     grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
     census.py      how many blocks constraints leave: exact, or sampled with an interval
 

@@ -17,30 +17,35 @@ from ablate.errors import InputError
 from ablate.grammar.constraint import Constraint, read_constraints
 from ablate.grammar.derivation import Template
 from ablate.grammar.expand import Expander, Scope
+from ablate.grammar.include import Text, looks_included, read_included
+from ablate.grammar.named import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.source.yaml import read_yaml
 
-KEYS = ("grammar", "description", "defaults", "rules", "start", "blocks", "constraints", "space")
+KEYS = (
+    "grammar",
+    "description",
+    "include",
+    "defaults",
+    "rules",
+    "start",
+    "blocks",
+    "presets",
+    "constraints",
+    "space",
+)
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class NamedBlock:
-    """A block that a grammar gives a name, and the comment that stands beside it in the list of blocks."""
-
-    name: str
-    block: Block
-    key: Scalar
 
 
 @dataclass(frozen=True)
 class Grammar:
     """What may be built. `derivations` numbers every block that the rules derive, before constraints.
 
-    `defaults` are the fields that YAML may leave out; `space` holds, still located, what a space may leave out.
+    `defaults` are the fields that YAML may leave out; `space` holds, still located, what a space may leave out, and
+    `presets` what it may take by name. The files it includes are part of it.
     """
 
     name: str
@@ -50,6 +55,7 @@ class Grammar:
     defaults: Defaults
     derivations: Template
     blocks: Map[str, NamedBlock]
+    presets: Map[str, Preset]
     constraints: tuple[Constraint, ...]
     space: Mapping | None
 
@@ -104,25 +110,33 @@ class Grammar:
 def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
     """Read a grammar; raises InputError with every mistake at its place."""
     problems = Problems()
-    grammar = read_grammar(read_yaml(path), path, catalogue, problems)
+    try:
+        grammar = read_grammar(read_yaml(path), path, catalogue, problems)
+    except InputError as unreadable:
+        raise InputError("\n\n".join(filter(None, (problems.text(), str(unreadable))))) from None
     problems.raise_if_any()
     assert grammar is not None
     return grammar
 
 
 def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """Read a grammar from located YAML; None where mistakes (noted in `problems`) leave nothing to work with."""
+    """Read a grammar from located YAML; None where mistakes (noted in `problems`) leave nothing to work with.
+
+    Raises InputError for a file it includes that cannot be read at all.
+    """
     entries = _entries(located, problems)
     if entries is None:
         return None
+    texts = (Text("", entries), *read_included(entries.get("include"), path, problems))
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):
         problems.add("grammar must be a name", name.span)
-    defaults = _located_defaults(entries["defaults"], catalogue, problems)
+    defaults = _located_defaults(texts, catalogue, problems)
     reader = Reader(catalogue, defaults, problems)
     template = _derivations(entries["rules"], entries["start"], reader)
-    blocks = _blocks(entries["blocks"], reader)
-    constraints = read_constraints(entries["constraints"], catalogue, problems) if "constraints" in entries else ()
+    blocks, presets = read_blocks(texts, reader), read_presets(texts, problems)
+    written = [text.entries["constraints"] for text in texts if "constraints" in text.entries]
+    constraints = tuple(found for one in written for found in read_constraints(one, catalogue, problems))
     space = entries.get("space")
     if space is not None and not isinstance(space, Mapping):
         problems.add("space must be a mapping: what a space may leave out", space.span)
@@ -130,12 +144,16 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
     parsed = _parsed_defaults(defaults, reader)
     if template is None or not isinstance(name, Scalar):
         return None
-    return Grammar(str(name.value), path, catalogue, defaults, parsed, template, blocks, constraints, space)
+    return Grammar(str(name.value), path, catalogue, defaults, parsed, template, blocks, presets, constraints, space)
 
 
 def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
     if not isinstance(located, Mapping):
         problems.add("a grammar is a mapping", located.span, notes=(f"with the keys: {', '.join(KEYS)}",))
+        return None
+    if looks_included(located):
+        notes = ("check the grammar that includes it",)
+        problems.add("this file is a part of a grammar, to be included by one", located.entries[0][0].span, notes=notes)
         return None
     entries: dict[str, Located] = {}
     for key, value in located.entries:
@@ -180,7 +198,26 @@ def _derivations(rules: Located, start: Located, reader: Reader) -> Template | N
     return template
 
 
-def _located_defaults(located: Located, catalogue: Catalogue, problems: Problems) -> dict[str, dict[str, Located]]:
+def _located_defaults(
+    texts: tuple[Text, ...], catalogue: Catalogue, problems: Problems
+) -> dict[str, dict[str, Located]]:
+    """What fields are where nothing is said, from every file; a default that is given twice is a mistake."""
+    found: dict[str, dict[str, Located]] = {}
+    for text in texts:
+        if "defaults" not in text.entries:
+            continue
+        for component, fields in _defaults_of(text.entries["defaults"], catalogue, problems).items():
+            known = found.setdefault(component, {})
+            for field, value in fields.items():
+                if field in known:
+                    message = f"the default of {component}.{field} is given twice"
+                    also = ((known[field].span, "first given here"),)
+                    problems.add(message, value.span, label="and again", also=also)
+                known.setdefault(field, value)
+    return found
+
+
+def _defaults_of(located: Located, catalogue: Catalogue, problems: Problems) -> dict[str, dict[str, Located]]:
     found: dict[str, dict[str, Located]] = {}
     if not isinstance(located, Mapping):
         problems.add("defaults must map components to fields", located.span)
@@ -213,11 +250,3 @@ def _parsed_defaults(defaults: Map[str, Map[str, Located]], reader: Reader) -> d
             except Invalid:
                 continue
     return parsed
-
-
-def _blocks(located: Located, reader: Reader) -> dict[str, NamedBlock]:
-    if not isinstance(located, Mapping):
-        reader.problems.add("blocks must be a mapping from names to blocks", located.span)
-        return {}
-    read = {key: reader.block(body) for key, body in located.entries}
-    return {str(key.value): NamedBlock(str(key.value), block, key) for key, block in read.items() if block is not None}

@@ -1,12 +1,13 @@
 """Kernels: attention backends behind one function.
 
 Here live: `attend` and its module `Attend`, the backends (`eager` is the reference for all others), the rule that
-chooses among them, and the entropy of attention. Never: knowledge of blocks, parameters, or a whole [B, H, T, T] where
-a backend does not need it.
+chooses among them and says why, and the entropy of attention. Never: knowledge of blocks, parameters, or a whole
+[B, H, T, T] where a backend does not need it.
 """
 
 from ablate.kernels.attend import Attend, attend
 from ablate.kernels.choose import Choice, Needs, choose
 from ablate.kernels.entropy import attention_entropy
+from ablate.kernels.explain import explain
 
-__all__ = ["Attend", "Choice", "Needs", "attend", "attention_entropy", "choose"]
+__all__ = ["Attend", "Choice", "Needs", "attend", "attention_entropy", "choose", "explain"]

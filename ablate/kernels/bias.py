@@ -1,4 +1,4 @@
-"""What is added to the scores: the sum of what several sources give, and the causal mask within it.
+"""What is added to the scores: the sum of what several sources give, the causal mask within it, and its precision.
 
 Dimension key: B batch, H heads, T queries, S keys.
 """
@@ -6,14 +6,25 @@ Dimension key: B batch, H heads, T queries, S keys.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 BiasSource: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
-"""From queries, keys and the scale of the scores to a bias [1 or B, 1 or H, T, S]."""
+"""From queries, keys and the scale of the scores to a bias [1 or B, 1 or H, T, S], in float32 at least.
+
+A result that is no view is new, and the caller's to write over: a source that keeps its bias gives a view of it.
+"""
+
+Source = TypeVar("Source", bound=Callable[..., Tensor])
+
+BiasKind: TypeAlias = Literal["none", "shared", "head", "batch"]
+"""Along what a bias varies: nothing but queries and keys, heads too, or the batch too."""
+
+ROWS = 256
+"""Queries masked at a time: the mask of a block is small, and a long bias takes few steps."""
 
 
 def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) -> Tensor | None:
@@ -25,8 +36,60 @@ def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) ->
     return total
 
 
-def masked(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
-    """The bias with -inf where a key lies after the query."""
+def with_mask(source: Source) -> Source:
+    """Marks a source whose bias is -inf wherever a causal attention hides a key: kept, it is used without a copy."""
+    source.__dict__["holds_mask"] = True
+    return source
+
+
+def holds_mask(sources: Iterable[BiasSource]) -> bool:
+    """Whether the sum of the biases is -inf wherever a causal attention hides a key: one of them is enough."""
+    return any(getattr(source, "holds_mask", False) for source in sources)
+
+
+def kind_of(bias: Float[Tensor, "#B #H T S"] | None) -> BiasKind:
+    """Along what the bias varies."""
+    if bias is None:
+        return "none"
+    if bias.shape[0] > 1:
+        return "batch"
+    return "head" if bias.shape[1] > 1 else "shared"
+
+
+def masked(
+    bias: Float[Tensor, "#B #H T S"], *, overwrite: bool = False, done: bool = False
+) -> Float[Tensor, "#B #H T S"]:
+    """The bias with -inf where a key lies after the query: as it is if that is `done`, else in its own memory.
+
+    A second [T, S] is made only where the first must live on: it asks for a gradient, or is not ours to `overwrite`.
+    """
+    if done:
+        return bias
     n_queries, n_keys = bias.shape[-2:]
-    future = torch.ones(n_queries, n_keys, dtype=torch.bool, device=bias.device).triu(1)
-    return bias.masked_fill(future, -torch.inf)
+    if bias.requires_grad:
+        future = torch.ones(n_queries, n_keys, dtype=torch.bool, device=bias.device).triu(1)
+        return bias.masked_fill(future, -torch.inf)
+    result = bias if overwrite and is_own(bias) else bias.clone(memory_format=torch.contiguous_format)
+    for first in range(0, n_queries, ROWS):
+        last = min(first + ROWS, n_queries)
+        block = result[..., first:last, first:last]
+        block.masked_fill_(torch.ones(block.shape[-2:], dtype=torch.bool, device=bias.device).triu(1), -torch.inf)
+        result[..., first:last, last:] = -torch.inf
+    return result
+
+
+def is_own(bias: Tensor) -> bool:
+    """Whether the numbers are nobody else's, each in a place of its own, and not part of a graph."""
+    repeats = any(stride == 0 and size > 1 for stride, size in zip(bias.stride(), bias.shape, strict=True))
+    return not (repeats or bias.requires_grad or bias._is_view())
+
+
+def narrowed(bias: Float[Tensor, "#B #H T S"], dtype: torch.dtype) -> Float[Tensor, "#B #H T S"]:
+    """The bias in `dtype`, each row shifted so that its largest number is 0 if that type is the narrower.
+
+    Softmax does not see a shift of a row. Without it a bias of hundreds loses whole units in bfloat16; with it what is
+    rounded most is what counts least. Every row must have a finite largest number.
+    """
+    if torch.promote_types(bias.dtype, dtype) == dtype:
+        return bias.to(dtype)
+    return (bias - bias.detach().amax(-1, keepdim=True)).to(dtype)

@@ -1,24 +1,35 @@
-"""Which backend computes an attention, and why: the first on the device's list that has no objection."""
+"""Which backend computes an attention, and why: the first on the device's list that can, and holds no [B, H, T, S].
+
+Where each that can would hold one, the first that can. What a backend cannot do at all is an objection to it; what
+costs it a tensor of all pairs for every batch and head is a reservation about it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.kernels import xformers
+from ablate.kernels import flex, xformers
+from ablate.kernels.bias import BiasKind
 
-PREFERRED = {"cuda": ("xformers", "sdpa", "eager"), "cpu": ("sdpa", "eager")}
+PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eager")}
 """Backends by type of device, best first. Elsewhere, the meta device included: eager, which every device can do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is asked of a backend. `dtype` as `float32`, `bfloat16`, …"""
+    """What is asked of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
+
+    `gradient`: a backward pass will follow; `bias_gradient`: it is wanted of the bias too.
+    """
 
     causal: bool
-    logit_maps: bool
     dtype: str
-    bias: bool = False
+    logit_maps: bool = False
+    bias: BiasKind = "none"
     dropout: bool = False
+    gradient: bool = True
+    bias_gradient: bool = False
+    d_head: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +43,69 @@ class Choice:
 def choose(needs: Needs, device_type: str) -> Choice:
     """The backend for `needs` on a `cpu`, `cuda` or other device.
 
-    >>> choose(Needs(causal=True, logit_maps=False, dtype="float32"), "cpu")
+    >>> choose(Needs(causal=True, dtype="float32"), "cpu")
     Choice(name='sdpa', reason='first choice on cpu')
-    >>> choose(Needs(causal=True, logit_maps=True, dtype="float32"), "cpu")
-    Choice(name='eager', reason='sdpa takes no map on the logits')
+    >>> choose(Needs(causal=True, dtype="float32", logit_maps=True), "cpu")
+    Choice(name='eager', reason='sdpa takes no map on the logits; eager holds all scores')
     """
-    objections: list[str] = []
-    for name in PREFERRED.get(device_type, ()):
-        against = objection(name, needs, device_type)
-        if not against:
-            return Choice(name, "; ".join(objections) or f"first choice on {device_type}")
-        objections.append(against)
-    return Choice("eager", "; ".join(objections) or f"the only one on {device_type}")
+    names = PREFERRED.get(device_type, ("eager",))
+    cannot = {name: objection(name, needs, device_type) for name in names}
+    able = [name for name in names if not cannot[name]]
+    dear = {name: reservation(name, needs, device_type) for name in able}
+    best = next((name for name in able if not dear[name]), able[0])
+    reasons = [cannot[name] or dear[name] for name in names[: names.index(best)]]
+    if dear[best]:
+        reasons.append(dear[best])
+    return Choice(best, "; ".join(reasons) or f"first choice on {device_type}")
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
     """Why the backend `name` cannot do it; empty if it can."""
+    if name == "xformers":
+        return _objection_to_xformers(needs, device_type)
+    if name == "flex":
+        return _objection_to_flex(needs, device_type)
+    return "sdpa takes no map on the logits" if name == "sdpa" and needs.logit_maps else ""
+
+
+def reservation(name: str, needs: Needs, device_type: str) -> str:
+    """What makes the backend `name` hold a [B, H, T, S]; empty if nothing does."""
     if name == "eager":
-        return ""
+        return "eager holds all scores"
+    if name == "flex":
+        return "" if device_type == "cuda" else f"flex holds all scores on {device_type}"
+    if needs.bias_gradient and (needs.bias != "batch" or device_type == "cpu"):
+        return f"{name} takes the gradient of a bias for every batch and head"
+    if name == "sdpa" and device_type == "cpu" and needs.dropout:
+        return "sdpa holds all scores for dropout on cpu"
+    if name == "sdpa" and device_type == "cuda" and needs.dtype == "float64":
+        return "sdpa holds all scores in float64 on cuda"
+    return ""
+
+
+def _objection_to_xformers(needs: Needs, device_type: str) -> str:
     if needs.logit_maps:
-        return f"{name} takes no map on the logits"
-    if name == "xformers" and device_type != "cuda":
+        return "xformers takes no map on the logits"
+    if device_type != "cuda":
         return f"xformers has no operators on {device_type}"
-    if name == "xformers" and needs.dtype not in {"float16", "bfloat16", "float32"}:
+    widths = {"float16": 8, "bfloat16": 8, "float32": 4}
+    if needs.dtype not in widths:
         return f"xformers does not compute in {needs.dtype}"
+    if needs.d_head is not None and needs.d_head % widths[needs.dtype]:
+        return f"xformers wants heads of a multiple of {widths[needs.dtype]} in {needs.dtype}"
     # Last, since it imports xformers: only where a CUDA device would run it.
-    return xformers.missing() if name == "xformers" else ""
+    return xformers.missing()
+
+
+def _objection_to_flex(needs: Needs, device_type: str) -> str:
+    if needs.dropout:
+        return "flex takes no dropout"
+    if device_type not in {"cuda", "cpu"}:
+        return f"flex does not run on {device_type}"
+    if device_type == "cpu":
+        return "flex has no backward on cpu" if needs.gradient else ""
+    if needs.dtype not in {"float16", "bfloat16", "float32"}:
+        return f"flex does not compute in {needs.dtype} on cuda"
+    if needs.d_head is not None and needs.d_head < 16:
+        return "flex wants heads of 16 or more on cuda"
+    return flex.missing()

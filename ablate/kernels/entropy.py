@@ -23,18 +23,20 @@ def attention_entropy(
     causal: bool,
     scale: float,
     logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T T"] | None = None,
     rows: int = 128,
 ) -> Float[Tensor, "B H T"]:
     """The entropy of each query's weights, in float32 at least, `rows` queries at a time.
 
     LSE_t - q_t·Σ_s p_ts k_s·scale would need no scores at all, but is off by nats in bfloat16 just where attention
-    collapses, and does not hold under maps on the logits.
+    collapses, and does not hold under maps on the logits or a bias.
     """
     n_times = q.shape[-2]
     chunks = []
     for first in range(0, n_times, rows):
         last = min(first + rows, n_times)
         seen = k[..., :last, :] if causal else k
-        chunk = scores(q[..., first:last, :], seen, causal=causal, scale=scale, logits=logits, first=first)
+        added = None if bias is None else bias[..., first:last, : seen.shape[-2]]
+        chunk = scores(q[..., first:last, :], seen, causal=causal, scale=scale, logits=logits, bias=added, first=first)
         chunks.append(torch.special.entr(torch.softmax(chunk, dim=-1)).sum(-1))
     return torch.cat(chunks, dim=-1)

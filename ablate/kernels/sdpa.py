@@ -5,11 +5,12 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ablate.kernels.bias import masked
+from ablate.kernels.bias import masked, narrowed
 
 
 def attend_sdpa(
@@ -21,9 +22,16 @@ def attend_sdpa(
     scale: float,
     bias: Float[Tensor, "#B #H T S"] | None = None,
     dropout: float = 0.0,
+    overwrite_bias: bool = False,
+    holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
     """As `attend_eager` without maps. It takes a mask or a bias, so a causal bias holds the mask."""
     if bias is None:
         return scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, dropout_p=dropout)
-    mask = masked(bias.to(q.dtype)) if causal else bias.to(q.dtype)
+    mask = narrowed(masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal), mask_dtype(q))
     return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale, dropout_p=dropout)
+
+
+def mask_dtype(q: Tensor) -> torch.dtype:
+    """On CPU halves take a mask in float32, without loss; float64 beside it is silently wrong (2.13). Else q's type."""
+    return torch.promote_types(q.dtype, torch.float32) if q.device.type == "cpu" else q.dtype

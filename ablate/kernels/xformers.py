@@ -11,10 +11,15 @@ import functools
 import importlib
 from types import ModuleType
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
-from ablate.kernels.bias import masked
+from ablate.kernels.bias import masked, narrowed
+
+ALIGNED = 8
+"""The kernels read a bias in whole vectors: its rows must start at multiples of this many numbers."""
 
 
 def attend_xformers(
@@ -26,18 +31,27 @@ def attend_xformers(
     scale: float,
     bias: Float[Tensor, "#B #H T S"] | None = None,
     dropout: float = 0.0,
+    overwrite_bias: bool = False,
+    holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
     """As `attend_eager` without maps. xformers keeps heads after time, so the tensors are handed over transposed."""
     ops = import_ops()
     mask = ops.LowerTriangularMask() if causal else None
     if bias is not None:
         # LowerTriangularMaskWithTensorBias has no backward: a dense bias holds the mask.
-        n_batch, n_heads = q.shape[:2]
-        dense = masked(bias.to(q.dtype)) if causal else bias.to(q.dtype)
-        mask = dense.expand(n_batch, n_heads, *dense.shape[-2:])
+        dense = narrowed(masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal), q.dtype)
+        mask = aligned(dense).expand(*q.shape[:2], -1, -1)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     result: Tensor = ops.memory_efficient_attention(q, k, v, attn_bias=mask, p=dropout, scale=scale)
     return result.transpose(1, 2)
+
+
+def aligned(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
+    """The same numbers, with rows that start at multiples of `ALIGNED`."""
+    missing = -bias.shape[-1] % ALIGNED
+    if missing:
+        return pad(bias, (0, missing))[..., : bias.shape[-1]]
+    return bias.contiguous()
 
 
 def import_ops() -> ModuleType:
@@ -49,7 +63,13 @@ def import_ops() -> ModuleType:
 def missing() -> str:
     """Why xformers cannot be used, in a few words; empty if it can."""
     try:
-        import_ops()
+        ops = import_ops()
     except (ImportError, OSError) as error:
         return f"xformers cannot be imported ({error})"
+    if not torch.cuda.is_available():
+        return ""
+    # The one kernel of xformers' that takes every type, mask and bias that we hand over.
+    newest = ops.fmha.cutlass.FwOp.CUDA_MAXIMUM_COMPUTE_CAPABILITY
+    if newest and torch.cuda.get_device_capability() > newest:
+        return f"xformers has no kernels for a device newer than compute capability {newest[0]}.{newest[1]}"
     return ""

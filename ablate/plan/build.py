@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
+from ablate.block.expression import Block
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal import normalise
 from ablate.errors import InputError
@@ -19,26 +23,29 @@ from ablate.space.blocks import place_of_block
 from ablate.space.space import Space
 
 
-def build_plan(space: Space, *, vocab_size: int, corpus: str) -> Plan:
+def build_plan(space: Space, *, vocab_size: int, corpus: str, repetition: float | None = None) -> Plan:
     """The plan of a space over a corpus of that vocabulary and fingerprint. Raises InputError where there is none.
 
     A variant's id is its block's fingerprint; arms that are the same model at the sizes of this space are one variant.
+    `repetition` is as it was measured on the corpus, None where none was read: models that name it are then checked
+    at what theory expects of the vocabulary, and the plan says so.
     """
+    measured = _measured(space, vocab_size, repetition)
     problems = Problems()
     layout = lay_out(space, problems)
     problems.raise_if_any()
     assert layout is not None
     arms = _with_baseline(layout, space)
-    costs = _costs(arms, space, vocab_size, problems)
+    costs = _costs(arms, space, measured, problems)
     problems.raise_if_any()  # before identities, which take it that every arithmetic has a value here
-    identities = {arm.name: _identity(arm, space, vocab_size) for arm in arms}
+    identities = {arm.name: _identity(arm, space, measured) for arm in arms}
     _check_different(layout, identities, space, problems)
     problems.raise_if_any()
     folded = fold(arms, identities)
     variants = {key: _variant(group, costs[group[0].name], space) for key, group in folded.items()}
     by_arm = {name: variants[identity].id for name, identity in identities.items()}
     baseline = by_arm[space.judge.against]
-    notes = (*layout.notes, *_folding_notes(folded))
+    notes = (*layout.notes, *_folding_notes(folded), *measured.notes)
     return Plan(
         space=space.name,
         question=space.question,
@@ -47,9 +54,33 @@ def build_plan(space: Space, *, vocab_size: int, corpus: str) -> Plan:
         variants=tuple(variants.values()),
         comparisons=tuple(_comparisons(layout, by_arm, tuple(variants.values()), baseline)),
         seeds=space.seeds,
-        trials=tuple(_trials(space, tuple(variants.values()), vocab_size, corpus)),
+        trials=tuple(_trials(space, tuple(variants.values()), measured, corpus)),
         notes=notes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a corpus gives to a model, and what is to be said of it."""
+
+    vocab_size: int
+    repetition: float | None
+    notes: tuple[str, ...] = ()
+
+    def model(self, space: Space, block: Block) -> Architecture:
+        return space.architecture(block, self.vocab_size, self.repetition)
+
+
+def _measured(space: Space, vocab_size: int, repetition: float | None) -> _Measured:
+    """Repetition as it was measured, or what tokens by Zipf's law would have (arXiv:2403.09635, App. A.1)."""
+    if not space.names_repetition:
+        return _Measured(vocab_size, None)
+    if repetition is not None:
+        length = f"{space.model.context} tokens of the training split"
+        return _Measured(vocab_size, repetition, (f"repetition, measured in sequences of {length}: {repetition:.4f}",))
+    expected = min(1.0, math.pi**2 / (6 * math.log(max(2, vocab_size)) ** 2))
+    note = f"repetition is not known before the corpus is read: checked at {expected:.4f}, as Zipf's law would give"
+    return _Measured(vocab_size, expected, (note,))
 
 
 def _with_baseline(layout: Layout, space: Space) -> tuple[Arm, ...]:
@@ -59,13 +90,13 @@ def _with_baseline(layout: Layout, space: Space) -> tuple[Arm, ...]:
     return layout.arms if against in named else (Arm(against, space.blocks[against]), *layout.arms)
 
 
-def _costs(arms: Iterable[Arm], space: Space, vocab_size: int, problems: Problems) -> dict[str, Cost]:
+def _costs(arms: Iterable[Arm], space: Space, measured: _Measured, problems: Problems) -> dict[str, Cost]:
     """The cost of each arm; what cannot be built at the sizes of this space is noted once, with the arms it is in."""
     costs: dict[str, Cost] = {}
     broken: dict[str, list[str]] = {}
     for arm in arms:
         try:
-            costs[arm.name] = cost(space.architecture(arm.block, vocab_size), space.grammar.catalogue)
+            costs[arm.name] = cost(measured.model(space, arm.block), space.grammar.catalogue)
         except InputError as error:
             broken.setdefault(str(error), []).append(arm.name)
     for text, names in broken.items():
@@ -75,8 +106,8 @@ def _costs(arms: Iterable[Arm], space: Space, vocab_size: int, problems: Problem
     return costs
 
 
-def _identity(arm: Arm, space: Space, vocab_size: int) -> str:
-    return digest(model_identity(space.architecture(arm.block, vocab_size), space.grammar.catalogue), 64)
+def _identity(arm: Arm, space: Space, measured: _Measured) -> str:
+    return digest(model_identity(measured.model(space, arm.block), space.grammar.catalogue), 64)
 
 
 def _check_different(layout: Layout, identities: Mapping[str, str], space: Space, problems: Problems) -> None:
@@ -121,9 +152,9 @@ def _comparisons(
             )
 
 
-def _trials(space: Space, variants: tuple[Variant, ...], vocab_size: int, corpus: str) -> Iterator[Trial]:
+def _trials(space: Space, variants: tuple[Variant, ...], measured: _Measured, corpus: str) -> Iterator[Trial]:
     """Seed by seed, so that an interrupted run has whole pairs."""
-    architectures = {variant.id: space.architecture(variant.block, vocab_size) for variant in variants}
+    architectures = {variant.id: measured.model(space, variant.block) for variant in variants}
     models = {id: computed(architecture, space.grammar.catalogue) for id, architecture in architectures.items()}
     for seed in space.seeds:
         for variant in variants:

@@ -31,6 +31,7 @@ COMPUTING = (
     "data/batches.py",
     "execute/work.py",
     "probes",
+    "signal",
     "train",
 )
 """Files and rooms whose source decides the numbers of any trial; of the components only those that a model uses do.
@@ -72,6 +73,7 @@ def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str
         else:
             layers.append((1, resolved))
     around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
+    around |= architecture.numbers()
     return {**{name: canonical(value) for name, value in around.items()}, "layers": layers}
 
 

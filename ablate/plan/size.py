@@ -30,19 +30,22 @@ def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Co
 
 
 def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
-    """The cost of each part of one block, by its address in layer `layer`."""
+    """The cost of each part of one block, by its address in layer `layer`; parts that the layer leaves out are not."""
     costing = _Costing(catalogue, Surroundings(sizes.at(layer)))
     costing.sequence(block, ())()
-    return {address(layer, name): costing.parts[path] for path, name in name_parts(block, catalogue)}
+    parts = costing.parts
+    return {address(layer, name): parts[path] for path, name in name_parts(block, catalogue) if path in parts}
 
 
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes))
+    architecture.numbers()  # free, but what has no value here is refused here
+    around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model
     yield "embedding", Cost(parameters=table)
     if architecture.positions == "learned":
-        yield "positions", Cost(parameters=sizes.seq_len * sizes.d_model)
+        yield "positions", Cost(parameters=architecture.rows() * sizes.d_model)
     if architecture.entry_norm is not None:
         yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
     for layer in range(1, sizes.n_layers + 1):

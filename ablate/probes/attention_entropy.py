@@ -4,7 +4,7 @@
 
 0 when every query attends to one token (entropy collapse). A causal query sees only itself and what came before, so
 uniform attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, with
-whatever regulates the logits applied.
+whatever regulates the logits applied and the bias added.
 
     Zhai et al. 2023, Section 3, arXiv:2303.06296
 
@@ -27,7 +27,10 @@ def mean_entropy(
     """Mean entropy of the softmax of `core` over batch, heads and queries."""
     if not isinstance(core, Attend):
         raise TypeError(f"attention entropy is read off an Attend, not a {type(core).__name__}")
-    entropy_BHT = attention_entropy(q.double(), k.double(), causal=core.causal, scale=core.scale, logits=core.logits)
+    q, k = q.double(), k.double()
+    entropy_BHT = attention_entropy(
+        q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k)
+    )
     return {"attention_entropy": entropy_BHT.mean()}
 
 

@@ -28,18 +28,20 @@ SOURCE = "He et al. 2024, Section 4 and footnote 3, arXiv:2405.19279"
 
 def token_correlation(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """Mean and RMS of the entries of X Xᵀ / d off the diagonal, at m2(X) = 1; NaN for a single token."""
+    mean, rms = over_pairs(x / x.square().mean().sqrt())
+    return {"token_correlation_mean": mean, "token_correlation_rms": rms}
+
+
+def over_pairs(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Mean and RMS of <x_α, x_β> / d over all pairs of different tokens; NaN for a single token."""
     n, d = x.shape
-    x = x / x.square().mean().sqrt()
     squared_norms = x.square().sum(-1)  # the diagonal of Σ_I
     smaller_gram = x @ x.mT if n <= d else x.mT @ x
     off_diagonal = x.sum(0).square().sum() - squared_norms.sum()
     # In exact arithmetic never below zero; in float64 the two sums may cancel to a little less.
     off_diagonal_squares = (smaller_gram.square().sum() - squared_norms.square().sum()).clamp(min=0)
     pairs = x.new_tensor(n * (n - 1))
-    return {
-        "token_correlation_mean": off_diagonal / (d * pairs),
-        "token_correlation_rms": (off_diagonal_squares / pairs).sqrt() / d,
-    }
+    return off_diagonal / (d * pairs), (off_diagonal_squares / pairs).sqrt() / d
 
 
 PROBE = StreamProbe(

@@ -1,31 +1,31 @@
-"""What `check`, `show`, `diff` and `list` print: a space, a grammar, its blocks and the components."""
+"""What `check` and `diff` print: a space, a grammar, the edits between two blocks."""
 
 from __future__ import annotations
 
 import json
 
 import yaml
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from ablate.block.catalogue import Catalogue
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block
-from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
 from ablate.errors import InputError
 from ablate.grammar.census import take_census
 from ablate.grammar.grammar import Grammar
+from ablate.grammar.include import looks_included
 from ablate.plan.plan import Plan
 from ablate.source.located import Located, Mapping, to_python
+from ablate.source.yaml import parse_yaml
 from ablate.space.space import Space
 
 
 def is_grammar(located: Located) -> bool:
-    """Whether a file is a grammar: a space names one too, but has `space` as a name and no rules."""
-    return isinstance(located, Mapping) and "grammar" in located and ("rules" in located or "space" not in located)
+    """Whether a file is a grammar, or part of one: a space names one too, but has `space` as a name and no rules."""
+    if not isinstance(located, Mapping):
+        return False
+    return looks_included(located) or ("grammar" in located and ("rules" in located or "space" not in located))
 
 
 def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
@@ -80,52 +80,25 @@ def resolved(whole: Space) -> str:
     """The space with nothing left out: what it says, what its grammar's defaults say, and its blocks in full."""
     said = to_python(whole.located)
     said.pop("profiles", None)
-    said["blocks"] = {name: yaml.safe_load(print_block(block)) for name, block in whole.blocks.items()}
+    said["blocks"] = {name: to_python(parse_yaml(print_block(block), name)) for name, block in whole.blocks.items()}
     return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=100)
 
 
-def block(of: Grammar, name: str) -> str:
-    """A block as one writes it, its fingerprint, and every field of every part."""
-    found = _block(of, name)
-    full = yaml.safe_dump(yaml.safe_load(print_block(found)), sort_keys=False, width=100)
-    written = print_block(found, of.catalogue, of.defaults)
-    return f"{name}: {written}\nfingerprint {fingerprint(found, of.catalogue)}\n\n{full}"
-
-
-def difference(of: Grammar, before: str, after: str, *, split: bool) -> RenderableType:
+def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bool = False) -> RenderableType:
     """The edits between two named blocks."""
-    found = diff(_block(of, before), _block(of, after), of.catalogue, split=split, defaults=of.defaults)
-    if not found.edits:
+    found = diff(block(of, before), block(of, after), of.catalogue, split=split, defaults=of.defaults)
+    edits = path_order(found.edits)
+    if as_json:
+        said = [{"edit": e.name, "places": e.places, "before": e.before, "after": e.after} for e in edits]
+        return json.dumps({"from": before, "to": after, "edits": said}, indent=2, ensure_ascii=False)
+    if not edits:
         return Text(f"{before} and {after} are the same block")
-    return Group(*(Text.assemble((edit.name, "bold"), f"\n    {edit.detail}") for edit in path_order(found.edits)))
+    return Group(*(Text.assemble((edit.name, "bold"), f"\n    {edit.detail}") for edit in edits))
 
 
-def blocks(of: Grammar) -> RenderableType:
-    """Every named block with its fingerprint."""
-    table = _table("block", "as one writes it", "fingerprint")
-    for named in of.blocks.values():
-        text = print_block(named.block, of.catalogue, of.defaults)
-        table.add_row(named.name, Text(text), fingerprint(named.block, of.catalogue))
-    return table
-
-
-def components(catalogue: Catalogue) -> RenderableType:
-    """Every component with its slots, summary and source."""
-    table = _table("component", "slot", "what it does", "source")
-    for spec in catalogue:
-        table.add_row(spec.name, ", ".join(spec.slots), Text(spec.summary), Text(spec.source))
-    return table
-
-
-def _block(of: Grammar, name: str) -> Block:
+def block(of: Grammar, name: str) -> Block:
+    """A named block; InputError with a suggestion where there is none."""
     try:
         return of.block(name)
     except KeyError as error:
         raise InputError(f"error: {error.args[0]}\n  = blocks: {', '.join(of.blocks)}") from None
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table

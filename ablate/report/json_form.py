@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
@@ -26,8 +27,17 @@ def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> s
     return _dump(document)
 
 
-def plan_to_json(plan: Plan, known: Container[str], *, seconds: float | None = None) -> str:
-    """A plan's variants, comparisons and trials; `known` and `seconds` as in `tables.plan_table`."""
+def plan_to_json(
+    plan: Plan,
+    known: Container[str],
+    *,
+    seconds: float | None = None,
+    kernels: Mapping[str, Iterable[Any]] | None = None,
+) -> str:
+    """A plan's variants, comparisons and trials; `known` and `seconds` as in `tables.plan_table`.
+
+    `kernels` are the attention backends that each variant uses, by its id, as dataclasses; None leaves them out.
+    """
     return _dump(
         {
             "space": plan.space,
@@ -43,6 +53,7 @@ def plan_to_json(plan: Plan, known: Container[str], *, seconds: float | None = N
                     "parameters": variant.parameters,
                     "flops": variant.flops,
                 }
+                | ({} if kernels is None else {"kernels": [asdict(use) for use in kernels.get(variant.id, ())]})
                 for variant in plan.variants
             ],
             "comparisons": [

@@ -2,6 +2,7 @@
 
 planning.py   what a space asks for, and what of it is known
 place.py      where trials run
+kernels.py    which attention backends a plan will use, and why
 running.py    planned, trained, judged, shown, mirrored, under one lock
 resuming.py   what was not finished, asked for again as it was asked
 """

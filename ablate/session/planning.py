@@ -70,10 +70,17 @@ def plan_space(
     folder = Path(results)
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
     check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
-    built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint)
+    repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
+    built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint, repetition=repetition)
     found = known_outcomes(folder) if outcomes is None else outcomes
     known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))
     return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
+
+
+def _repetition(space: Space, cache: Path) -> float:
+    from ablate.data.repetition import measure_repetition
+
+    return measure_repetition(space.data, space.folder, cache, space.model.context).value
 
 
 def _trial_seconds(plan: Plan, known: frozenset[str], folder: Path) -> float | None:

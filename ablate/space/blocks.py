@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ablate.block.expression import Block
 from ablate.grammar.grammar import Grammar
+from ablate.grammar.named import read_described
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
 from ablate.source.problems import Problems, quote, suggest
 from ablate.space.design import Design
@@ -56,7 +57,8 @@ def _own_blocks(located: Located, grammar: Grammar, problems: Problems) -> dict[
         if key.value in grammar.blocks:
             notes = ("give it another name",)
             problems.add(f"block {quote(key.text)} is already in the grammar", key.span, notes=notes)
-        block = reader.block(body)
+        _, _, parts = read_described(key, body, problems)
+        block = None if parts is None else reader.block(parts)
         if block is not None:
             found[str(key.value)] = block
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticKnownError
+
+from ablate.block.arithmetic import Expression, parse
 
 
 class Document(BaseModel):
@@ -32,24 +35,59 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _arithmetic(value: object) -> object:
+    """A number or `1/sqrt(width)` as an expression, which is above 0 where it is a number; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return value
+    expression = parse(value)
+    if expression.constant is not None and expression.constant <= 0:
+        raise PydanticKnownError("greater_than", {"gt": 0})
+    return expression
+
+
 Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, le=1)]
 Decay = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Arithmetic = Annotated[
+    Expression,
+    BeforeValidator(_arithmetic),
+    Field(description="a number, or arithmetic in the sizes such as 1/sqrt(width)"),
+]
+"""Above 0. What names a size is evaluated, and held to that, when a model is planned."""
+
+
+DecayKind = Literal["weights", "embedding", "head", "positions", "gains", "scales", "biases"]
+"""The kinds of parameters that weight decay can tell apart; `scales` are those of norms."""
+DECAY_KINDS: tuple[DecayKind, ...] = get_args(DecayKind)
+
+
+def _in_order(kinds: tuple[DecayKind, ...]) -> tuple[DecayKind, ...]:
+    """Each kind once, in one order: the same recipe however it is written."""
+    return tuple(kind for kind in DECAY_KINDS if kind in kinds)
 
 
 class AdamW(Document):
     """AdamW; `embedding_lr` is the rate of embeddings and an untied head (null: the same as `lr`).
 
-    Weight decay is decoupled and acts on matrices alone: never on gains, norms, biases or the embeddings' positions.
+    Weight decay is decoupled and acts on the kinds of parameters that `decays` names. `eps_when` and `decay_when` are
+    the order of operations, in which PyTorch (after_correction, before_update) and other code differ.
     """
 
     lr: Positive
     betas: Annotated[tuple[Decay, Decay], BeforeValidator(_tuple)]
     eps: Positive
+    eps_when: Literal["after_correction", "before_correction"]
     weight_decay: NotNegative
+    decays: Annotated[
+        tuple[DecayKind, ...],
+        BeforeValidator(_tuple),
+        AfterValidator(_in_order),
+        Field(description=f"a list of {', '.join(DECAY_KINDS)}"),
+    ]
+    decay_when: Literal["before_update", "after_update"]
     embedding_lr: Positive | None
 
 
@@ -59,12 +97,22 @@ class Optimizer(Document):
     adamw: AdamW
 
 
+class EndRate(Document):
+    """A rate to end at, instead of a share of the peak."""
+
+    rate: NotNegative
+
+
 class Schedule(Document):
-    """Linear warm-up over `warmup` (a share of the steps), then `decay` to `floor` times the rate at the last step."""
+    """Linear warm-up over `warmup` (a share of the steps), then `decay` to `floor` times the rate at the last step.
+
+    `from_zero` counts finished steps, so that the first step's rate is 0.
+    """
 
     warmup: Share
     decay: Literal["linear", "cosine", "constant"]
-    floor: Share
+    floor: Share | EndRate
+    from_zero: bool
 
 
 class Recipe(Document):
@@ -85,9 +133,10 @@ class Files(Document):
 
 
 class Hub(Document):
-    """A data set of the Hugging Face hub; `field` holds the text."""
+    """A data set of the Hugging Face hub; `field` holds the text, `config` names one of several configurations."""
 
     hub: str
+    config: str | None = None
     split: str
     field: str
 
@@ -123,21 +172,40 @@ class Measure(Document):
     checkpoint_every: Count
 
 
-class Learned(Document):
-    """Learned absolute positions, one vector a position, from N(0, learned²)."""
+class Table(Document):
+    """Learned positions: `rows` of them (null: as many as the context) from N(0, std²)."""
 
-    learned: Positive
+    std: Arithmetic
+    rows: Count | None
+
+
+def _table(value: object) -> object:
+    """A standard deviation alone is that of a table with a row for each position of the context."""
+    return value if value is None or isinstance(value, dict | list | Table) else {"std": value, "rows": None}
+
+
+class Learned(Document):
+    """Learned absolute positions, one vector a position: `learned: 0.02`, or `learned: {std: 0.02, rows: 1024}`."""
+
+    learned: Annotated[Table, BeforeValidator(_table)]
 
 
 class Embedding(Document):
-    """The embedding: weights from N(0, std²), its output multiplied by `scale`."""
+    """The embedding: weights from N(0, std²), its output multiplied by `scale`.
 
-    std: Positive
-    scale: Positive
+    `dropout` is the share of its output, with positions added, that is dropped in training.
+    """
+
+    std: Arithmetic
+    scale: Arithmetic
+    dropout: Decay
 
 
 class Model(Document):
-    """What stands around the blocks, but for the parts that are components (entry_norm, final_norm, init)."""
+    """What stands around the blocks, but for the parts that are components (entry_norm, final_norm, init).
+
+    `logit_scale` multiplies the logits.
+    """
 
     kind: Literal["decoder"]
     layers: Annotated[int, Field(ge=1, le=1_000)]
@@ -148,6 +216,7 @@ class Model(Document):
     position: Literal["none", "sinusoidal"] | Learned
     embedding: Embedding
     head: Literal["tied", "untied"]
+    logit_scale: Arithmetic
 
 
 class Judged(Document):

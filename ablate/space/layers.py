@@ -1,12 +1,14 @@
-"""What a space says, layer upon layer: the grammar's `space:`, the file, a profile, each --set."""
+"""What a space says, layer upon layer: the grammar's `space:`, a preset, the file, a profile, each --set."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Map
 from collections.abc import Sequence
 
+from ablate.grammar.named import Preset
 from ablate.source.located import Located, Mapping, Scalar, Span
 from ablate.source.overlay import overlay, read_setting
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, nearest, quote, suggest
 
 CHOICES = (
     ("design",),
@@ -33,6 +35,31 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
     if grammar is None or not written.entries:
         return written
     return _placed(lay(grammar, written), written, written.entries[0][0].span)
+
+
+def lay_preset(
+    grammar: Mapping | None, written: Mapping, presets: Map[str, Preset], problems: Problems
+) -> Mapping | None:
+    """What a grammar says of every space, with the preset that the space names on top; the space itself lies on that.
+
+    A name that is no preset goes to `problems`, and is read as the one it most likely means.
+    """
+    named = written.get("preset")
+    if named is None:
+        return grammar
+    name = named.value if isinstance(named, Scalar) else None
+    if not isinstance(name, str):
+        problems.add("preset names a preset of the grammar", named.span)
+        return grammar
+    if name not in presets:
+        known = f"presets: {', '.join(presets)}" if presets else "the grammar has no presets"
+        message = f"the grammar has no preset {quote(name)}"
+        problems.add(message, named.span, label=suggest(name, presets) or "", notes=(known,))
+    meant = name if name in presets else nearest(name, presets)
+    if meant is None:
+        return grammar
+    sections = presets[meant].sections
+    return sections if grammar is None else lay(grammar, sections)
 
 
 def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:

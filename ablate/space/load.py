@@ -1,4 +1,4 @@
-"""Reading a space: file, profile and --set laid over what its grammar says, then every key checked at its place."""
+"""Reading a space: file, profile and --set laid over its preset and its grammar, then every key checked in place."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar, read_grammar
+from ablate.grammar.named import ABOUT
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.source.yaml import read_yaml
 from ablate.space.blocks import read_blocks
-from ablate.space.layers import lay_on_grammar, lay_profile, lay_settings
+from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.sections import Sections
 from ablate.space.space import Space
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
-OPTIONAL = ("block", "blocks", "profiles")
+OPTIONAL = ("preset", "block", "blocks", "profiles")
+PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads")
+"""The sections that a preset may say; the others are the question itself."""
 
 
 def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, settings: Sequence[str] = ()) -> Space:
@@ -37,12 +40,23 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     assert grammar is not None
     if grammar.space is not None:
         _check_keys(grammar.space, problems)
-    located = lay_on_grammar(grammar.space, written)
+    check_presets(grammar, problems)
+    located = lay_on_grammar(lay_preset(grammar.space, written, grammar.presets, problems), written)
     _check_missing(located, problems)
     space = _space(located, path, profile, tuple(settings), grammar, problems)
     problems.raise_if_any()
     assert space is not None
     return space
+
+
+def check_presets(grammar: Grammar, problems: Problems) -> None:
+    """Note the keys of presets that are no section of a space, or one that only the space itself may say."""
+    for preset in grammar.presets.values():
+        for key, _ in preset.sections.entries:
+            if key.value not in PRESET:
+                label, notes = suggest(key.text, PRESET) or "", (f"a preset accepts: {', '.join((*ABOUT, *PRESET))}",)
+                message = f"unknown key {quote(key.text)} in preset {preset.name}"
+                problems.add(message, key.span, label=label, notes=notes)
 
 
 def _space(

@@ -23,6 +23,9 @@ PROBES = (
     "activation_rms",
     "attention_entropy",
     "gradient_norm",
+    "kurtosis_as_released",
+    "max_median_ratio_as_released",
+    "token_correlation_as_released",
 )
 """Observers a space may ask for; trajectories of trainable gains are always kept."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablate.block.architecture import Architecture
@@ -13,6 +13,9 @@ from ablate.grammar.grammar import Grammar
 from ablate.source.located import Located, Scalar
 from ablate.space.design import Design
 from ablate.space.documents import Data, Judge, Learned, Measure, Model, Recipe
+
+REPETITION = "repetition"
+"""The size that is measured on the corpus, and only for models that name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ class Space:
         """Where relative paths of its corpus start."""
         return self.path.parent
 
-    def architecture(self, block: Block, vocab_size: int) -> Architecture:
-        """The model of this space around a block."""
+    def architecture(self, block: Block, vocab_size: int, repetition: float | None = None) -> Architecture:
+        """The model of this space around a block; `repetition` enters only where the model names it."""
         model = self.model
         sizes = Sizes(
             n_layers=model.layers,
@@ -68,17 +71,26 @@ class Space:
             vocab_size=vocab_size,
             causal=model.causal,
         )
-        learned = isinstance(model.position, Learned)
-        return Architecture(
+        learned = model.position.learned if isinstance(model.position, Learned) else None
+        built = Architecture(
             kind=model.kind,
             sizes=sizes,
             block=block,
             positions="learned" if learned else str(model.position),
             embedding_std=model.embedding.std,
             embedding_scale=model.embedding.scale,
-            position_std=model.position.learned if isinstance(model.position, Learned) else None,
+            embedding_dropout=model.embedding.dropout,
+            position_std=learned.std if learned else None,
+            position_rows=(learned.rows or model.context) if learned else None,
+            logit_scale=model.logit_scale,
             tied=model.head == "tied",
             entry_norm=self.around.entry_norm,
             final_norm=self.around.final_norm,
             init=self.around.init,
         )
+        return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
+
+    @property
+    def names_repetition(self) -> bool:
+        """Whether any of its models depends on how often two tokens of one sequence are the same."""
+        return any(REPETITION in self.architecture(block, vocab_size=1).names() for block in self.blocks.values())

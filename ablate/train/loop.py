@@ -93,7 +93,7 @@ def _steps(
         measured = step % measure.every == 0 or step == recipe.steps - 1
         clock.start()
         tokens_BT, targets_BT = (tensor.to(device) for tensor in batches.at(step))
-        rates = set_rates(optimizer, relative_rate(step, recipe.steps, recipe.schedule))
+        rates = set_rates(optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.adamw.lr))
         with watching(model, probes if measured else ()) as readings:
             loss = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT)
             loss.backward()  # type: ignore[no-untyped-call]

@@ -7,31 +7,40 @@
 
 The first step's rate is not zero (a schedule that starts at zero wastes a batch), the last step of the warm-up has the
 peak and the last step of all has the floor. Each group of parameters has a peak of its own.
+
+With `from_zero` the same line is read one step earlier, as schedules do that count finished steps: r(s) = s / W in the
+warm-up, then p = (s - W) / (steps - W). The first step has rate 0 (if there is a warm-up), the first one after the
+warm-up the peak, and the floor would be that of step `steps`, which is never taken.
+
+A floor that is a rate of its own (`floor: {rate: 1e-7}`) is that rate for the recipe's `lr`, and the same share of its
+peak for every other group.
 """
 
 from __future__ import annotations
 
 import math
 
-from ablate.space.documents import Schedule
+from ablate.space.documents import EndRate, Schedule
 
 
-def relative_rate(step: int, steps: int, schedule: Schedule) -> float:
-    """The rate of `step` (from 0) of `steps`, as a share of the peak.
+def relative_rate(step: int, steps: int, schedule: Schedule, lr: float) -> float:
+    """The rate of `step` (from 0) of `steps`, as a share of the peak, where the model's own peak is `lr`.
 
-    >>> halfway = Schedule(warmup=0.5, decay="linear", floor=0.0)
-    >>> [relative_rate(step, 8, halfway) for step in range(8)]
+    >>> halfway = Schedule(warmup=0.5, decay="linear", floor=0.0, from_zero=False)
+    >>> [relative_rate(step, 8, halfway, 1e-3) for step in range(8)]
     [0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25, 0.0]
     """
     warmup = round(schedule.warmup * steps)
+    ahead = 0 if schedule.from_zero else 1
     if step < warmup:
-        return (step + 1) / warmup
-    peak = max(warmup - 1, 0)
-    progress = (step - peak) / max(steps - 1 - peak, 1)
+        return (step + ahead) / warmup
+    peak = max(warmup - ahead, 0)
+    progress = (step - peak) / max(steps - ahead - peak, 1)
+    floor = schedule.floor.rate / lr if isinstance(schedule.floor, EndRate) else schedule.floor
     match schedule.decay:
         case "linear":
-            return 1 - (1 - schedule.floor) * progress
+            return 1 - (1 - floor) * progress
         case "cosine":
-            return schedule.floor + (1 - schedule.floor) * (1 + math.cos(math.pi * progress)) / 2
+            return floor + (1 - floor) * (1 + math.cos(math.pi * progress)) / 2
         case "constant":
             return 1.0

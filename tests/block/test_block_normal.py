@@ -4,10 +4,10 @@ import pytest
 from builders import CATALOGUE, gain, node, residual, sequence
 from hypothesis import given
 from hypothesis import strategies as st
-from random_blocks import blocks, examples, pairs
+from random_blocks import blocks, examples, pairs, respelt
 from reading import read_block
 
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.expression import Block, Size
 from ablate.block.fingerprint import DIGITS, canonical, digest, fingerprint
 from ablate.block.normal import fixed, normalise, resolve, units
 from ablate.block.sizes import Sizes
@@ -39,27 +39,6 @@ def test_fingerprints_are_equal_just_when_normal_forms_are(pair: tuple[Block, Bl
 def test_a_block_said_otherwise_has_the_same_fingerprint(block: Block, chance) -> None:
     """Bare parts as a skipless residual, numbers as arithmetic, stages out of order."""
     assert fingerprint(respelt(block, chance), CATALOGUE) == fingerprint(block, CATALOGUE)
-
-
-def respelt(value: Value, chance) -> Value:
-    match value:
-        case Sequence():
-            parts: list[Node] = []
-            for part in value:
-                part = respelt(part, chance)
-                parts.append(residual(part, skip=0) if chance.random() < 0.3 else part)
-            return Sequence(tuple(parts))
-        case Node(name=name, fields=fields):
-            return Node(name, tuple((field, respelt(child, chance)) for field, child in fields))
-        case Gain(trainable=False, value=expression) if expression.constant is not None:
-            return Gain(type(expression)(f"{expression.text}+0"), False, chance.choice(["scalar", "channel"]))
-        case tuple() if all(isinstance(child, Node) for child in value):
-            first = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage == 0]
-            later = [respelt(c, chance) for c in value if CATALOGUE[c.name].stage != 0]
-            return tuple(later + first) if chance.random() < 0.5 else tuple(first + later)
-        case tuple():
-            return tuple(respelt(child, chance) for child in value)
-    return value
 
 
 @pytest.mark.fast

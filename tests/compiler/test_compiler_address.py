@@ -33,6 +33,15 @@ def names(block):
         (sequence(residual(residual("mlp"))), "mlp_residual mlp_residual_2 mlp"),
         (sequence("rms_norm"), "norm"),
         (sequence(residual("rms_norm"), residual()), "residual norm residual_2"),
+        (sequence(residual(residual("rms_norm"), "mlp")), "mlp_residual mlp_residual_2 mlp_norm mlp"),
+        (
+            sequence(residual(node("first_layer", inside=["rms_norm"]), "attention"), "mlp"),
+            "attention_residual attention_first_layer attention_norm attention mlp",
+        ),
+        (
+            sequence("mlp", node("parallel", branches=[["rms_norm"], []])),
+            "mlp mlp_post_parallel mlp_post_norm",
+        ),
         (sequence(), ""),
     ],
 )

@@ -7,8 +7,9 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, node, pre_ln, residual, sequence
 
-from ablate.compiler import compile_model
+from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
+from ablate.plan.size import cost
 
 pytestmark = pytest.mark.fast
 
@@ -52,6 +53,84 @@ def test_learned_positions_are_added_after_the_scale():
     close(model(tokens(5)), x @ w["head.weight"].T)
     with pytest.raises(ValueError, match="13 tokens, but positions were learned for 12"):
         model(tokens(13))
+
+
+def test_learned_positions_may_have_more_rows_than_the_context():
+    model = decoder(positions="learned", position_rows=20, embedding_scale=3.0)
+    w = arrays(model)
+    assert w["positions.weight"].shape == (20, SIZES.d_model)
+    x = 3 * w["embedding.weight"][tokens(17)] + w["positions.weight"][:17]
+    close(model(tokens(17)), x @ w["head.weight"].T)
+    wanted = architecture(IDENTITY, positions="learned", position_rows=20)
+    assert cost(wanted, CATALOGUE) == size_report(wanted, CATALOGUE)
+    fewer = architecture(IDENTITY, positions="learned", position_rows=11)
+    for refuse in (cost, compile_model):
+        with pytest.raises(InputError, match=r"model.position has 11 rows for a context of 12 tokens\n  = give it"):
+            refuse(fewer, CATALOGUE)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_logits_are_scaled(tied):
+    """1/sqrt(0.3 width), as DeepScaleLM's released code has it; the norm before the head does not undo it."""
+    around = {"tied": tied, "final_norm": node("rms_norm", eps=0.5)}
+    plain, scaled = decoder(**around), decoder(logit_scale="1/sqrt(0.3*width)", **around)
+    close(scaled(tokens()), plain(tokens()).detach().numpy() / np.sqrt(0.3 * 16))
+    wanted = architecture(IDENTITY, logit_scale="1/sqrt(0.3*width)", **around)
+    assert cost(wanted, CATALOGUE) == size_report(wanted, CATALOGUE)
+
+
+def test_what_stands_around_is_arithmetic_in_the_sizes():
+    numbers = {"embedding_std": "sqrt((1-0.1)/3)", "embedding_scale": "sqrt(width)", "position_std": "1/depth"}
+    sizes = replace(SIZES, vocab_size=4000, seq_len=1000)
+    w = arrays(decoder(sizes=sizes, positions="learned", **numbers))
+    assert w["embedding.weight"].std() == pytest.approx(np.sqrt(0.3), rel=0.01)
+    assert w["positions.weight"].std() == pytest.approx(0.5, rel=0.02)
+    plain, same = decoder(embedding_scale=4.0), decoder(embedding_scale="sqrt(width)")
+    assert torch.equal(plain(tokens()), same(tokens()))
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("embedding_std", "1/layer", "model.embedding.std is 1/layer, which has no value outside the layers"),
+        ("logit_scale", "depth-2", "model.logit_scale is depth-2, which is 0 at these sizes\n  = it must be greater"),
+        ("embedding_scale", "repetition", "model.embedding.scale is repetition, .*repetition is not known here"),
+    ],
+)
+def test_arithmetic_without_a_value_is_refused_before_any_module_and_by_it(field, text, message):
+    wrong = architecture(IDENTITY, **{field: text})
+    for refuse in (cost, compile_model):
+        with pytest.raises(InputError, match=message):
+            refuse(wrong, CATALOGUE)
+
+
+def test_an_init_of_the_model_that_has_no_value_is_refused_with_the_plan():
+    for init in (node("normal", std="1/layer"), node("deep_scale")):
+        with pytest.raises(InputError, match=r"outside the layers|this weight is in none"):
+            cost(architecture(IDENTITY, init=init), CATALOGUE)
+
+
+def test_dropout_of_the_embedding_is_that_of_tokens_and_positions_together():
+    around = {"positions": "learned", "entry_norm": node("rms_norm", eps=0.5)}
+    plain, model = decoder(**around), decoder(embedding_dropout=0.4, **around)
+    assert torch.equal(model.eval()(tokens()), plain(tokens()))  # and it moves no parameter's address
+    seen = []
+    model.entry_norm.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    model.train()(tokens())
+    model.eval()(tokens())
+    dropped, whole = seen
+    kept = dropped != 0
+    assert kept.double().mean() == pytest.approx(0.6, abs=0.08)
+    close(dropped[kept], (whole[kept] / 0.6).detach().numpy())
+
+
+def test_the_sizes_that_a_model_names():
+    assert architecture(pre_ln()).names() == {"head_width"}
+    assert architecture(IDENTITY, embedding_std="repetition").names() == {"repetition"}
+    assert architecture(IDENTITY, init=node("normal", std="1/sqrt(width)")).names() == {"width"}
+    assert architecture(sequence(residual("mlp", gain="layer/depth"))).names() == {"layer", "depth"}
+    weight = node("dense", init=node("deep_scale", correlation="repetition"))
+    assert "repetition" in architecture(sequence(residual(node("attention", value=weight)))).names()
 
 
 @pytest.mark.parametrize("width", [16, 7])

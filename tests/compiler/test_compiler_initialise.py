@@ -9,6 +9,8 @@ from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, o
 
 from ablate.block.expression import Size
 from ablate.compiler import compile_block, compile_model
+from ablate.compiler.initialise import Draw, initialise
+from ablate.errors import InputError
 
 pytestmark = pytest.mark.fast
 
@@ -124,3 +126,60 @@ def test_another_shape_at_the_same_address_is_another_draw():
     wide = state(sequence(node("mlp", hidden=Size(units=24))))
     assert narrow["layers.1.mlp.up.weight"].shape != wide["layers.1.mlp.up.weight"].shape
     assert torch.equal(narrow["head.weight"], wide["head.weight"])
+
+
+class After:
+    """An init made from the numbers of the weight at `address`."""
+
+    def __init__(self, address, scheme):
+        self.address, self.scheme = address, scheme
+
+    def fill_after(self, tensor, d_in, d_out, draw, name):
+        tensor.copy_(2 * draw.at(self.address).numbers(name, self.scheme, d_in=d_in, d_out=d_out))
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self, scheme):
+        super().__init__()
+        self.scheme, self.weight = scheme, torch.nn.Parameter(torch.zeros(3, 3))
+
+    def initialise(self, draw):
+        draw.weight("weight", self.weight, self.scheme, d_in=3, d_out=3)
+
+
+class Spread:
+    def __init__(self, std):
+        self.std = std
+
+    def fill(self, tensor, d_in, d_out, generator):
+        tensor.normal_(0.0, self.std, generator=generator)
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+def test_numbers_that_follow_from_another_weight_whichever_is_filled_first(order):
+    parts = {"one": Weighted(Spread(1.0)), "two": Weighted(After("one", Spread(1.0)))}
+    model = torch.nn.ModuleDict({name: parts[name] for name in order})
+    initialise(model, Draw(0, 0, Spread(0.1)))
+    assert torch.equal(model["two"].weight, 2 * model["one"].weight) and model["one"].weight.any()
+    other = torch.nn.ModuleDict({"one": Weighted(Spread(1.0))})
+    initialise(other, Draw(0, 0, Spread(0.1)))
+    assert torch.equal(other["one"].weight, model["one"].weight)  # what was made from it did not use up its stream
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+@pytest.mark.parametrize("of", ["one", "three"])
+def test_other_numbers_than_presumed_are_refused(order, of):
+    parts = {"one": Weighted(Spread(2.0)), "two": Weighted(After(of, Spread(1.0)))}
+    model = torch.nn.ModuleDict({name: parts[name] for name in order})
+    with pytest.raises(InputError, match=f"{of} does not start from those numbers"):
+        initialise(model, Draw(0, 0, Spread(0.1)))
+
+
+def test_what_stands_outside_of_what_is_filled_is_taken_at_its_word():
+    alone = torch.nn.ModuleDict({"two": Weighted(After("layers.1.one", Spread(1.0)))})
+    initialise(alone, Draw(0, 0, Spread(0.1), "layers.2"))
+    whole = torch.nn.ModuleDict(
+        {"layers": torch.nn.ModuleDict({"1": torch.nn.ModuleDict({"one": Weighted(Spread(1.0))})})}
+    )
+    initialise(whole, Draw(0, 0, Spread(0.1)))
+    assert torch.equal(alone["two"].weight, 2 * whole["layers"]["1"]["one"].weight)

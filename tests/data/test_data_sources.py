@@ -161,7 +161,7 @@ def on_the_hub(monkeypatch, rows):
     """Let `datasets` stream `rows`, whatever is asked of the hub."""
     asked = []
 
-    def load_dataset(name, *, split, streaming):
+    def load_dataset(name, config, *, split, streaming):
         asked.append((name, split, streaming))
         return datasets.IterableDataset.from_generator(lambda: iter(rows))
 

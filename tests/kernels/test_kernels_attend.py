@@ -6,76 +6,76 @@ import types
 import numpy as np
 import pytest
 import torch
+from attention_cases import MAPS, NUMPY_MAPS, Case, cases, close, gradients, numpy_attention, wanted
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ablate.kernels import Attend, attend
 from ablate.kernels.eager import attend_eager
 
 pytestmark = pytest.mark.fast
 
-
-def tensors(shape, dtype=torch.float64, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    drawn = [torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(3)]
-    return [x.to(dtype).requires_grad_() for x in drawn]
+WIDE = (torch.float64, torch.float32)
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 4e-5, torch.bfloat16: 2e-2}
 
 
-def numpy_attention(q, k, v, *, causal, scale, logit_map=lambda s: s):
-    q, k, v = (x.detach().numpy() for x in (q, k, v))
-    scores = logit_map(scale * np.einsum("bhtk,bhsk->bhts", q, k))
-    if causal:
-        scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.einsum("bhts,bhsk->bhtk", weights / weights.sum(-1, keepdims=True), v)
+def tensors(shape, dtype=torch.float64):
+    b, h, t, k = shape
+    return Case((b, h, t, t, k), dtype=dtype).draw()[0]
 
 
-def gradients(result, inputs):
-    direction = torch.randn(result.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    return torch.autograd.grad((result * direction.to(result.dtype)).sum(), inputs)
+@settings(max_examples=60, deadline=None)
+@given(cases(maps=tuple(MAPS)))
+def test_eager_is_the_equation(case):
+    qkv, bias = case.draw()
+    actual = attend_eager(*qkv, bias=bias, **case.asked())
+    expected = numpy_attention(*qkv, causal=case.causal, scale=case.scale, logit_map=NUMPY_MAPS[case.maps], bias=bias)
+    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=1e-11, atol=1e-12)
 
 
-SHAPES = st.tuples(*(st.integers(1, n) for n in (3, 3, 9, 6)))
+def equals_eager_in_float64(case, kernel, device="cpu"):
+    """Forward and backward, of queries, keys, values and a bias that learns."""
+    qkv, bias = case.draw(device)
+    result = attend(*qkv, bias=bias, kernel=kernel, **case.asked())
+    assert result.dtype == case.dtype
+    high = [x.detach().cpu().double().requires_grad_() for x in qkv]
+    high_bias = None if bias is None else bias.detach().cpu().double().requires_grad_(bias.requires_grad)
+    expected = attend_eager(*high, bias=high_bias, **case.asked())
+    # On CUDA a bias has the type of the queries, and products of float32 may be taken in pieces.
+    tolerance = TOLERANCE[case.dtype] * (4 if device == "cuda" else 1)
+    close(result, expected, tolerance)
+    pairs = zip(gradients(result, wanted(qkv, bias)), gradients(expected, wanted(high, high_bias)), strict=True)
+    for actual, exact in pairs:
+        close(actual, exact, 3 * tolerance)
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(dtypes=WIDE))
+def test_sdpa_equals_eager_forward_and_backward(case):
+    equals_eager_in_float64(case, "sdpa")
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(dtypes=WIDE, maps=tuple(MAPS)))
+def test_what_is_chosen_equals_eager_forward_and_backward(case):
+    equals_eager_in_float64(case, None)
 
 
 @settings(max_examples=40, deadline=None)
-@given(SHAPES, st.booleans(), st.floats(0.05, 2), st.integers(0, 5))
-def test_eager_is_the_equation(shape, causal, scale, seed):
-    q, k, v = tensors(shape, seed=seed)
-    expected = numpy_attention(q, k, v, causal=causal, scale=scale)
-    actual = attend_eager(q, k, v, causal=causal, scale=scale)
-    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=1e-11, atol=1e-13)
-    capped = attend_eager(q, k, v, causal=causal, scale=scale, logits=(lambda s: torch.tanh(s), lambda s: 3 * s))
-    expected = numpy_attention(q, k, v, causal=causal, scale=scale, logit_map=lambda s: 3 * np.tanh(s))
-    np.testing.assert_allclose(capped.detach().numpy(), expected, rtol=1e-11, atol=1e-13)
+@given(cases(dtypes=(torch.bfloat16,), maps=tuple(MAPS)))
+def test_bfloat16_stays_close_whatever_the_bias(case):
+    equals_eager_in_float64(case, None)
 
 
-@settings(max_examples=40, deadline=None)
-@given(SHAPES, st.booleans(), st.floats(0.05, 2), st.integers(0, 5))
-def test_sdpa_equals_eager_forward_and_backward(shape, causal, scale, seed):
-    inputs = tensors(shape, seed=seed)
-    fused = attend(*inputs, causal=causal, scale=scale, kernel="sdpa")
-    eager = attend(*inputs, causal=causal, scale=scale, kernel="eager")
-    torch.testing.assert_close(fused, eager, rtol=1e-10, atol=1e-12)
-    for a, b in zip(gradients(fused, inputs), gradients(eager, inputs), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
-
-
-def test_another_scale_is_told_apart():
-    inputs = tensors((2, 2, 8, 4))
-    one, other = (attend(*inputs, causal=True, scale=scale, kernel="sdpa") for scale in (0.5, 0.51))
-    assert (one - other).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-def test_lower_precision_stays_close_and_keeps_its_type(kernel, dtype, tolerance):
-    low = tensors((2, 2, 33, 8), dtype)
-    high = [x.detach().double() for x in low]
-    result = attend(*low, causal=True, scale=0.35, kernel=kernel)
-    assert result.dtype == dtype
-    expected = attend_eager(*high, causal=True, scale=0.35)
-    torch.testing.assert_close(result.double(), expected, rtol=tolerance, atol=tolerance)
+@pytest.mark.parametrize("change", [{"scale": 0.31}, {"causal": False}, {"maps": "softcap"}, {"seed": 1}, {"far": 1.1}])
+def test_another_case_is_told_apart(change):
+    case = Case((2, 2, 9, 9, 8), bias="head", far=1.0)
+    other = Case(**{**case.__dict__, **change})
+    results = []
+    for each in (case, other):
+        (q, k, v), bias = each.draw()
+        results.append(attend(q, k, v, bias=bias, **each.asked()))
+    with pytest.raises(AssertionError):
+        close(*results, 1e-4)
 
 
 def test_eager_softmax_is_not_taken_in_bfloat16():
@@ -83,6 +83,16 @@ def test_eager_softmax_is_not_taken_in_bfloat16():
     seen = []
     attend_eager(q, k, v, causal=False, scale=0.125, logits=(lambda s: seen.append(s.dtype) or s,))
     assert seen == [torch.float32]
+
+
+def test_the_bias_of_a_caller_is_left_alone():
+    qkv, bias = Case((1, 2, 5, 5, 8), bias="head").draw()
+    before = bias.clone()
+    for kernel in ("sdpa", "eager"):
+        attend(*qkv, causal=True, scale=1.0, bias=bias, kernel=kernel)
+        assert torch.equal(bias, before)
+    attend(*qkv, causal=True, scale=1.0, bias=bias, kernel="sdpa", overwrite_bias=True)
+    assert bias[0, 0, 0, 1] == -torch.inf  # unless it says that it may be written over
 
 
 class RecordedOps(types.ModuleType):
@@ -96,10 +106,12 @@ class RecordedOps(types.ModuleType):
         self.calls = []
 
     def memory_efficient_attention(self, query, key, value, attn_bias=None, p=0.0, scale=None):
-        self.calls.append({"shape": tuple(query.shape), "attn_bias": attn_bias, "p": p, "scale": scale})
+        self.calls.append({"query": query, "attn_bias": attn_bias, "p": p, "scale": scale})
         scores = torch.einsum("bmhk,bnhk->bhmn", query, key) * scale
         if isinstance(attn_bias, self.LowerTriangularMask):
             scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
+        elif attn_bias is not None:
+            scores = scores + attn_bias
         return torch.einsum("bhmn,bnhk->bmhk", scores.softmax(-1), value)
 
 
@@ -112,18 +124,53 @@ def recorded(monkeypatch):
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_xformers_is_handed_its_own_layout_and_mask(recorded, causal):
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_xformers_is_handed_its_own_layout_and_mask(recorded, causal, dropout):
     from ablate.kernels.xformers import attend_xformers
 
     q, k, v = tensors((2, 3, 5, 4))
-    result = attend_xformers(q, k, v, causal=causal, scale=0.3)
+    result = attend_xformers(q, k, v, causal=causal, scale=0.3, dropout=dropout)
     (call,) = recorded.calls
-    assert call["shape"] == (2, 5, 3, 4)
+    assert call["query"].shape == (2, 5, 3, 4)
+    assert call["query"].data_ptr() == q.data_ptr()  # a view: nothing is copied
     assert call["scale"] == 0.3
-    assert call["p"] == 0.0
+    assert call["p"] == dropout
     assert isinstance(call["attn_bias"], RecordedOps.LowerTriangularMask) == causal
     assert (call["attn_bias"] is None) == (not causal)
     torch.testing.assert_close(result, attend_eager(q, k, v, causal=causal, scale=0.3), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["shared", "head", "row", "batch"])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("n_keys", [5, 8])
+@pytest.mark.parametrize("learned", [True, False])
+def test_xformers_is_handed_a_bias_as_it_wants_it(recorded, kind, causal, n_keys, learned):
+    from ablate.kernels.xformers import attend_xformers
+
+    case = Case((2, 3, n_keys, n_keys, 4), causal=causal, bias=kind, learned=learned)
+    qkv, bias = case.draw()
+    result = attend_xformers(*qkv, causal=causal, scale=case.scale, bias=bias)
+    handed = recorded.calls[0]["attn_bias"]
+    assert handed.shape == (2, 3, n_keys, n_keys)
+    assert handed.stride(-1) == 1
+    assert all(stride % 8 == 0 for stride in handed.stride()[:-1])
+    assert [stride == 0 for stride in handed.stride()[:2]] == [kind in ("shared", "head"), kind in ("shared", "row")]
+    expected = attend_eager(*qkv, causal=causal, scale=case.scale, bias=bias)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
+    inputs = wanted(qkv, bias)
+    for a, b in zip(gradients(result, inputs), gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_xformers_is_handed_a_bias_in_the_type_of_the_queries(recorded):
+    from ablate.kernels.xformers import attend_xformers
+
+    qkv, bias = Case((1, 2, 5, 5, 8), bias="head", far=300.0, dtype=torch.bfloat16).draw()
+    assert bias.dtype == torch.float32
+    attend_xformers(*qkv, causal=True, scale=0.3, bias=bias)
+    handed = recorded.calls[0]["attn_bias"]
+    assert handed.dtype == torch.bfloat16
+    assert (handed.amax(-1) == 0).all()  # a bias of hundreds is shifted before it is rounded
 
 
 def test_a_kernel_that_cannot_do_it_is_refused():
@@ -132,16 +179,41 @@ def test_a_kernel_that_cannot_do_it_is_refused():
         attend(q, k, v, causal=True, scale=1.0, logits=(torch.tanh,), kernel="sdpa")
     with pytest.raises(ValueError, match="xformers has no operators on cpu"):
         attend(q, k, v, causal=True, scale=1.0, kernel="xformers")
+    with pytest.raises(ValueError, match="flex has no backward on cpu"):
+        attend(q, k, v, causal=True, scale=1.0, kernel="flex")
     with pytest.raises(ValueError, match="no kernel 'flash'"):
         attend(q, k, v, causal=True, scale=1.0, kernel="flash")
 
 
 def test_the_module_is_the_function_and_can_be_hooked():
-    module = Attend(causal=True, scale=0.5, logits=(torch.tanh,))
+    module = Attend(causal=True, scale=0.5, logits=(torch.tanh,), biases=(lambda q, k, scale: scale * q @ k.mT,))
     seen = []
     module.register_forward_pre_hook(lambda _, inputs: seen.extend(x.shape for x in inputs))
     q, k, v = tensors((2, 3, 5, 4))
-    expected = attend(q, k, v, causal=True, scale=0.5, logits=(torch.tanh,))
+    expected = attend(q, k, v, causal=True, scale=0.5, logits=(torch.tanh,), bias=0.5 * q @ k.mT)
     assert torch.equal(module(q, k, v), expected)
     assert seen == [q.shape] * 3
     assert not list(module.parameters())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+class TestOnCUDA:
+    """The same, where xformers, SDPA and FlexAttention compute."""
+
+    @pytest.mark.parametrize("kernel", ["xformers", "sdpa", "eager", None])
+    @settings(max_examples=150, deadline=None)
+    @given(case=cases(dtypes=(torch.float32, torch.bfloat16)))
+    def test_equals_eager_forward_and_backward(self, kernel, case):
+        wide = 8 * (1 + case.shape[-1] // 8) if kernel == "xformers" else case.shape[-1]
+        learned = case.learned and kernel is not None  # what Flex would be chosen for, and compiled for each case
+        fitting = Case(**{**case.__dict__, "shape": (*case.shape[:-1], wide), "learned": learned})
+        equals_eager_in_float64(fitting, kernel, "cuda")
+
+    @pytest.mark.parametrize("maps", list(MAPS))
+    @pytest.mark.parametrize("bias", ["none", "shared", "head", "batch"])
+    @pytest.mark.parametrize("length", [64, 130, 300])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    def test_flex_equals_eager_forward_and_backward(self, maps, bias, length, dtype):
+        case = Case((2, 2, length, length, 32), maps=maps, bias=bias, learned=bias != "none", dtype=dtype)
+        equals_eager_in_float64(case, "flex", "cuda")

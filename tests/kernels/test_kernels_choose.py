@@ -2,38 +2,90 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from ablate.kernels import Choice, Needs, choose, xformers
+from ablate.kernels import Choice, Needs, choose, flex, xformers
+from ablate.kernels.choose import objection, reservation
 
 pytestmark = pytest.mark.fast
 
-PLAIN = Needs(causal=True, logit_maps=False, dtype="float32")
-MAPPED = Needs(causal=True, logit_maps=True, dtype="float32")
+PLAIN = Needs(causal=True, dtype="float32", d_head=32)
+MAPPED = replace(PLAIN, logit_maps=True)
+LEARNED = replace(PLAIN, bias="head", bias_gradient=True)
 
 
 @pytest.fixture
 def found(monkeypatch):
     monkeypatch.setattr(xformers, "missing", lambda: "")
+    monkeypatch.setattr(flex, "missing", lambda: "")
 
 
 def test_on_cpu():
     assert choose(PLAIN, "cpu") == Choice("sdpa", "first choice on cpu")
-    assert choose(MAPPED, "cpu") == Choice("eager", "sdpa takes no map on the logits")
+    assert choose(replace(PLAIN, bias="shared"), "cpu") == Choice("sdpa", "first choice on cpu")
+    assert choose(MAPPED, "cpu") == Choice("eager", "sdpa takes no map on the logits; eager holds all scores")
+    assert choose(LEARNED, "cpu") == Choice("sdpa", "sdpa takes the gradient of a bias for every batch and head")
+    dropping = choose(replace(PLAIN, dropout=True), "cpu")
+    assert dropping == Choice("sdpa", "sdpa holds all scores for dropout on cpu")
 
 
-def test_on_cuda_with_xformers(found):
-    assert choose(PLAIN, "cuda") == Choice("xformers", "first choice on cuda")
-    assert choose(Needs(causal=False, logit_maps=False, dtype="bfloat16"), "cuda").name == "xformers"
-    assert choose(MAPPED, "cuda").name == "eager"
-    double = choose(Needs(causal=True, logit_maps=False, dtype="float64"), "cuda")
-    assert double == Choice("sdpa", "xformers does not compute in float64")
+def test_on_cuda_plain_or_with_a_fixed_bias_xformers(found):
+    for needs in (PLAIN, replace(PLAIN, causal=False, dtype="bfloat16"), replace(PLAIN, bias="head", dropout=True)):
+        assert choose(needs, "cuda") == Choice("xformers", "first choice on cuda")
+
+
+def test_on_cuda_flex_where_a_score_is_changed_or_a_bias_learns(found):
+    why = "xformers takes no map on the logits; sdpa takes no map on the logits"
+    assert choose(MAPPED, "cuda") == Choice("flex", why)
+    dense = "takes the gradient of a bias for every batch and head"
+    assert choose(LEARNED, "cuda") == Choice("flex", f"xformers {dense}; sdpa {dense}")
+    # A bias of every batch and head is no smaller than its gradient.
+    assert choose(replace(LEARNED, bias="batch"), "cuda").name == "xformers"
+
+
+def test_on_cuda_what_flex_cannot_do(found):
+    assert choose(replace(MAPPED, dropout=True), "cuda").name == "eager"
+    assert choose(replace(LEARNED, dropout=True), "cuda").name == "xformers"
+    narrow = choose(replace(MAPPED, d_head=8), "cuda")
+    assert narrow.name == "eager"
+    assert "flex wants heads of 16 or more on cuda" in narrow.reason
+
+
+def test_on_cuda_in_float64_or_with_odd_heads(found):
+    double = choose(replace(PLAIN, dtype="float64"), "cuda")
+    assert double == Choice("sdpa", "xformers does not compute in float64; sdpa holds all scores in float64 on cuda")
+    odd = choose(replace(PLAIN, d_head=20, dtype="bfloat16"), "cuda")
+    assert odd == Choice("sdpa", "xformers wants heads of a multiple of 8 in bfloat16")
+    assert choose(replace(PLAIN, d_head=20), "cuda").name == "xformers"
 
 
 def test_on_cuda_without_xformers_says_why(monkeypatch):
     monkeypatch.setattr(xformers, "missing", lambda: "xformers cannot be imported (no such module)")
     assert choose(PLAIN, "cuda") == Choice("sdpa", "xformers cannot be imported (no such module)")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "meta"])
+def test_the_choice_can_do_it_and_a_dear_one_is_the_last_resort(found, device):
+    from itertools import product
+
+    biases = [("none", False), ("shared", False), ("head", True), ("batch", True)]
+    yes_no = (True, False)
+    for maps, dropout, (bias, learned), dtype in product(yes_no, yes_no, biases, ("float32", "bfloat16", "float64")):
+        needs = replace(MAPPED, logit_maps=maps, dropout=dropout, bias=bias, bias_gradient=learned, dtype=dtype)
+        choice = choose(needs, device)
+        assert not objection(choice.name, needs, device)
+        assert choice.reason
+        if dear := reservation(choice.name, needs, device):
+            assert dear in choice.reason
+            for other in ("xformers", "sdpa", "flex") if device == "cuda" else ("sdpa",) if device == "cpu" else ():
+                assert objection(other, needs, device) or reservation(other, needs, device)
+
+
+def test_flex_has_no_backward_on_cpu():
+    assert objection("flex", PLAIN, "cpu") == "flex has no backward on cpu"
+    assert objection("flex", replace(PLAIN, gradient=False), "cpu") == ""
 
 
 def test_an_import_that_fails_is_an_objection(monkeypatch):
@@ -48,8 +100,26 @@ def test_an_import_that_fails_is_an_objection(monkeypatch):
         xformers.missing.cache_clear()
 
 
+def test_a_device_newer_than_xformers_is_an_objection(monkeypatch):
+    from types import SimpleNamespace
+
+    import torch
+
+    kernel = SimpleNamespace(FwOp=SimpleNamespace(CUDA_MAXIMUM_COMPUTE_CAPABILITY=(9, 0)))
+    ops = SimpleNamespace(fmha=SimpleNamespace(cutlass=kernel))
+    monkeypatch.setattr(xformers, "import_ops", lambda: ops)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    try:
+        for capability, fits in (((9, 0), True), ((10, 0), False)):
+            monkeypatch.setattr(torch.cuda, "get_device_capability", lambda found=capability: found)
+            xformers.missing.cache_clear()
+            assert (xformers.missing() == "") == fits
+    finally:
+        xformers.missing.cache_clear()
+
+
 def test_elsewhere_eager():
-    assert choose(PLAIN, "meta") == Choice("eager", "the only one on meta")
+    assert choose(PLAIN, "meta") == Choice("eager", "eager holds all scores")
 
 
 def test_attention_on_cpu_imports_no_xformers():

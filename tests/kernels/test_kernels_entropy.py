@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ablate.kernels import attention_entropy
+from ablate.kernels import Attend, attention_entropy
+from ablate.probes.attention_entropy import mean_entropy
 
 pytestmark = pytest.mark.fast
 
@@ -19,8 +20,8 @@ def drawn(*shape, seed=0):
     return [torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2)]
 
 
-def numpy_entropy(q, k, *, causal, scale, logit_map=lambda s: s):
-    scores = logit_map(scale * np.einsum("bhtk,bhsk->bhts", q.numpy(), k.numpy()))
+def numpy_entropy(q, k, *, causal, scale, logit_map=lambda s: s, bias=0.0):
+    scores = logit_map(scale * np.einsum("bhtk,bhsk->bhts", q.numpy(), k.numpy())) + np.asarray(bias)
     if causal:
         scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
     p = np.exp(scores - scores.max(-1, keepdims=True))
@@ -37,6 +38,28 @@ def test_equals_its_definition_whatever_the_chunks(n_times, causal, rows, scale)
     mapped = attention_entropy(q, k, causal=causal, scale=scale, logits=(torch.tanh,), rows=rows)
     expected = numpy_entropy(q, k, causal=causal, scale=scale, logit_map=np.tanh)
     np.testing.assert_allclose(mapped, expected, rtol=1e-11, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.booleans(), st.integers(1, 25), st.sampled_from([(1, 1), (1, 3), (2, 1), (2, 3)]))
+def test_a_bias_is_counted_whatever_it_varies_along(n_times, causal, rows, shape):
+    q, k = drawn(2, 3, n_times, 4, seed=n_times)
+    bias, _ = drawn(*shape, n_times, n_times, seed=1)
+    actual = attention_entropy(q, k, causal=causal, scale=0.5, logits=(torch.tanh,), bias=bias, rows=rows)
+    expected = numpy_entropy(q, k, causal=causal, scale=0.5, logit_map=np.tanh, bias=bias)
+    np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_probe_reads_the_bias_of_the_core(causal):
+    q, k = (x.float() for x in drawn(2, 3, 9, 4))
+    bias, _ = drawn(1, 3, 9, 9, seed=1)
+    core = Attend(causal=causal, scale=0.5, biases=(lambda q, k, scale: bias.to(q.dtype),))
+    read = mean_entropy(core, q, k)["attention_entropy"]
+    expected = numpy_entropy(q.double(), k.double(), causal=causal, scale=0.5, bias=bias).mean()
+    np.testing.assert_allclose(read, expected, rtol=1e-11)
+    plain = mean_entropy(Attend(causal=causal, scale=0.5), q, k)["attention_entropy"]
+    assert abs(plain - expected) > 1e-2
 
 
 def test_even_and_collapsed_attention():

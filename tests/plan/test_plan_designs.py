@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import CATALOGUE
-from reading import ROOT, SPACES
+from reading import SPACES, copy_grammar
 from space_worlds import space
 
 from ablate.block.fingerprint import fingerprint
@@ -17,8 +17,6 @@ from ablate.space.load import load_space
 from ablate.space.space import Space
 
 pytestmark = pytest.mark.fast
-
-TRANSFORMER = ROOT / "grammars" / "transformer.yaml"
 
 
 def plan(found: Space, vocab_size: int = 256) -> Plan:
@@ -135,10 +133,11 @@ CONSTRAINED = """constraints:
 
 
 def constrained(folder: Path) -> str:
-    text = TRANSFORMER.read_text()
+    path = copy_grammar(folder, "constrained.yaml")
+    text = path.read_text()
     assert "\nconstraints:\n" in text
-    (folder / "constrained.yaml").write_text(text.replace("constraints:\n", CONSTRAINED, 1))
-    return "constrained.yaml"
+    path.write_text(text.replace("constraints:\n", CONSTRAINED, 1))
+    return path.name
 
 
 def test_a_half_way_model_that_a_constraint_refuses_is_left_out_and_said(tmp_path: Path) -> None:

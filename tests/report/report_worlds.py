@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ablate.block.architecture import Architecture
+from ablate.block.arithmetic import parse
 from ablate.block.expression import Node
 from ablate.block.expression import Sequence as Parts
 from ablate.block.sizes import Sizes
@@ -17,8 +18,19 @@ RECIPE = Recipe(
     steps=300,
     batch=16,
     clip=1.0,
-    optimizer=Optimizer(adamw=AdamW(lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1, embedding_lr=None)),
-    schedule=Schedule(warmup=0.05, decay="cosine", floor=0.0),
+    optimizer=Optimizer(
+        adamw=AdamW(
+            lr=1e-2,
+            betas=(0.9, 0.999),
+            eps=1e-8,
+            eps_when="after_correction",
+            weight_decay=0.1,
+            decays=("weights", "embedding", "head"),
+            decay_when="before_update",
+            embedding_lr=None,
+        )
+    ),
+    schedule=Schedule(warmup=0.05, decay="cosine", floor=0.0, from_zero=False),
     dtype="float32",
 )
 DATA = Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1)
@@ -29,9 +41,12 @@ ARCHITECTURE = Architecture(
     sizes=Sizes(n_layers=6, d_model=128, n_heads=4, seq_len=64, vocab_size=256),
     block=BLOCK,
     positions="none",
-    embedding_std=0.02,
-    embedding_scale=1.0,
-    position_std=0.02,
+    embedding_std=parse(0.02),
+    embedding_scale=parse(1),
+    embedding_dropout=0.0,
+    position_std=None,
+    position_rows=None,
+    logit_scale=parse(1),
     tied=False,
     entry_norm=None,
     final_norm=None,

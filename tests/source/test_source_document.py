@@ -19,8 +19,9 @@ RECIPE = """\
 steps: 300
 batch: 16
 clip: 1
-optimizer: {adamw: {lr: 1e-2, betas: [0.9, 99.9%], eps: 1e-8, weight_decay: 0, embedding_lr: null}}
-schedule: {warmup: 5%, decay: linear, floor: 0}
+optimizer: {adamw: {lr: 1e-2, betas: [0.9, 99.9%], eps: 1e-8, weight_decay: 0, embedding_lr: null,
+                    eps_when: after_correction, decays: [weights], decay_when: before_update}}
+schedule: {warmup: 5%, decay: linear, floor: 0, from_zero: false}
 dtype: float32
 """
 
@@ -92,10 +93,14 @@ def test_very_many_unknown_keys_are_counted():
 
 def test_one_complaint_for_a_choice_of_types():
     position = "kind: decoder\nlayers: 2\nwidth: 8\nheads: 2\ncontext: 4\ncausal: true\nposition: {}\nhead: tied\n"
-    position += "embedding: {std: 0.02, scale: 1}\n"
+    position += "embedding: {std: 0.02, scale: 1, dropout: 0}\nlogit_scale: 1\n"
     assert read(Model, position.replace("{}", "{learned: 0.02}"))[0].position == Learned(learned=0.02)
     assert wrong(Model, position.replace("{}", "{learned: 0}")) == [
         ("position.learned must be greater than 0, got 0", "0", "")
+    ]
+    assert read(Model, position.replace("{}", "{learned: {std: 1/width, rows: 9}}"))[0].position.learned.rows == 9
+    assert wrong(Model, position.replace("{}", "{learned: {std: 1/widht, rows: 9}}")) == [
+        ("position.learned.std: unknown size 'widht'", "1/widht", "")
     ]
     assert wrong(Model, position.replace("{}", "sinusodial")) == [
         (

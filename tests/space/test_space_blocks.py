@@ -105,8 +105,8 @@ def test_the_model_around_a_block(tmp_path: Path) -> None:
     model = found.architecture(found.blocks["op"], 77)
     assert (model.sizes.n_layers, model.sizes.d_model, model.sizes.n_heads, model.sizes.seq_len) == (2, 8, 2, 4)
     assert (model.sizes.vocab_size, model.sizes.d_head, model.sizes.causal) == (77, 4, False)
-    assert (model.positions, model.position_std, model.tied) == ("learned", 0.25, True)
-    assert (model.embedding_std, model.embedding_scale) == (0.5, 3.0)
+    assert (model.positions, model.position_std, model.tied) == ("learned", parse(0.25), True)
+    assert (model.embedding_std, model.embedding_scale) == (parse(0.5), parse(3))
     assert model.final_norm is not None and model.final_norm.name == "layer_norm"
     assert model.entry_norm is None
     assert model.init == Node("normal", (("std", parse(0.1)),))

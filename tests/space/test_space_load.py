@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from builders import CATALOGUE
-from reading import SPACES, read_block, transformer
+from reading import SPACES, copy_grammar, read_block, transformer
 from space_worlds import SECTIONS, fields, space
 
 from ablate.block.arithmetic import parse
@@ -138,8 +138,9 @@ def test_what_is_missing_in_a_section_is_missed_where_the_space_opens_it(tmp_pat
 
 
 def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> None:
-    broken = Path(SECTIONS["grammar"]).read_text().replace("clip: 1.0", "clip: tight", 1)
-    (tmp_path / "broken.yaml").write_text(broken.replace("threads: 1", "thread: 1", 1))
+    path = copy_grammar(tmp_path, "broken.yaml")
+    broken = path.read_text().replace("clip: 1.0", "clip: tight", 1)
+    path.write_text(broken.replace("threads: 1", "thread: 1", 1))
     text = refused(tmp_path, grammar="broken.yaml", threads="1")
     assert "recipe.clip: expected a number or null, got text 'tight'" in text
     assert "unknown key 'thread' in a space" in text
@@ -222,8 +223,8 @@ def test_all_mistakes_are_shown_at_once_with_their_sources(tmp_path: Path) -> No
 
 
 def test_mistakes_of_the_grammar_and_of_the_space_stand_together(tmp_path: Path) -> None:
-    broken = Path(SECTIONS["grammar"]).read_text().replace("[$norm, $f]", "[$nrom, $f]", 1)
-    (tmp_path / "broken.yaml").write_text(broken)
+    path = copy_grammar(tmp_path, "broken.yaml")
+    path.write_text(path.read_text().replace("[$norm, $f]", "[$nrom, $f]", 1))
     text = refused(tmp_path, grammar="broken.yaml", sedes="1")
     assert "unknown rule $nrom" in text
     assert "unknown key 'sedes'" in text
@@ -256,7 +257,7 @@ def test_a_space_that_is_no_mapping(tmp_path: Path) -> None:
 def test_the_grammar_is_found_beside_the_space(tmp_path: Path) -> None:
     for folder in ("grammars", "spaces"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "grammars" / "mine.yaml").write_text(Path(SECTIONS["grammar"]).read_text())
+    copy_grammar(tmp_path / "grammars", "mine.yaml")
     assert space(tmp_path / "spaces", grammar="mine").grammar.path == tmp_path / "grammars" / "mine.yaml"
     assert space(tmp_path, grammar="mine").grammar.path == tmp_path / "grammars" / "mine.yaml"
     assert space(tmp_path, grammar="grammars/mine.yaml").grammar.count == transformer().count

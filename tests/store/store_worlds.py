@@ -36,8 +36,19 @@ RECIPE = Recipe(
     steps=40,
     batch=4,
     clip=1.0,
-    optimizer=Optimizer(adamw=AdamW(lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1, embedding_lr=None)),
-    schedule=Schedule(warmup=0.05, decay="linear", floor=0.0),
+    optimizer=Optimizer(
+        adamw=AdamW(
+            lr=1e-2,
+            betas=(0.9, 0.999),
+            eps=1e-8,
+            eps_when="after_correction",
+            weight_decay=0.1,
+            decays=("weights", "embedding", "head"),
+            decay_when="before_update",
+            embedding_lr=None,
+        )
+    ),
+    schedule=Schedule(warmup=0.05, decay="linear", floor=0.0, from_zero=False),
     dtype="float32",
 )
 DOCUMENTS = Documents(

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ablate.block.architecture import Architecture
+from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, Sequence
 from ablate.block.sizes import Sizes
 from ablate.compiler.scale import Scale
@@ -137,9 +138,12 @@ def make_trial():
             sizes=Sizes(n_layers=2, d_model=WIDTH, n_heads=2, seq_len=TIME, vocab_size=VOCABULARY),
             block=Sequence(()),
             positions="learned",
-            embedding_std=0.02,
-            embedding_scale=1.0,
-            position_std=0.02,
+            embedding_std=parse(0.02),
+            embedding_scale=parse(1),
+            embedding_dropout=0.0,
+            position_std=parse(0.02),
+            position_rows=TIME,
+            logit_scale=parse(1),
             tied=False,
             entry_norm=None,
             final_norm=nothing,
@@ -153,9 +157,18 @@ def make_trial():
             batch=BATCH,
             clip=1.0,
             optimizer=Optimizer(
-                adamw=AdamW(lr=1e-2, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.1, embedding_lr=None)
+                adamw=AdamW(
+                    lr=1e-2,
+                    betas=(0.9, 0.999),
+                    eps=1e-8,
+                    eps_when="after_correction",
+                    weight_decay=0.1,
+                    decays=("weights", "embedding", "head"),
+                    decay_when="before_update",
+                    embedding_lr=None,
+                )
             ),
-            schedule=Schedule(warmup=0.25, decay="linear", floor=0.0),
+            schedule=Schedule(warmup=0.25, decay="linear", floor=0.0, from_zero=False),
             dtype="float32",
         ),
         measure=Measure(

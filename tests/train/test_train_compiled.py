@@ -54,7 +54,7 @@ def test_the_matrices_that_decay(compiled, tied):
     model = build(tied=tied)
     weights = ["attention.query", "attention.key", "attention.value", "attention.projection", "mlp.up", "mlp.down"]
     expected = {f"layers.{i}.{weight}.weight" for i in (1, 2) for weight in weights} | {"embedding.weight"}
-    decays = {address: decay for address, _, decay in decaying(model)}
+    decays = {address: decay for address, _, decay in decaying(model, ("weights", "embedding", "head"))}
     assert {a for a, decay in decays.items() if decay} == expected | (set() if tied else {"head.weight"})
     assert decays["positions.weight"] is False
 

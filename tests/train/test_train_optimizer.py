@@ -11,10 +11,13 @@ from ablate.train.optimizer import build_optimizer, decaying, parameter_groups, 
 pytestmark = pytest.mark.fast
 
 
+DECAYS = ("weights", "embedding", "head")
+
+
 def settings(**changes):
-    return AdamW(
-        **{"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, "embedding_lr": None, **changes}
-    )
+    order = {"eps_when": "after_correction", "decay_when": "before_update", "decays": DECAYS}
+    plain = {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, "embedding_lr": None}
+    return AdamW(**{**plain, **order, **changes})
 
 
 def groups_by_name(model, adamw):
@@ -26,7 +29,7 @@ def groups_by_name(model, adamw):
 
 
 def test_only_matrices_decay(build):
-    decays = {address: decay for address, _, decay in decaying(build())}
+    decays = {address: decay for address, _, decay in decaying(build(), DECAYS)}
     part = [f"layers.{i}." for i in (1, 2)]
     weights = ["attention.query", "attention.key", "attention.value", "mlp.up", "mlp.down"]
     expected = {f"{layer}{weight}.weight" for layer in part for weight in weights} | {"embedding.weight", "head.weight"}
@@ -39,9 +42,9 @@ def test_a_gain_never_decays_whatever_its_shape(build):
     model = build()
     for shape, address in [((2, 1, 1), "layers.1.mlp_gain.factor"), ((2, 2), "layers.2.mlp_gain.factor")]:
         model.get_submodule(address.rpartition(".")[0]).factor = torch.nn.Parameter(torch.ones(shape))
-        assert {a: d for a, _, d in decaying(model)}[address] is False
+        assert {a: d for a, _, d in decaying(model, DECAYS)}[address] is False
     model.layers["1"].mlp.up.extra = torch.nn.Parameter(torch.ones(2, 2))  # the same shape, but not a gain
-    assert {a: d for a, _, d in decaying(model)}["layers.1.mlp.up.extra"] is True
+    assert {a: d for a, _, d in decaying(model, DECAYS)}["layers.1.mlp.up.extra"] is True
 
 
 def test_each_parameter_is_in_one_group_and_a_frozen_one_in_none(build):
@@ -91,7 +94,7 @@ def test_updates_are_those_of_the_equation(build):
         for name, p in model.named_parameters():
             p.grad = torch.from_numpy(gradients[name][step]).clone()
         optimizer.step()
-    decays = {address: decay for address, _, decay in decaying(model)}
+    decays = {address: decay for address, _, decay in decaying(model, DECAYS)}
     for name, p in model.named_parameters():
         peak = 1e-3 if name.startswith(("embedding", "positions", "head")) else 1e-2
         rates = [share * peak for share in shares]

@@ -7,6 +7,8 @@
 It acts elementwise, on any shape.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
@@ -17,6 +19,18 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """The activation of x."""
+        return f"GELU({x})"
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x."""
+        import numpy as np
+        from scipy.special import ndtr
+
+        below, density = ndtr(x), np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+        return x * below, below + x * density, (2 - x**2) * density
 
 
 from jaxtyping import Float

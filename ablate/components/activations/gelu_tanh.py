@@ -7,6 +7,8 @@
 It acts elementwise, on any shape.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
@@ -17,6 +19,21 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """The activation of x."""
+        return f"GELU_tanh({x})"
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x."""
+        import numpy as np
+
+        root = np.sqrt(2 / np.pi)
+        t = np.tanh(root * (x + 0.044715 * x**3))
+        inner, bend = root * (1 + 0.134145 * x**2), root * 0.26829 * x
+        dt = (1 - t**2) * inner
+        ddt = (1 - t**2) * bend - 2 * t * dt * inner
+        return x * (1 + t) / 2, (1 + t + x * dt) / 2, dt + x * ddt / 2
 
 
 from jaxtyping import Float

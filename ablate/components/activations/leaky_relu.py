@@ -7,6 +7,8 @@
 It acts elementwise, on any shape.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
@@ -15,10 +17,21 @@ class Config:
     """`slope` multiplies negative inputs."""
 
     slope: float = number()
+    kinks = (0.0,)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """The activation of x."""
+        return f"LeakyReLU({x}; {self.slope:g})"
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
+        import numpy as np
+
+        return np.where(x > 0, x, self.slope * x), np.where(x > 0, 1.0, self.slope), np.zeros_like(x)
 
 
 from jaxtyping import Float

@@ -7,6 +7,8 @@
 It acts elementwise, on any shape.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
@@ -17,6 +19,18 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """The activation of x."""
+        return f"SiLU({x})"
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x."""
+        import numpy as np
+
+        s = np.exp(-np.logaddexp(0, -x))
+        ds = s * (1 - s)
+        return x * s, s + x * ds, ds * (2 + x * (1 - 2 * s))
 
 
 from jaxtyping import Float

@@ -10,6 +10,7 @@ skip at all.
 Dimension key: B batch, T time, D width of the model.
 """
 
+from ablate.block.notation import total, weighted
 from ablate.components.declare import Cost, GainMaker, Maker, Sizes, branches, component, implements, scaling
 from ablate.errors import InputError
 
@@ -36,6 +37,10 @@ class Config:
         """The gains, where they are trained, and the branches."""
         gains = (self.skip(sizes.d_model), self.gain(sizes.d_model))
         return sum((*gains, *(branch() for branch in self.branches)), Cost())
+
+    def equation(self, x: str) -> str:
+        """α x + β (f_1(x) + f_2(x) + …)."""
+        return total(weighted(self.skip, x), weighted(self.gain, total(*(branch(x) for branch in self.branches))))
 
 
 from jaxtyping import Float

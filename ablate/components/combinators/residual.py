@@ -11,6 +11,7 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.catalogue import Transparent
+from ablate.block.notation import total, weighted
 from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, scaling, sequence
 
 
@@ -32,6 +33,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """The gains, where they are trained, and the branch."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.branch()), Cost())
+
+    def equation(self, x: str) -> str:
+        """α x + β f(x)."""
+        return total(weighted(self.skip, x), weighted(self.gain, self.branch(x)))
 
 
 from jaxtyping import Float

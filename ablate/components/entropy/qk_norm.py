@@ -26,6 +26,11 @@ class Config:
         """Two norms over the width of a head."""
         return sum((self.norm(width), self.norm(width)), Cost())
 
+    def equation(self, x: str) -> str:
+        """The norm of queries, and of keys."""
+        said: str = self.norm(x)
+        return said
+
 
 from jaxtyping import Float
 from torch import Tensor, nn

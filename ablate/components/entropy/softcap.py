@@ -9,6 +9,7 @@ It acts on the scaled scores, before masking, in float32 at least.
 Dimension key: B batch, H heads, T queries, S keys.
 """
 
+from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
@@ -21,6 +22,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """cap tanh(s / cap)."""
+        return f"{written(self.cap)} tanh({x} / {written(self.cap)})"
 
 
 import torch

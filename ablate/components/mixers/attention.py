@@ -11,6 +11,10 @@
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
 """
 
+from typing import Any
+
+from ablate.block.fill import PartMaker
+from ablate.block.notation import grouped
 from ablate.components.declare import (
     Cost,
     GivesBias,
@@ -45,7 +49,7 @@ class Config:
     entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
     position: Maker | None = part("position", optional=True)
     bias: Maker | None = part("bias", optional=True)
-    matrix: Maker = part("matrix")
+    matrix: PartMaker = part("matrix")
     scale: float = arithmetic()
     dropout: float = number(at_least=0.0, below=1.0)
 
@@ -54,10 +58,59 @@ class Config:
         width = whole_heads(sizes)
         weights = (self.query, self.key, self.value, self.projection)
         norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
-        inside = [*(regulation for _, regulation in self.entropy), self.position, self.bias, self.matrix]
+        inside = [*(regulation for _, regulation in self.entropy), self.position, self.matrix]
         per_head = [part for part in inside if part]
         costs = [w(width, width) for w in weights] + [n(width) for n in norms] + [h(sizes.d_head) for h in per_head]
-        return sum(costs, Cost(flops=4 * sizes.seq_len**2 * width))  # q kᵀ, and its softmax times v
+        return sum(costs, self.cost_of_pairs(sizes))
+
+    def cost_of_pairs(self, sizes: Sizes) -> Cost:
+        """The bias, q kᵀ, and its softmax times v; once more the bias, and its own softmax times v, for a C v."""
+        attends = getattr(self.matrix.config, "attends", True)
+        centred = getattr(self.matrix.config, "centred", False) and self.bias is not None
+        bias = self.bias(sizes.d_head) if self.bias else Cost()
+        product = 2 * sizes.seq_len**2 * sizes.d_model
+        return Cost(bias.parameters, (attends + centred) * bias.flops + (2 * attends + centred) * product)
+
+    def equation(self, x: str) -> str:
+        """Attn(x)."""
+        return f"Attn({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """Queries, keys and values, what regulates them, the scores, and the matrix made of their softmax."""
+        to_match = self.pre_qk("X") if self.pre_qk else "X"
+        to_carry = self.pre_v("X") if self.pre_v else "X"
+        regulations: list[Any] = [regulation for _, regulation in self.entropy]
+        on_pairs = [regulation for regulation in regulations if regulation.config.spec.stage < ON_LOGITS]
+        on_pairs += [self.position] if self.position else []
+        on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
+        query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
+        added = " + B" if self.bias else ""
+        pairs = f"Q = {query},  K = {key}"
+        lines = [
+            *([f"{pairs},  V = {value}"] if len(pairs + value) < ONE_LINE else [pairs, f"V = {value}"]),
+            *(f"Q ← {change('Q')},  K ← {change('K')}" for change in on_pairs),
+            f"S = {scaled(self.scale)}",
+            *(f"S ← {change('S')}" for change in on_scores),
+            f"A = softmax(S{added} + M),  M_ij = -∞ where query i may not see key j, else 0",
+            *([f"B_ij = {self.bias()}"] if self.bias else []),
+            *([f"A ← Dropout(A),  p = {self.dropout:g}"] if self.dropout else []),
+        ]
+        mixed = f"{grouped(self.matrix('A'))} V"
+        return (f"Attn(X) = {self.projection(f'Concat({mixed})', 'W^P')},  over H heads", *lines)
+
+
+ONE_LINE = 80
+"""More characters than this are two lines."""
+ON_LOGITS = 1
+"""The stage from which regulations act on the scores."""
+
+
+def scaled(scale: float) -> str:
+    """Q Kᵀ times the scale, as arithmetic or as a number: 'Q Kᵀ/√d_k'."""
+    text = f"{scale}"
+    if text.startswith("1/") and grouped(text) == text and "·" not in text:
+        return f"Q Kᵀ{text[1:]}"
+    return "Q Kᵀ" if scale == 1 else f"{f'({text})' if '/' in text else grouped(text)} Q Kᵀ"
 
 
 def whole_heads(sizes: Sizes) -> int:

@@ -10,6 +10,7 @@
 Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
 """
 
+from ablate.block.notation import grouped
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, implements, part, width
 
 
@@ -30,6 +31,18 @@ class Config:
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
         total: Cost = up + gate + down + self.activation()
         return total
+
+    def equation(self, x: str) -> str:
+        """MLP(x)."""
+        return f"MLP({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """σ(α X W^U) W^D, gated or not."""
+        up = self.up("X", "W^U")
+        hidden = self.activation(up if self.input_scale == 1 else f"{self.input_scale} {grouped(up)}")
+        if self.gate:
+            hidden = f"({grouped(hidden)} ⊙ {grouped(self.gate('X', 'W^G'))})"
+        return (f"MLP(X) = {self.down(grouped(hidden), 'W^D')}",)
 
 
 from jaxtyping import Float

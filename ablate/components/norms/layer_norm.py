@@ -7,6 +7,7 @@
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
+from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, flag, implements, number
 
 
@@ -27,6 +28,15 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """One trained gain and one shift a channel, where they exist."""
         return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
+
+    def equation(self, x: str) -> str:
+        """LayerNorm(x)."""
+        return f"LayerNorm({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """The formula, with g and b where they are trained."""
+        scale, bias = "g ⊙ " if self.scale else "", " + b" if self.bias else ""
+        return (f"LayerNorm(x) = {scale}(x - mean(x)) / √(var(x) + {written(self.eps)}){bias}",)
 
 
 import torch

@@ -11,7 +11,8 @@ A token of zeros with eps 0 has no direction to keep: its output is NaN.
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
-from ablate.components.declare import Cost, Sizes, component, flag, implements, number
+from ablate.block.notation import number as written
+from ablate.components.declare import Cost, Same, Sizes, component, flag, implements, number
 
 
 @component(
@@ -20,6 +21,7 @@ from ablate.components.declare import Cost, Sizes, component, flag, implements, 
     role="norm",
     modifier=True,
     source="Zhang & Sennrich 2019, arXiv:1910.07467",
+    same=Same(when={"scale": False, "outside": False}, name="simple_rms_norm", fields={"eps": "eps"}),
 )
 class Config:
     """`eps` is added to the mean square, or `outside` the root; `scale` trains the gain g."""
@@ -31,6 +33,16 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """One trained gain a channel, where it exists."""
         return Cost(parameters=(width or sizes.d_model) * self.scale)
+
+    def equation(self, x: str) -> str:
+        """RMSNorm(x)."""
+        return f"RMSNorm({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """The formula, with g where it is trained."""
+        eps = written(self.eps)
+        root = f"(√mean(x²) + {eps})" if self.outside else f"√(mean(x²) + {eps})"
+        return (f"RMSNorm(x) = {'g ⊙ ' if self.scale else ''}x / {root}",)
 
 
 import torch

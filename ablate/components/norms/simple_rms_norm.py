@@ -9,6 +9,7 @@ A token of zeros with eps 0 has no direction to keep: its output is NaN.
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
+from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
@@ -27,6 +28,14 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """Nothing to train, no products."""
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """SimpleRMSNorm(x)."""
+        return f"SimpleRMSNorm({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """The formula."""
+        return (f"SimpleRMSNorm(x) = x / √(mean(x²) + {written(self.eps)})",)
 
 
 from jaxtyping import Float

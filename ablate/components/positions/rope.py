@@ -10,6 +10,7 @@ The width of a head must be even. Angles are computed in float64: at float32 the
 Dimension key: B batch, H heads, T time, K width of a head, P = K/2 pairs.
 """
 
+from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 from ablate.errors import InputError
 
@@ -25,6 +26,14 @@ class Config:
         if width % 2:
             raise InputError(f"rope turns pairs of channels, but a head has {width}\n  = choose an even width per head")
         return Cost()
+
+    def equation(self, x: str) -> str:
+        """RoPE(q)."""
+        return f"RoPE({x})"
+
+    def details(self) -> tuple[str, ...]:
+        """The angle of each pair of channels."""
+        return (f"RoPE(x_t) = R_t x_t, which turns the channels (2i, 2i+1) by t·{written(self.base)}^(-2i/d_k)",)
 
 
 import torch

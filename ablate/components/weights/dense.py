@@ -12,7 +12,11 @@ from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, comp
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762")
 class Config:
-    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init); `rate` multiplies its rate."""
+    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init); `rate` multiplies its rate.
+
+    The bias keeps the recipe's rate: in µP a hidden matrix learns at 1/width of it, a bias does not (Yang et al. 2022,
+    arXiv:2203.03466, Table 8).
+    """
 
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
@@ -20,7 +24,8 @@ class Config:
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """A matrix and a bias; one product for each token."""
-        return Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
+        inside: Cost = self.init() if self.init else Cost()
+        return inside + Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
 
     def equation(self, x: str, w: str) -> str:
         """x W, and the bias where there is one."""

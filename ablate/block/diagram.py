@@ -1,0 +1,230 @@
+"""A block as a drawing: boxes, lines and labels in a grid of characters, from which text and SVG are drawn.
+
+Time runs downwards. A combinator's skip is the straight line; its branches leave it to the right and come back at ⊕,
+where the gain stands on the edge. Boxes say what the grammar's defaults do not.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ablate.block.address import sequences_of
+from ablate.block.arithmetic import Expression
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Gain, Node, Sequence
+from ablate.block.normal import fixed
+from ablate.block.notation import number, written
+from ablate.block.printer import Defaults, print_value
+
+WIDTHS = (44, 36, 30, 26, 22, 18, 14)
+"""Widths of the text in a box, tried one after another until the drawing is narrow enough."""
+GAP = 3
+"""Columns between branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A frame around `lines`, the first of which is a title; `kind` is the role of what it stands for."""
+
+    x: int
+    y: int
+    width: int
+    lines: tuple[str, ...]
+    kind: str
+
+    @property
+    def height(self) -> int:
+        """Rows, the frame included."""
+        return len(self.lines) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A straight line between the middles of two cells of one row or one column."""
+
+    x: int
+    y: int
+    to_x: int
+    to_y: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The sign ⊕."""
+
+    x: int
+    y: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text on or beside an edge."""
+
+    x: int
+    y: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame around other items, with a title in its upper edge."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    title: str
+
+
+Item: TypeAlias = Box | Frame | Line | Sum | Label
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Items in a grid of `width` × `height` cells; the signal enters at the top of column `port` and leaves below."""
+
+    width: int
+    height: int
+    port: int
+    items: tuple[Item, ...]
+
+    def moved(self, x: int, y: int) -> tuple[Item, ...]:
+        """The items, shifted."""
+        return tuple(_moved(item, x, y) for item in self.items)
+
+
+def diagram(block: Block, catalogue: Catalogue, defaults: Defaults | None = None, *, columns: int = 100) -> Drawing:
+    """The drawing of a block, at most `columns` wide where its shape allows."""
+    for width in WIDTHS:
+        drawn = _Draw(catalogue, defaults or {}, width).block(block)
+        if drawn.width <= columns:
+            break
+    return drawn
+
+
+def _moved(item: Item, x: int, y: int) -> Item:
+    if isinstance(item, Line):
+        return Line(item.x + x, item.y + y, item.to_x + x, item.to_y + y)
+    return replace(item, x=item.x + x, y=item.y + y)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    catalogue: Catalogue
+    defaults: Defaults
+    text: int
+
+    def block(self, block: Block) -> Drawing:
+        ends = [Drawing(3, 1, 0, (*WIRE.items, Label(2, 0, name))) for name in ("x", "y")]
+        return _stacked([ends[0], *(self._node(node) for node in block), ends[1]])
+
+    def _sequence(self, sequence: Sequence) -> Drawing:
+        return _stacked([self._node(node) for node in sequence]) if len(sequence) else WIRE
+
+    def _node(self, node: Node) -> Drawing:
+        spec = self.catalogue[node.name]
+        branches = [self._sequence(branch) for _, branch in sequences_of(node, spec)]
+        if not branches:
+            return _box(self._lines(node), spec.role)
+        gains = {name: value for name, value in node.fields if isinstance(value, Gain)}
+        if set(gains) == JOINING:
+            return _joined(branches, gains["gain"], gains["skip"])
+        inside = branches[0] if len(branches) == 1 else _beside(branches)
+        return _framed(inside, node.name)
+
+    def _lines(self, node: Node) -> tuple[str, ...]:
+        known, absent = self.defaults.get(node.name, {}), object()
+        said = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
+        texts = [f"{name}: {print_value(value, self.catalogue, self.defaults)}" for name, value in said]
+        lines = [line for text in texts for line in textwrap.wrap(text, self.text, subsequent_indent="  ")]
+        return (node.name, *lines)
+
+
+WIRE = Drawing(1, 1, 0, (Line(0, 0, 0, 0),))
+"""Nothing but the way through."""
+JOINING = {"skip", "gain"}
+"""The gains of a combinator that is drawn as a skip and branches; another one is a frame around what it holds."""
+
+
+def _box(lines: tuple[str, ...], kind: str) -> Drawing:
+    width = max(len(line) for line in lines) + 4
+    return Drawing(width, len(lines) + 2, width // 2, (Box(0, 0, width, lines, kind),))
+
+
+def _framed(inside: Drawing, title: str) -> Drawing:
+    """A frame with a title around a drawing."""
+    left = max(2, len(title) + 4 - inside.port)  # so that the way in passes right of the title
+    width, height = inside.width + left + 2, inside.height + 4
+    port = inside.port + left
+    ways = (Line(port, 0, port, 2), Line(port, height - 3, port, height - 1))
+    return Drawing(width, height, port, (Frame(0, 0, width, height, title), *ways, *inside.moved(left, 2)))
+
+
+def _stacked(drawings: list[Drawing]) -> Drawing:
+    """One below the other, their ways in and out in one column, with a line between each two."""
+    port = max(drawing.port for drawing in drawings)
+    items: list[Item] = []
+    y = 0
+    for index, drawing in enumerate(drawings):
+        if index:
+            items.append(Line(port, y - 1, port, y + 1))
+            y += 1
+        items.extend(drawing.moved(port - drawing.port, y))
+        y += drawing.height
+    return Drawing(max(port - drawing.port + drawing.width for drawing in drawings), y, port, tuple(items))
+
+
+def _beside(drawings: list[Drawing]) -> Drawing:
+    """Side by side from one column, and summed in it."""
+    unit = Gain(Expression("1"))
+    return _joined(drawings, unit, Gain(Expression("0")))
+
+
+def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
+    """A skip straight down, unless it is a fixed 0, and branches that leave it and return to the sum.
+
+    Without a skip the first branch is the straight line; then the gain stands below the sum.
+    """
+    skips = fixed(skip) != 0
+    times, beside = _times(gain), _times(skip)
+    if not skips and len(branches) == 1:
+        return _stacked([branches[0], *_labelled(times)])
+    height = max(branch.height for branch in branches)
+    lead = max(GAP + 1, len(times) + 5, len(beside) + 4) if skips else 0
+    items: list[Item] = []
+    ports, x = [], lead
+    for branch in branches:
+        start = max(x, lead + 1 - branch.port) if skips else x
+        items.extend(branch.moved(start, 1))
+        ports.append(start + branch.port)
+        items.append(Line(ports[-1], 0, ports[-1], 1))
+        items.append(Line(ports[-1], branch.height, ports[-1], height + 1))
+        x = start + branch.width + GAP
+    rail = 0 if skips else ports[0]
+    last = height + 1
+    items += [Line(rail, 0, ports[-1], 0), Line(rail, last, ports[-1], last), Sum(rail, last)]
+    if skips:
+        items.append(Line(rail, 0, rail, last))
+        items += [Label(rail + 2, last // 2, beside)] if beside else []
+        items += [Label(rail + 2, last, f" {times} ")] if times else []
+    drawn = Drawing(x - GAP, last + 1, rail, tuple(items))
+    return drawn if skips else _stacked([drawn, *_labelled(times)])
+
+
+def _labelled(times: str) -> list[Drawing]:
+    """A way through with a factor beside it."""
+    return [Drawing(len(times) + 3, 1, 0, (Line(0, 0, 0, 0), Label(2, 0, times)))] if times else []
+
+
+def _times(gain: Gain) -> str:
+    """'× 1/√(2L)'; nothing for a factor of 1, and `trained` where it only starts at its number."""
+    if fixed(gain) == 1:
+        return ""
+    constant = gain.value.constant
+    text = written(gain.value) if constant is None else number(constant)
+    return f"× {text}" if not gain.trainable else f"× {text}, trained{PER[gain.per]}"
+
+
+PER = {"scalar": "", "head": " per head", "channel": " per channel"}

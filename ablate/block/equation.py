@@ -1,0 +1,255 @@
+"""A block as equations: each component says itself as text, and what it holds gives text too.
+
+    x₁ = x + β Attn(LayerNorm(x))
+    x₂ = x₁ + β MLP(LayerNorm(x₁))
+    Attn(X) = Concat(A V) W^P
+        Q = X W^Q,  K = X W^K,  V = X W^V
+    β = 1/√(2L) = 0.2887
+
+One line for each part of the block, and one more wherever a combinator needs its input twice. Functions that differ
+under one name get an index (two MLPs have weights of their own), and so do gains: fixed ones that are equal share a
+letter, trained ones do not. A component without `equation` is `name(x)`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ablate.block.address import Path
+from ablate.block.arithmetic import Expression, number_text
+from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, GainField, Sequenced
+from ablate.block.expression import Block, Gain, Node, Sequence
+from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.notation import Written, lowered, number, written
+from ablate.block.sizes import Sizes
+
+LETTERS = {"skip": "α", "gain": "β", "centre": "γ"}
+"""The papers' letters for gains, by the field they fill; another field's is its name."""
+FUNCTION = re.compile(r"[^\W\d]\w*(?=\()")
+TOKEN = re.compile("\ue000(\\d+)\ue001")
+TWICE = re.compile(r"\(\(((?:[^()]|\([^()]*\))*)\)\)")
+"""Something in two pairs of brackets."""
+TRAINED_PER = {"scalar": "", "head": ", one number a head", "channel": ", one number a channel"}
+
+
+@dataclass(frozen=True, slots=True)
+class Equation:
+    """`lines` lead from x to the block's output; `definitions` say each function in them; `gains` each letter."""
+
+    lines: tuple[str, ...]
+    definitions: tuple[tuple[str, ...], ...]
+    gains: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it, definitions indented under what they define."""
+        blocks = ["\n".join((first, *(f"    {line}" for line in rest))) for first, *rest in self.definitions]
+        return "\n".join((*self.lines, *blocks, *self.gains))
+
+
+def equation(block: Block, sizes: Sizes, catalogue: Catalogue) -> Equation:
+    """The block's equations at these sizes; InputError where a number in it has no value there."""
+    names = _Names()
+    texts = _Texts(catalogue, _Lettered(sizes.at(1)), names)
+    last = texts.sequence(block, ())("x")
+    if not names.lines or last != names.lines[-1][0]:
+        names.line(last)
+    lines = [f"{symbol} = {text}" for symbol, text in names.lines]
+    functions = sorted(names.functions.values(), key=lambda function: not function.principal)
+    definitions = [lines for function in functions for lines in function.definitions()]
+    met = [
+        int(token)
+        for line in (*lines, *(line for part in definitions for line in part))
+        for token in TOKEN.findall(line)
+    ]
+    names.order = {token: place for place, token in reversed([*enumerate(met)])}
+    gains = [thing for letter in names.letters.values() for thing in letter.things.values()]
+    gains.sort(key=lambda gain: names.order.get(gain[0], len(met)))
+    return Equation(
+        tuple(names.resolved(line) for line in lines),
+        tuple(tuple(names.resolved(line) for line in lines) for lines in definitions),
+        tuple(names.resolved(f"{_token(token)}{said}") for token, (said,) in gains),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lettered(Surroundings):
+    """Numbers that remember the arithmetic they come from."""
+
+    def number(self, expression: Expression, where: str) -> float:
+        value = Surroundings.number(self, expression, where)
+        return Written(value, number_text(value) if expression.constant is not None else written(expression))
+
+
+@dataclass
+class _Indexed:
+    """What goes by one name: each thing by its key, with the lines that say it, under a token until all are known."""
+
+    name: str
+    principal: bool = False
+    things: dict[Hashable, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+
+    def symbol(self, token: int, order: Map[int, int]) -> str:
+        """The name, with an index where there are several, in the order in which a reader meets them."""
+        tokens = sorted((own for own, _ in self.things.values()), key=lambda own: order.get(own, len(order)))
+        return self.name if len(tokens) == 1 else f"{self.name}{lowered(tokens.index(token) + 1)}"
+
+    def definitions(self) -> list[tuple[str, ...]]:
+        """The lines of each thing; the same lines once, said of all that they define."""
+        alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for token, lines in self.things.values():
+            if lines:
+                alike[tuple(line.replace(_token(token), "\ue002") for line in lines)].append(token)
+        found = []
+        for (first, *rest), tokens in alike.items():
+            head, equals, body = first.partition(" = ")
+            heads = ", ".join(head.replace("\ue002", _token(token)) for token in tokens)
+            found.append((f"{heads}{equals}{body}", *rest))
+        return found
+
+
+def _token(number: int) -> str:
+    return f"\ue000{number}\ue001"
+
+
+@dataclass
+class _Names:
+    """What was met on the way: lines, functions and gains. Indices are given when all of them are known."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    functions: dict[str, _Indexed] = field(default_factory=dict)
+    letters: dict[str, _Indexed] = field(default_factory=dict)
+    order: dict[int, int] = field(default_factory=dict)
+    _owners: list[_Indexed] = field(default_factory=list)
+
+    def line(self, text: str) -> str:
+        """A new line x_n = text; x_n."""
+        symbol = f"x{lowered(len(self.lines) + 1)}"
+        self.lines.append((symbol, text))
+        return symbol
+
+    def function(self, name: str, key: Hashable, lines: tuple[str, ...], *, principal: bool) -> str:
+        """The token of a function that `lines` define; the name itself stands for it in them."""
+        found = self.functions.setdefault(name, _Indexed(name, principal))
+        if key not in found.things:
+            token = self._new(found)
+            found.things[key] = token, tuple(re.sub(rf"\b{name}(?=\()", _token(token), line) for line in lines)
+        return _token(found.things[key][0])
+
+    def letter(self, letter: str, key: Hashable, said: str) -> str:
+        """The token of a gain."""
+        found = self.letters.setdefault(letter, _Indexed(letter))
+        if key not in found.things:
+            found.things[key] = self._new(found), (said,)
+        return _token(found.things[key][0])
+
+    def _new(self, owner: _Indexed) -> int:
+        self._owners.append(owner)
+        return len(self._owners) - 1
+
+    def resolved(self, text: str) -> str:
+        """The text with every token as the symbol it stands for."""
+        text = TWICE.sub(r"(\1)", text)
+        return TOKEN.sub(lambda found: self._owners[int(found[1])].symbol(int(found[1]), self.order), text)
+
+
+@dataclass(frozen=True)
+class _GainText:
+    """A gain that gives text: its number, or the letter that a line below says."""
+
+    value: float | None
+    text: Callable[[], str]
+
+    def __call__(self, width: int) -> str:
+        return self.text()
+
+
+@dataclass
+class _Texts:
+    """Makers of text. `filling` is the field being filled and `of` the weight it is in: they choose a gain's letter."""
+
+    catalogue: Catalogue
+    surroundings: _Lettered
+    names: _Names
+    filling: str = ""
+    path: Path = ()
+    of: list[str] = field(default_factory=lambda: [""])
+
+    def part(self, node: Node, path: Path | None = None) -> Maker:
+        spec = self.catalogue[node.name]
+        place = (*self.path, self.filling, node.name) if path is None else path
+        of = [""]  # filled in when the maker is called with the symbol of a weight, before its gains are asked
+        values: dict[str, Any] = {}
+        for name, kind in spec.fields.items():
+            # One field at a time, so that what is made for it knows which one it fills.
+            inner = replace(self, filling=name, path=place, of=of)
+            values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, place)
+            if isinstance(kind, GainField):
+                value = node[name]
+                assert isinstance(value, Gain)
+                values[name] = inner._gain(value)
+        config: Any = spec.config(**values)
+        return PartMaker(config, lambda *given: self._said(config, spec, place, of, given))
+
+    def _said(self, config: Any, spec: ComponentSpec, place: Path, of: list[str], given: tuple[str, ...]) -> str:
+        """What a component says of its input, and, once for each, the lines that define it."""
+        if not hasattr(config, "equation"):
+            return f"{spec.name}({given[0]})" if given else spec.name
+        outer, of[0] = of[0], given[1].partition("^")[2] if len(given) > 1 else self.of[0]
+        said: str = config.equation(*given)
+        lines: tuple[str, ...] = tuple(config.details()) if hasattr(config, "details") else ()
+        of[0] = outer
+        function = FUNCTION.match(said)
+        if not lines or function is None:
+            return said
+        principal = "part" in spec.slots and not spec.modifier
+        token = self.names.function(function[0], place if principal else lines, lines, principal=principal)
+        return token + said.removeprefix(function[0])
+
+    def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
+        """Stands in until the field's own is made, which knows the arithmetic and not only its value."""
+        return _GainText(None if trainable else value, str)
+
+    def _gain(self, gain: Gain) -> _GainText:
+        start = self.surroundings.number(gain.value, self.filling)
+        times = " ⊙" if gain.trainable and gain.per == "channel" else ""
+        if not gain.trainable and gain.value.constant is not None:
+            return _GainText(start, lambda: number(start))
+
+        def text() -> str:
+            letter = LETTERS.get(self.filling, self.filling) + (f"^{self.of[0]}" if self.of[0] else "")
+            said = self._valued(gain.value)
+            if gain.trainable:
+                said = f": trained from {said.removeprefix(' = ')}{TRAINED_PER[gain.per]}"
+            key = (self.path, self.filling) if gain.trainable else (said, gain.per)
+            return self.names.letter(letter, key, said) + times
+
+        # A gain that happens to be 0 or 1 in this layer alone is no term that may be left out.
+        value = math.nan if "layer" in gain.value.names() else start
+        return _GainText(None if gain.trainable else value, text)
+
+    def _valued(self, expression: Expression) -> str:
+        """' = 1/√(2L) = 0.2887', and in the last layer where that is another number."""
+        sizes = self.surroundings.sizes
+        first, last = (Surroundings(sizes.at(layer)).number(expression, self.filling) for layer in (1, sizes.n_layers))
+        if expression.constant is not None:
+            return f" = {number(first)}"
+        number_now = number(first) if first == last else f"{number(first)} in layer 1, {number(last)} in the last"
+        return f" = {written(expression)} = {number_now}"
+
+    def sequence(self, sequence: Sequence, path: Path) -> Maker:
+        def said(x: str) -> str:
+            for index, node in enumerate(sequence):
+                combines = any(isinstance(k, Sequenced | Branches) for k in self.catalogue[node.name].fields.values())
+                if (combines or not path) and not re.fullmatch(r"\w+", x):
+                    x = self.names.line(x)
+                x = self.part(node, (*path, index))(x)
+            return x
+
+        return said

@@ -1,0 +1,86 @@
+"""DKS: an activation between affine maps that let a deep network of it, skipless too, keep angles apart.
+
+    y = output_scale * (act(input_scale * x + input_shift) + output_shift)
+
+The four numbers are solved from what the layer then does to the mean square q and to the correlation c of its inputs
+(`signal/kernel_maps.py`):
+
+    Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
+
+The network is viewed as an MLP: `layers` L of the activation, each in a residual α x + √(1 - α²) f(x) where `skip` α
+is not 0; attention is left out. ReLU and leaky ReLU, which cannot tell input_scale from output_scale, have input_shift
+1 or -1 and no condition on Q'.
+
+    Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
+
+It acts elementwise, on any shape.
+"""
+
+from typing import Any
+
+from ablate.block.fill import PartMaker
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
+from ablate.signal.affine import Affine
+from ablate.signal.subnetworks import Stack
+
+
+@component("dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation")
+class Config:
+    """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
+
+    activation: PartMaker = part("activation")
+    zeta: float = number(above=1.0)
+    skip: float = arithmetic()
+    layers: float = arithmetic()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """That of the activation inside; InputError where no maps around it meet the conditions."""
+        self.affine()
+        cost: Cost = self.activation()
+        return cost
+
+    def equation(self, x: str) -> str:
+        """The activation of x between its maps, solved."""
+        affine = self.affine()
+        return affine.after(self.activation(affine.before(x)))
+
+    def affine(self) -> Affine:
+        """The maps, solved once a process; InputError where there are none."""
+        from ablate.signal.shaping import shape_by_slope
+
+        inner = self.activation.config
+        return shape_by_slope(inner, inner.spec.name, self.zeta, Stack(self.layers, self.skip))
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x."""
+        from ablate.signal.kernel_maps import Shaped
+
+        return Shaped(self.activation.config, self.affine()).curve(x)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where f' jumps."""
+        from ablate.signal.kernel_maps import Shaped
+
+        return Shaped(self.activation.config, self.affine()).kinks
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class DKS(nn.Module):
+    """The activation between two affine maps."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.affine = config.affine()
+        self.activation = config.activation()
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape]; in float32 at least, since the maps magnify what lies around one point."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
+        return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)

@@ -1,0 +1,77 @@
+"""DKS of leaky ReLU: the slope of negative inputs that gives a deep network its largest slope C'(1).
+
+    y = output_scale * ((x if x > 0 else s * x) + output_shift)
+
+The slope s is solved from what the layer then does to the mean square q and to the correlation c of its inputs
+(`signal/leaky_relu_shaping.py`):
+
+    Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = 1 / (1 - (1-s)² / (π (1+s²))) = ψ
+
+with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). The network is viewed as an MLP: `layers` L of the
+activation, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0; attention is left out. There is no input
+map: an input_scale would only be another output_scale, and Q'(1) = 1 makes input_shift 0.
+
+    Martens et al. 2021, arXiv:2110.01765.
+
+It acts elementwise, on any shape.
+"""
+
+from typing import Any
+
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
+from ablate.signal.subnetworks import Stack
+
+
+@component("dks_leaky_relu", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="zeta")
+class Config:
+    """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
+
+    zeta: float = number(above=1.0)
+    skip: float = arithmetic()
+    layers: float = arithmetic()
+    kinks = (0.0,)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products; InputError where no slope reaches the target."""
+        self.shaped()
+        return Cost()
+
+    def equation(self, x: str) -> str:
+        """The leaky ReLU of x and its map, solved."""
+        shaped = self.shaped()
+        return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
+        import numpy as np
+
+        slope, affine = self.shaped().slope, self.shaped().affine
+        df = affine.output_scale * np.where(x > 0, 1.0, slope)
+        return df * x + affine.output_scale * affine.output_shift, df, np.zeros_like(x)
+
+    def shaped(self) -> ShapedLeakyReLU:
+        """The slope and the output map, solved once a process; InputError where there are none."""
+        return leaky_by_slope(self.zeta, Stack(self.layers, self.skip))
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class DKSLeakyReLU(nn.Module):
+    """The leaky ReLU and its output map."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        shaped = config.shaped()
+        self.slope, self.affine = shaped.slope, shaped.affine
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape], in float32 at least."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (self.affine.output_scale * (nn.functional.leaky_relu(wide, self.slope) + self.affine.output_shift)).to(
+            x.dtype
+        )

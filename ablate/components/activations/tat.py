@@ -1,0 +1,79 @@
+"""TAT: a smooth activation between affine maps that keep a deep network's correlations near those of a linear one.
+
+    y = output_scale * (act(input_scale * x + input_shift) + output_shift)
+
+The four numbers are solved from what the layer then does to the mean square q and to the correlation c of its inputs
+(`signal/kernel_maps.py`):
+
+    Q(1) = 1    Q'(1) = 1    C'(1) = 1    C''(1) = κ        κ so that the network's largest C''(1) is τ; skipless: τ / L
+
+The network is viewed as an MLP: `layers` L of the activation, each in a residual α x + √(1 - α²) f(x) where `skip` α
+is not 0; attention is left out. Of the two kinds of solutions the steep one, whose slope input_scale * output_scale is
+2 or more, is refused (for an activation that is itself flatter than 1 everywhere: the slope of the whole).
+
+    Zhang et al. 2022, arXiv:2203.08120.
+
+It acts elementwise, on any shape.
+"""
+
+from typing import Any
+
+from ablate.block.fill import PartMaker
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
+from ablate.signal.affine import Affine
+from ablate.signal.subnetworks import Stack
+
+
+@component("tat", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="activation")
+class Config:
+    """`tau` τ is the network's largest curvature C''(1), `skip` α, `layers` L."""
+
+    activation: PartMaker = part("activation")
+    tau: float = number(above=0.0)
+    skip: float = arithmetic()
+    layers: float = arithmetic()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """That of the activation inside; InputError where no maps around it meet the conditions."""
+        self.affine()
+        cost: Cost = self.activation()
+        return cost
+
+    def equation(self, x: str) -> str:
+        """The activation of x between its maps, solved."""
+        affine = self.affine()
+        return affine.after(self.activation(affine.before(x)))
+
+    def affine(self) -> Affine:
+        """The maps, solved once a process; InputError where there are none."""
+        from ablate.signal.shaping import shape_by_curvature
+
+        inner = self.activation.config
+        return shape_by_curvature(inner, inner.spec.name, self.tau, Stack(self.layers, self.skip))
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """(f, f', f'') at the float64 array x."""
+        from ablate.signal.kernel_maps import Shaped
+
+        return Shaped(self.activation.config, self.affine()).curve(x)
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class TAT(nn.Module):
+    """The activation between two affine maps."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.affine = config.affine()
+        self.activation = config.activation()
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape]; in float32 at least, since the maps magnify what lies around one point."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
+        return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)

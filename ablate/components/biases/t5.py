@@ -1,0 +1,112 @@
+"""T5's relative positions: a trained number for each head and each bucket of distances, added to the scores.
+
+    s_ij += w_h,b(i - j)        b(n) = n for n < E;  E + ⌊(N - E) log(n / E) / log(M / E)⌋ up to N - 1 for n >= E
+
+N buckets count the past where attention is causal, E = ⌊N/2⌋ of them single distances and the rest growing
+logarithmically up to M, beyond which all distances share the last. Otherwise past and future have N/2 buckets each.
+
+    Raffel et al. 2020, arXiv:1910.10683, Sec. 2.1; the buckets as in the code released with it: N = 32, M = 128.
+
+There one set of numbers serves all layers; here each attention has its own.
+
+Dimension key: H heads, N buckets, T queries, S keys.
+"""
+
+from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
+from ablate.errors import InputError
+
+
+@component("t5", slots=("bias",), source="Raffel et al. 2020, arXiv:1910.10683")
+class Config:
+    """`buckets` is N, `max_distance` M, both whole; `init` fills the numbers (none: by the model's own init)."""
+
+    buckets: float = number(at_least=2.0, at_most=1024.0)
+    max_distance: float = number(at_least=2.0, at_most=1e6)
+    init: Maker | None = part("init", optional=True)
+
+    def edges(self, causal: bool) -> tuple[int, ...]:
+        """The distances at which each bucket of one direction begins; InputError where there are no such buckets."""
+        if not (self.buckets.is_integer() and self.max_distance.is_integer()):
+            raise InputError(
+                f"t5 with {self.buckets:g} buckets up to a distance of {self.max_distance:g}\n  = choose whole numbers"
+            )
+        here = int(self.buckets) if causal else int(self.buckets) // 2
+        if here < 2 or (not causal and self.buckets % 2):
+            raise InputError(
+                f"t5 with {self.buckets:g} buckets for past and future\n  = choose an even number, of 4 or more"
+            )
+        if self.max_distance <= here // 2:
+            raise InputError(
+                f"t5 with a distance of at most {self.max_distance:g}: distances below {here // 2} have buckets of "
+                "their own already\n  = choose a larger max_distance, or fewer buckets"
+            )
+        return edges(here, int(self.max_distance))
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """A number for each bucket and head, no products."""
+        self.edges(sizes.causal)
+        return Cost(parameters=int(self.buckets) * sizes.n_heads)
+
+    def equation(self) -> str:
+        """The entry for query i and key j."""
+        return "w_h,b(i - j)"
+
+
+def edges(buckets: int, max_distance: int) -> tuple[int, ...]:
+    """The least distance in each of `buckets` buckets, in whole numbers: no logarithm rounds a distance astray.
+
+    Bucket E + k begins at the least n with n^m >= M^k E^(m-k), m = N - E, which is log(n/E)/log(M/E) >= k/m.
+
+    >>> edges(8, 32)
+    (0, 1, 2, 3, 4, 7, 12, 20)
+    """
+    exact = buckets // 2
+    rest = buckets - exact
+    return tuple(range(exact)) + tuple(
+        _least_root(max_distance**step * exact ** (rest - step), rest) for step in range(rest)
+    )
+
+
+def _least_root(power: int, degree: int) -> int:
+    """The least whole n with n^degree >= power."""
+    low, high = 0, 1 << -(-power.bit_length() // degree)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle**degree >= power else (middle, high)
+    return high
+
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+@implements(Config)
+class T5(nn.Module):
+    """The bias of every head."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.causal = sizes.causal
+        self.edges = config.edges(sizes.causal)
+        self.init = config.init() if config.init else None
+        self.weight = nn.Parameter(torch.empty(sizes.n_heads, int(config.buckets)))
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the numbers: a linear map from which bucket it is to the heads."""
+        n_heads, buckets = self.weight.shape
+        draw.weight("weight", self.weight, self.init, d_in=buckets, d_out=n_heads)
+
+    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
+        """[1, H, T, S], in float32 at least."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        return self.weight.to(wide)[:, self.buckets(q.shape[-2], k.shape[-2], q.device)][None]
+
+    def buckets(self, n_queries: int, n_keys: int, device: torch.device) -> Int[Tensor, "T S"]:
+        """b(i - j); the buckets of the future come after those of the past, and distance 0 is of the past."""
+        places = torch.arange(max(n_queries, n_keys), device=device)
+        past = places[:n_queries, None] - places[:n_keys]
+        begins = torch.tensor(self.edges, device=device)
+        if self.causal:
+            return torch.bucketize(past.clamp(min=0), begins, right=True) - 1
+        return torch.bucketize(past.abs(), begins, right=True) - 1 + len(self.edges) * (past < 0)

@@ -1,0 +1,102 @@
+"""Transformer-XL's relative positions: scores that know content and distance apart, through trained position keys.
+
+    s_ij += scale · (u_h·k_j + (q_i + v_h)·r_{i-j})        r_n = W^R_h R_n
+    R_n = [sin(n ω_0), …, sin(n ω_{D/2-1}), cos(n ω_0), …],  ω_p = base^(-2p/D)
+
+    Dai et al. 2019, arXiv:1901.02860, Sec. 3.3 and App. B (the shift of rows); Eq. 17 of arXiv:2302.10322.
+
+Here each attention has its own u and v. At zero queries the scores are zero only where u and v start at zero.
+
+Dimension key: B batch, H heads, T time, K width of a head, D width of the model, N distances.
+"""
+
+from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
+from ablate.errors import InputError
+
+
+@component("transformer_xl", slots=("bias",), source="Dai et al. 2019, arXiv:1901.02860")
+class Config:
+    """`base` sets the slowest wave; `init` fills W^R, `start` u and v (none: by the model's own init)."""
+
+    base: float = number(above=0.0)
+    init: Maker | None = part("init", optional=True)
+    start: Maker | None = part("init", optional=True)
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """W^R, u and v; r for every distance, its product with every query, and u·k. InputError for an odd width."""
+        d_model = sizes.n_heads * width
+        if d_model % 2:
+            raise InputError(
+                f"transformer_xl pairs sines and cosines, but the model is {d_model} wide\n  = choose an even width"
+            )
+        distances = n_distances(sizes.seq_len, sizes.causal)
+        flops = 2 * d_model * (distances * d_model + sizes.seq_len * distances + sizes.seq_len)
+        return Cost(parameters=d_model**2 + 2 * d_model, flops=flops)
+
+    def equation(self) -> str:
+        """The entry for query i and key j."""
+        return "(u_h·k_j + (q_i + v_h)·W^R_h R_{i-j}) scale"
+
+
+def n_distances(n_tokens: int, causal: bool) -> int:
+    """Distances between a query and the keys it may see: 0, …, T - 1, and as many back again where not causal."""
+    return n_tokens if causal else 2 * n_tokens - 1
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class TransformerXL(nn.Module):
+    """The bias of every query, key and head."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        config.cost(sizes, width)
+        self.causal = sizes.causal
+        self.base = config.base
+        self.init = config.init() if config.init else None
+        self.start = config.start() if config.start else None
+        d_model = sizes.n_heads * width
+        self.weight = nn.Parameter(torch.empty(d_model, d_model))
+        self.u = nn.Parameter(torch.empty(sizes.n_heads, width))
+        self.v = nn.Parameter(torch.empty(sizes.n_heads, width))
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill W^R as a map from width to width, u and v as maps from a head's width to the heads."""
+        d_model, (n_heads, width) = len(self.weight), self.u.shape
+        draw.weight("weight", self.weight, self.init, d_in=d_model, d_out=d_model)
+        draw.weight("u", self.u, self.start, d_in=width, d_out=n_heads)
+        draw.weight("v", self.v, self.start, d_in=width, d_out=n_heads)
+
+    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "B H T T"]:
+        """[B, H, T, T], in float32 at least; what stands after the diagonal of a causal one has no meaning."""
+        wide = torch.promote_types(q.dtype, torch.float32)
+        u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
+        content = k.to(wide) @ u
+        place = (q.to(wide) + v) @ self.position_keys(q.shape[-2], wide).transpose(-2, -1)
+        return scale * (content.transpose(-2, -1) + by_key(place))
+
+    def position_keys(self, n_tokens: int, dtype: torch.dtype) -> Float[Tensor, "H N K"]:
+        """r of every distance, from the largest, T - 1, down to 0, or to -(T - 1)."""
+        n_heads, width = self.u.shape
+        last = n_tokens - n_distances(n_tokens, self.causal)
+        device = self.weight.device
+        distances = torch.arange(n_tokens - 1, last - 1, -1, device=device, dtype=torch.float64)
+        pairs = torch.arange(0, len(self.weight), 2, device=device, dtype=torch.float64)
+        angles = distances[:, None] * self.base ** (-pairs / len(self.weight))
+        waves = torch.cat((angles.sin(), angles.cos()), dim=-1).to(dtype)
+        return (waves @ self.weight.to(dtype).T).reshape(-1, n_heads, width).transpose(0, 1)
+
+
+def by_key(place: Float[Tensor, "B H T N"]) -> Float[Tensor, "B H T T"]:
+    """Row i of the result is row i of `place` from its column T - 1 - i on: columns of distances become keys.
+
+    All rows are shifted at once: with a column appended, entry (i, T - 1 - i + j) stands at T - 1 + i N + j of the
+    whole, read in order.
+    """
+    n_tokens, n_columns = place.shape[-2:]
+    flat = nn.functional.pad(place, (0, 1)).flatten(-2)[..., n_tokens - 1 :][..., : n_tokens * n_columns]
+    return flat.reshape(*flat.shape[:-1], n_tokens, n_columns)[..., :n_tokens]

@@ -1,0 +1,68 @@
+"""Admin: a residual whose skip has one trained number a channel, set by a first look at the data.
+
+    y = ω ⊙ x + f(x)
+
+    profiling        one forward pass at ω = 1 over the first batch, which measures Var[f_i(x_{i-1})] of each sub-layer
+    initialisation   ω_1 = 1        ω_i² = Var[x_0] + Σ_{j<i} Var[f_j(x_{j-1})]        the same in every channel
+
+The sub-layers are the `admin`s of the model, i = 1, 2, … in order of the forward pass, with x_0 what the first of them
+is given. In Post-LN each residual then weighs what came before as Pre-LN would, and no branch dominates. A variance is
+over all entries of the batch. That ω_1 is 1 and that the embedding is the first term of the sum is as in the authors'
+code; there the pass meets later sub-layers with the earlier ω already set, here with every ω at 1.
+
+    Liu et al. 2020, arXiv:2004.08249: Admin's profiling phase and initialisation phase.
+
+Dimension key: B batch, T time, D width of the model.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, component, implements, sequence
+
+
+@component("admin", slots=("part",), modifier=True, source="Liu et al. 2020, arXiv:2004.08249", shorthand="branch")
+class Config:
+    """`branch` is the sub-layer f; the norm after it (Post-LN) stands behind, in the block's own sequence."""
+
+    branch: Maker = sequence()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """ω and the branch."""
+        cost: Cost = self.branch() + Cost(parameters=sizes.d_model)
+        return cost
+
+    def equation(self, x: str) -> str:
+        """ω ⊙ x + f(x)."""
+        return f"ω ⊙ {x} + {self.branch(x)}"
+
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Admin(nn.Module):
+    """The sum of the weighted skip and the branch."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.omega = nn.Parameter(torch.ones(sizes.d_model))
+        self.branch = config.branch()  # not a module: its parts stand beside this one, at their own addresses
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        y: Tensor = self.omega * x + self.branch(x)
+        return y
+
+    def measure(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> tuple[float, float]:
+        """Var[x] and Var[f(x)], from what this module was given and what it made of it."""
+        branch = y.double() - self.omega.double() * x.double()
+        return x.double().var(correction=0).item(), branch.var(correction=0).item()
+
+    def calibrate(self, earlier: Sequence[tuple[float, float]]) -> None:
+        """Set ω from what the earlier sub-layers measured; without any it stays at 1."""
+        if earlier:
+            first = earlier[0][0]
+            nn.init.constant_(self.omega, math.sqrt(first + sum(branch for _, branch in earlier)))

@@ -1,0 +1,56 @@
+"""First layer: parts that stand in layer 1 and nowhere else.
+
+    y = inside(x) in layer 1        y = x in every other layer
+
+Released code of two of the papers keeps a LayerNorm in its first block when all norms are said to be gone. Here that is
+written down: `residual: [first_layer: [layer_norm], attention]`. In the other layers the parts are not built at all.
+
+    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: their released code, `norm_type: none`.
+
+Dimension key: B batch, T time, D width of the model.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, component, implements, sequence
+
+
+@component(
+    "first_layer",
+    slots=("part",),
+    modifier=True,
+    source="He & Hofmann 2024, arXiv:2311.01906",
+    shorthand="inside",
+)
+class Config:
+    """`inside` are the parts of the first layer."""
+
+    inside: Maker = sequence()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """That of the parts, in layer 1."""
+        cost: Cost = self.inside() if sizes.layer == 1 else Cost()
+        return cost
+
+    def equation(self, x: str) -> str:
+        """The parts, and where they stand."""
+        return f"({self.inside(x)} in layer 1, else {x})"
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class FirstLayer(nn.Module):
+    """The parts in layer 1, the input elsewhere."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        # Not a module: its parts stand beside this one, at their own addresses.
+        self.inside = config.inside() if sizes.layer == 1 else None
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        if self.inside is None:
+            return x
+        y: Tensor = self.inside(x)
+        return y

@@ -1,0 +1,78 @@
+"""DeepScaleLM: values and projection at the scale that gives attention an output of variance 1 in this layer.
+
+    W_ij ~ N(0, sqrt((1 - p) / r_n) / d_in)        r_n: the correlation between tokens that enters layer n
+
+    r = r_0 (1 - p),  s = 1;  for each layer:  r_n = r,  then with every residual λx + β·branch
+    r ← (λ² r s + β² (1 - p)) / (λ² s + β²),  s ← λ² s + β²        after attention
+    r ← (λ² r s + β² g(r)) / (λ² s + β²),     s ← λ² s + β²        after an MLP with ReLU
+    g(r) = (1 - p) (r + (sqrt(1 - r²) - r acos r) / π)
+
+    Kedia et al. 2024, arXiv:2403.09635, Sec. 3.5 and App. M.
+
+Attention averages over tokens, so its output has r_n times the variance of the values, and dropout divides by 1 - p:
+the weights of values and projection make up for both. It is for these two of each layer; the paper's other weights
+are `normal`.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.errors import InputError
+
+
+@component("deep_scale", slots=("init",), source="Kedia et al. 2024, arXiv:2403.09635")
+class Config:
+    """`correlation` is r_0 of the embeddings, `dropout` p, `skip` λ and `gain` β of the residuals around.
+
+    r_0 is `repetition` as measured on the corpus, pi**2/(6*log(vocabulary)**2) by Zipf's law, or a number; shares of
+    tables without repetition (positions) lower it: repetition/2 with two tables of one variance.
+    """
+
+    correlation: float = arithmetic()
+    dropout: float = number(at_least=0.0, below=1.0)
+    skip: float = arithmetic()
+    gain: float = arithmetic()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.correlation <= 1:
+            raise InputError(
+                f"deep_scale.correlation is {self.correlation:g}\n"
+                "  = the correlation between tokens is above 0 and at most 1"
+            )
+        if self.skip == self.gain == 0:
+            raise InputError("deep_scale has skip 0 and gain 0\n  = give those of the residuals around it")
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products; InputError outside the layers."""
+        layer_of(sizes)
+        return Cost()
+
+
+def layer_of(sizes: Sizes) -> int:
+    """The layer that the weight is in; InputError for one that is in none."""
+    if sizes.layer is None:
+        raise InputError(
+            "deep_scale fills the values and projection of a layer, and this weight is in none\n"
+            "  = name it as the init of those two weights in the block, and another as the model's"
+        )
+    return sizes.layer
+
+
+import torch
+from torch import Tensor
+
+from ablate.signal.deep_scale import correlations, weight_std
+
+
+@implements(Config)
+class DeepScale:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        layer = layer_of(sizes)
+        self.dropout = config.dropout
+        self.correlation = correlations(layer, config.correlation, config.dropout, config.skip, config.gain)[-1]
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Draw every entry anew, in place."""
+        tensor.normal_(0.0, weight_std(self.correlation, self.dropout, d_in), generator=generator)

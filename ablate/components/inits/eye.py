@@ -1,0 +1,35 @@
+"""Eye: ones on the diagonal, so that the weight starts as the identity.
+
+    W_ij = 1 if i = j, else 0        a narrower output keeps the first channels, a wider one is filled up with zeros
+
+    He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: W_init = I.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("eye", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class Eye:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        """Nothing to keep."""
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Set every entry, in place; draws nothing."""
+        tensor.zero_().fill_diagonal_(1.0)

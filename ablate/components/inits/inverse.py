@@ -1,0 +1,72 @@
+"""Inverse: the weight that undoes, at initialisation, the one beside it, or all linear maps before it.
+
+    layer     W = W_of⁻¹                                             in each layer
+    layers    W_L = (W_of,L W_{L-1} W_of,L-1 … W_1 W_of,1)⁻¹          in the last layer L; in the others W is `init`
+
+As the projection after orthogonal values, W_of⁻¹ = W_ofᵀ: with attention at the identity, each sub-block (or the whole
+skipless stack) starts as the identity map, without being one. The numbers of the other weights are made anew from
+their addresses; a model whose weights `of` do not start from `init` there is refused when it is filled.
+
+    He & Hofmann 2024, arXiv:2311.01906, App. D, Fig. 15: `layer` is its "all-tied", `layers` its "LL-tied".
+
+Dimension key: W is [d_out, d_in], and square; L layers.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, word
+from ablate.errors import InputError
+
+
+@component("inverse", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="of")
+class Config:
+    """`of` is the weight beside this one, `init` is what fills that one (and, of all layers, those in between)."""
+
+    of: str = word("value", "query", "key", "projection", "up", "gate", "down")
+    through: str = word("layer", "layers")
+    init: Maker = part("init")
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products; InputError outside the layers."""
+        if sizes.layer is None:
+            raise InputError("inverse stands outside the layers\n  = it is the init of a weight in a block")
+        cost: Cost = self.init()
+        return cost
+
+
+import torch
+from torch import Tensor
+
+from ablate.block.address import address
+from ablate.components.declare import Draw
+
+
+@implements(Config)
+class Inverse:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        if sizes.layer is None:
+            raise InputError("inverse stands outside the layers\n  = it is the init of a weight in a block")
+        self.of, self.init = config.of, config.init()
+        self.layer, self.n_layers, self.all = sizes.layer, sizes.n_layers, config.through == "layers"
+
+    def fill_after(self, tensor: Tensor, d_in: int, d_out: int, draw: Draw, name: str) -> None:
+        """Fill in place from the other weights' numbers; InputError for a weight that is not square."""
+        if d_in != d_out:
+            raise InputError(
+                f"inverse: {draw.address} maps a width of {d_in} to one of {d_out}, and has no inverse\n"
+                "  = choose another init there"
+            )
+        if self.all and self.layer < self.n_layers:
+            self.init.fill(tensor, d_in, d_out, draw.stream(name))
+            return
+        tensor.copy_(torch.linalg.inv(self.before(d_in, draw, name)))
+
+    def before(self, width: int, draw: Draw, name: str) -> Tensor:
+        """The product of the maps to undo, the first of them rightmost: [width, width]."""
+        inside, _, own = draw.address.removeprefix(address(self.layer, "")).rpartition(".")
+        product = torch.eye(width, dtype=torch.float64)
+        for layer in range(1 if self.all else self.layer, self.layer + 1):
+            for weight in (self.of, own) if layer < self.layer else (self.of,):
+                other = draw.at(address(layer, f"{inside}.{weight}"))
+                product = other.numbers(name, self.init, d_in=width, d_out=width) @ product
+        return product

@@ -1,0 +1,48 @@
+"""Orthogonal: uniformly random among the matrices that keep all lengths, scaled so that entries keep theirs.
+
+    W = gain * max(sqrt(d_out / d_in), 1) * U        U Haar: UᵀU = I where d_out >= d_in, else UUᵀ = I
+
+The factor makes the mean square of an output entry that of an input entry (times gain²): where the map widens, lengths
+must grow with it; where it narrows, U alone does it on average. For square W the factor is 1.
+
+    Saxe et al. 2014, arXiv:1312.6120; the factor: "scale-corrected uniform orthogonal", Martens et al. 2021,
+    arXiv:2110.01765; uniformity by the signs of R's diagonal: Mezzadri 2007, arXiv:math-ph/0609050, Sec. 5.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+
+
+@component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain")
+class Config:
+    """`gain` is the root mean square of the output for inputs of mean square 1."""
+
+    gain: float = arithmetic()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import math
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class Orthogonal:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.gain = config.gain
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Draw the matrix anew, in place."""
+        long, short = max(d_in, d_out), min(d_in, d_out)
+        gaussian = torch.empty(long, short, dtype=tensor.dtype).normal_(generator=generator)
+        q, r = torch.linalg.qr(gaussian)
+        q = q * torch.where(r.diagonal() < 0, -1.0, 1.0)  # else the law of Q depends on how the signs are chosen
+        scale = self.gain * max(math.sqrt(d_out / d_in), 1.0)
+        tensor.copy_(scale * (q if d_out >= d_in else q.T))

@@ -1,0 +1,55 @@
+"""Xavier: variance by the mean of fan-in and fan-out, between what keeps the signal and what keeps the gradient.
+
+    Var W_ij = gain² * 2 / (d_in + d_out)        normal: N(0, Var); uniform: U(-a, a), a = gain sqrt(6 / (d_in + d_out))
+
+With `per_head` the fan-out is that of one head, d_out / heads, as where queries, keys and values are made head by head.
+
+    Glorot & Bengio 2010, Understanding the difficulty of training deep feedforward neural networks, Eq. 12 and 16.
+    DS-Init is the uniform one at gain 1/sqrt(layer): Zhang et al. 2019, arXiv:1908.11365, Sec. 4. DeepNorm's is the
+    normal one at gain (8 depth)^(-1/4): Wang et al. 2022, arXiv:2203.00555, Fig. 2.
+
+Dimension key: W is [d_out, d_in].
+"""
+
+from ablate.components.declare import Cost, Sizes, arithmetic, component, flag, implements, word
+from ablate.errors import InputError
+
+
+@component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain")
+class Config:
+    """`gain` multiplies the standard deviation, `distribution` is that of an entry."""
+
+    gain: float = arithmetic()
+    distribution: str = word("uniform", "normal")
+    per_head: bool = flag()
+
+    def __post_init__(self) -> None:
+        if self.gain < 0:
+            raise InputError(f"xavier.gain is {self.gain:g}\n  = a standard deviation is at least 0")
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+
+import math
+
+import torch
+from torch import Tensor
+
+
+@implements(Config)
+class Xavier:
+    """The scheme, ready to fill weights."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.gain, self.uniform = config.gain, config.distribution == "uniform"
+        self.heads = sizes.n_heads if config.per_head else 1
+
+    def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
+        """Draw every entry anew, in place."""
+        std = self.gain * math.sqrt(2 / (d_in + d_out / self.heads))
+        if self.uniform:
+            tensor.uniform_(-math.sqrt(3) * std, math.sqrt(3) * std, generator=generator)
+        else:
+            tensor.normal_(0.0, std, generator=generator)

@@ -1,0 +1,83 @@
+"""Shaped attention: attention less what it is before it has learned anything, and a skip around the values.
+
+    y = (α I + β A - γ C) v        A the softmax of the scores, C the same at zero query-key product
+    C_ij = 1/i for j <= i          causal and without a bias; with one, C is the softmax of the bias alone
+
+    Noci et al. 2023, arXiv:2306.17759; as in arXiv:2311.01906, Eq. 5, with gains for each head that start at 1.
+
+With queries that start at zero A is C, so that y = v wherever α = 1 and β = γ.
+
+Dimension key: B batch, H heads, T time, K width of a head.
+"""
+
+from ablate.block.notation import total, weighted
+from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, implements, scaling
+
+
+@component(
+    "shaped",
+    slots=("matrix",),
+    source="Noci et al. 2023, arXiv:2306.17759",
+    same=Same(when={"skip": 0.0, "gain": 1.0, "centre": 0.0}, name="softmax"),
+)
+class Config:
+    """`skip` is α, `gain` is β, `centre` is γ: one number, or one a head. What is fixed at 0 is not computed."""
+
+    skip: GainMaker = scaling(per=("scalar", "head"))
+    gain: GainMaker = scaling(per=("scalar", "head"))
+    centre: GainMaker = scaling(per=("scalar", "head"))
+
+    @property
+    def attends(self) -> bool:
+        """Whether A v is computed."""
+        return self.gain.value != 0
+
+    @property
+    def centred(self) -> bool:
+        """Whether C v is computed."""
+        return self.centre.value != 0
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """The gains, where they are trained."""
+        return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain, self.centre)), Cost())
+
+    def equation(self, a: str) -> str:
+        """α I + β A - γ C."""
+        centre = weighted(self.centre, "C")
+        less = centre[1:] if centre.startswith("-") else f"-{centre}" if centre else ""
+        return total(weighted(self.skip, "I"), weighted(self.gain, a), less)
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.kernels.attend import Attend
+
+
+@implements(Config)
+class Shaped(nn.Module):
+    """The sum of a skip and centred attention."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.skip = config.skip(sizes.n_heads) if config.skip.value != 0 else None
+        self.gain = config.gain(sizes.n_heads) if config.gain.value != 0 else None
+        self.centre = config.centre(sizes.n_heads) if config.centre.value != 0 else None
+
+    def forward(
+        self,
+        attend: Attend,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H T K"],
+        v: Float[Tensor, "B H T K"],
+    ) -> Float[Tensor, "B H T K"]:
+        """(α I + β A - γ C) v; A v - C v first, which is exactly 0 where A is C."""
+        mixed = None if self.gain is None else self.gain(attend(q, k, v))
+        if self.centre is not None:
+            centre = self.centre(attend.uniform(q, k, v))
+            mixed = -centre if mixed is None else mixed - centre
+        if mixed is None:
+            mixed = torch.zeros_like(v)
+        y: Tensor = mixed if self.skip is None else mixed + self.skip(v)
+        return y

@@ -1,0 +1,98 @@
+"""U-SPA: attention that starts as the matrix which takes evenly similar tokens one layer further.
+
+    y = D softmax(s + B) v,    A = D softmax(B) = L(ρ_l) L(ρ_{l-1})⁻¹,    L(ρ) L(ρ)ᵀ = Σ(ρ) = (1 - ρ) I + ρ 11ᵀ
+
+    ρ_l = ρ_0 + (ρ_L - ρ_0) l/L;  beside a skip α:  A = L((ρ_l - α² ρ_{l-1}) / (1 - α²)) L(ρ_{l-1})⁻¹
+
+    He et al. 2023, arXiv:2302.10322: Sec. 3.2 and App. I (L), Eq. 10 (D and B), App. C (ρ_l), Sec. 3.4 (skip), App. B
+    (ρ_0), App. A (without a causal mask: L is the symmetric root).
+
+A is exact where the scores s are 0: give `query` the init `zero`, and no other bias. The schedule counts one attention
+a layer. D and B are not trained.
+
+Dimension key: B batch, H heads, T time, K width of a head.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.errors import InputError
+from ablate.signal.skipless import Step, uniform_step
+
+
+@component("u_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="correlation")
+class Config:
+    """`correlation` is ρ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
+
+    `initial` is ρ_0: 0 for tokens that are all different. Where two are the same with chance r, Σ_0 is Σ(r) on average,
+    so ρ_0 = r is all the correction there is (`initial: repetition`, for what was measured on the text).
+    """
+
+    correlation: float = number(at_least=0.0, below=1.0)
+    skip: float = arithmetic()
+    initial: float = arithmetic()
+
+    def step(self, sizes: Sizes) -> Step:
+        """Correlations around this layer's attention; InputError outside the layers, or where there is no such A."""
+        if sizes.layer is None:
+            raise InputError("u_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")
+        return uniform_step(sizes.layer, sizes.n_layers, self.correlation, self.initial, self.skip)
+
+    def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
+        """From a number of tokens to this layer's A, a float64 array."""
+        from ablate.signal.skipless_uniform import uniform_matrix
+
+        step = self.step(sizes)
+        return partial(uniform_matrix, incoming=step.incoming, outgoing=step.outgoing, causal=sizes.causal)
+
+    def cost(self, sizes: Sizes, width: int) -> Cost:
+        """Nothing to train, no products; InputError where there is no such matrix."""
+        self.step(sizes)
+        return Cost()
+
+    def equation(self, a: str) -> str:
+        """U-SPA(A), which `details` defines."""
+        return f"USPA({a})"
+
+    def details(self) -> tuple[str, ...]:
+        """D A, where A's scores have the bias B, and what the two are."""
+        beside = f",  beside a skip of {self.skip}" if self.skip else ""
+        return (
+            "USPA(A) = D A,  B added to the scores of A",
+            f"D softmax(B) = L(ρ_l) L(ρ_{{l-1}})⁻¹{beside}",
+            "L(ρ) L(ρ)ᵀ = (1 - ρ) I + ρ 11ᵀ",
+            f"ρ_l = ρ₀ + (ρ_L - ρ₀) l/L,  ρ₀ = {self.initial},  ρ_L = {self.correlation:g}",
+        )
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.kernels.bias import with_mask
+from ablate.kernels.prescribed import Prescribed
+
+
+@implements(Config)
+class USPA(nn.Module):
+    """Attention with the bias B and the row factors D of its layer."""
+
+    def __init__(self, config: Config, sizes: Sizes, width: int):
+        super().__init__()
+        self.start = Prescribed(config.matrix_of(sizes), causal=sizes.causal)
+
+    @with_mask
+    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "1 1 T T"]:
+        """B, in float32 at least: one for all sequences and heads; it holds the causal mask."""
+        return self.start.bias(q)[None, None]
+
+    def forward(
+        self,
+        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H T K"],
+        v: Float[Tensor, "B H T K"],
+    ) -> Float[Tensor, "B H T K"]:
+        """D softmax(s + B) v."""
+        return self.start.rescale(attend(q, k, v))

@@ -1,0 +1,50 @@
+"""Dropout: in training each number is 0 with probability p, else divided by 1 - p; in evaluation nothing happens.
+
+    y = m x / (1 - p),  m ~ Bernoulli(1 - p) anew for every number        in training
+    y = x                                                                 in evaluation
+
+    Srivastava et al. 2014, JMLR 15 (1929); at the end of each branch as in arXiv:1706.03762, Sec. 5.4.
+
+The masks come from PyTorch's own generator, which a trial seeds apart from its weights and its data.
+"""
+
+from ablate.components.declare import Cost, Sizes, Transparent, component, implements, number
+
+
+@component(
+    "dropout",
+    slots=("part",),
+    modifier=True,
+    shorthand="p",
+    source="Srivastava et al. 2014, JMLR 15",
+    transparent=Transparent(when={"p": 0.0}, keep=None),
+)
+class Config:
+    """`p` is the share that is dropped."""
+
+    p: float = number(at_least=0.0, below=1.0)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Nothing to train, no products."""
+        return Cost()
+
+    def equation(self, x: str) -> str:
+        """Dropout of what comes in, nothing where nothing is dropped."""
+        return f"Dropout_{self.p:g}({x})" if self.p else x
+
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Dropout(nn.Module):
+    """Dropout of single numbers."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.p = config.p
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]; draws nothing where p is 0."""
+        return nn.functional.dropout(x, self.p) if self.training and self.p else x

@@ -1,0 +1,55 @@
+"""Frozen: a matrix that is drawn once and never trained.
+
+    y = x W_0ᵀ        W_0 is [d_out, d_in]
+
+It is a buffer: part of the state, moved and rounded with the model, in no group of the optimiser. A frozen weight and a
+`dense` one of the same init and address start from the same numbers.
+
+    He & Hofmann 2024, arXiv:2311.01906, Eq. 6 at β = 0.
+
+Dimension key: I width of the input (d_in), O width of the output (d_out).
+"""
+
+from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, part
+
+
+@component("frozen", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="init")
+class Config:
+    """`init` fills the matrix: `frozen: orthogonal`."""
+
+    init: Maker = part("init")
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """No parameters; one product for each token."""
+        cost: Cost = self.init() + Cost(flops=2 * sizes.seq_len * d_in * d_out)
+        return cost
+
+    def equation(self, x: str, w: str) -> str:
+        """x W₀."""
+        return f"{x} {w.replace('W', 'W₀', 1)}"
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Frozen(nn.Module):
+    """The linear map, constant."""
+
+    weight: Tensor
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+        self.init = config.init()
+        self.register_buffer("weight", torch.zeros(d_out, d_in))
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the matrix."""
+        draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
+
+    def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
+        """[..., I] -> [..., O]."""
+        return nn.functional.linear(x, self.weight)

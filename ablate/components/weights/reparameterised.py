@@ -1,0 +1,102 @@
+"""Reparameterised: a fixed matrix plus a trained one, each with a gain, so that training stays near the start.
+
+    y = x Wᵀ + b        W = α W_0 + β ΔW        α is `skip`, β is `gain`; all matrices are [d_out, d_in]
+
+W_0 is drawn once and never trained; ΔW is trained and starts at 0, so the function at initialisation does not depend
+on β. W is formed once for each forward pass: one product with x, whatever α and β are.
+
+β is a learning rate in disguise: with fixed β, gradient descent on ΔW moves W as if W were trained itself at β² times
+the rate, and Adam (whose step does not see the scale of a gradient, but for eps) at β times the rate (arXiv:2311.01906,
+App. A). What cannot learn, and what can:
+
+    fixed β = 0                  nothing: ΔW is not there at all, and W = α W_0 for all of training
+    trained β that starts at 0   with ΔW = 0 neither moves: ∂L/∂β = <ΔW, ∂L/∂W> and ∂L/∂ΔW = β ∂L/∂W are both 0.
+                                 If `delta` starts ΔW elsewhere, β moves first
+    trained β, not from 0        ΔW moves first, since ∂L/∂β is 0 until it has
+
+W_0 has the random numbers that a `dense` weight of the same init and address starts from.
+
+    He & Hofmann 2024, arXiv:2311.01906, Eq. 6 (β = O(1/sqrt(L))); arXiv:2302.10322 for W_0 orthogonal.
+
+Dimension key: I width of the input (d_in), O width of the output (d_out).
+"""
+
+from ablate.block.notation import total, weighted
+from ablate.components.declare import (
+    Cost,
+    Draw,
+    GainMaker,
+    Maker,
+    Sizes,
+    arithmetic,
+    component,
+    flag,
+    implements,
+    part,
+    scaling,
+)
+
+
+@component("reparameterised", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="gain")
+class Config:
+    """`init` fills W_0, `delta` fills ΔW (none: by zeros); `bias` trains b; `rate` multiplies the rate of ΔW alone."""
+
+    init: Maker = part("init")
+    skip: GainMaker = scaling()
+    gain: GainMaker = scaling()
+    delta: Maker | None = part("init", optional=True)
+    bias: bool = flag()
+    rate: float = arithmetic()
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token."""
+        inits = sum((init() for init in (self.init, self.delta) if init), Cost())
+        trained = d_in * d_out * (self.gain.value != 0) + d_out * self.bias
+        product = 2 * sizes.seq_len * d_in * d_out
+        return sum((inits, self.skip(1), self.gain(1), Cost(parameters=trained, flops=product)), Cost())
+
+    def equation(self, x: str, w: str) -> str:
+        """x (α W₀ + β ΔW), without terms whose gain is a fixed 0, and the bias where there is one."""
+        matrix = total(weighted(self.skip, w.replace("W", "W₀", 1)), weighted(self.gain, f"Δ{w}"))
+        return f"{x} ({matrix}){' + b' if self.bias else ''}"
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Reparameterised(nn.Module):
+    """The linear map."""
+
+    start: Tensor
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+        self.init = config.init()
+        self.delta_init = config.delta() if config.delta else None
+        self.skip = config.skip(1)
+        self.gain = config.gain(1)
+        self.register_buffer("start", torch.zeros(d_out, d_in))
+        learns = config.gain.value != 0
+        self.delta = nn.Parameter(torch.zeros(d_out, d_in)) if learns else None
+        self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
+        self.rates = {"delta": config.rate} if learns else {}
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the fixed matrix, and the trained one where it does not start at 0."""
+        draw.weight("weight", self.start, self.init, d_in=self.d_in, d_out=self.d_out)  # the stream of a dense weight
+        if self.delta is not None and self.delta_init is not None:
+            draw.weight("delta", self.delta, self.delta_init, d_in=self.d_in, d_out=self.d_out)
+
+    @property
+    def matrix(self) -> Float[Tensor, "O I"]:
+        """W as it stands."""
+        fixed: Tensor = self.skip(self.start)
+        return fixed if self.delta is None else fixed + self.gain(self.delta)
+
+    def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
+        """[..., I] -> [..., O]."""
+        return nn.functional.linear(x, self.matrix, self.bias)

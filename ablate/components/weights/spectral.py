@@ -1,0 +1,70 @@
+"""Spectral: a trained matrix divided by its spectral norm, times one learned scalar (σReparam of any linear layer).
+
+    y = (γ / σ(W)) x Wᵀ + b        σ(W) the largest singular value of W; γ starts at 1, b at 0
+
+The scale of W itself no longer acts: only γ decides how large the map is. σ is followed by one power iteration for each
+forward pass in training (none in evaluation), from the singular vectors of W as it starts.
+
+    Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2, which does this to every linear layer; power iteration: Miyato et al.
+    2018, arXiv:1802.05957.
+
+Dimension key: I width of the input (d_in), O width of the output (d_out).
+"""
+
+from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
+from ablate.errors import InputError
+
+
+@component("spectral", slots=("weight",), source="Zhai et al. 2023, arXiv:2303.06296")
+class Config:
+    """`bias` trains the shift b; `init` fills W (none: the model's own init); `rate` multiplies the rate of W alone."""
+
+    bias: bool = flag()
+    init: Maker | None = part("init", optional=True)
+    rate: float = arithmetic()
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """A matrix, γ and a bias; one product for each token, and the two of the power iteration."""
+        products = 2 * sizes.seq_len * d_in * d_out + 4 * d_in * d_out
+        inside: Cost = self.init() if self.init else Cost()
+        return inside + Cost(parameters=d_in * d_out + 1 + d_out * self.bias, flops=products)
+
+    def equation(self, x: str, w: str) -> str:
+        """(γ / σ(W)) x W, and the bias where there is one."""
+        return f"(γ / σ({w})) {x} {w}{' + b' if self.bias else ''}"
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.kernels.spectral import SpectralNorm
+
+
+@implements(Config)
+class Spectral(nn.Module):
+    """The linear map, of spectral norm γ."""
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.d_in, self.d_out = d_in, d_out
+        self.init = config.init() if config.init else None
+        self.rates = {"weight": config.rate}
+        self.weight = nn.Parameter(torch.empty(d_out, d_in))
+        self.gamma = nn.Parameter(torch.ones(()))
+        self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
+        self.sigma = SpectralNorm(d_in, d_out)
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the matrix and find its singular vectors; InputError for one of zeros, which has no direction."""
+        draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
+        if self.sigma.start(self.weight) == 0:
+            raise InputError(
+                "spectral: the matrix starts at 0, and cannot be divided by its norm\n"
+                "  = give it an init that is not zero, or choose dense"
+            )
+
+    def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
+        """[..., I] -> [..., O]."""
+        scale = (self.gamma / self.sigma(self.weight)).to(self.weight.dtype)
+        return nn.functional.linear(x, scale * self.weight, self.bias)

@@ -1,0 +1,68 @@
+"""Repetition: how often two tokens of one sequence are the same, which is the correlation of their embeddings.
+
+    r = mean over windows of  Σ_i N_i (N_i - 1) / (L (L - 1))        N_i: how often token i stands in the window of L
+
+    Kedia et al. 2024, arXiv:2403.09635, App. A.1. Independent tokens that follow Zipf's law give π²/(6 ln² V).
+
+Counted in windows of the training split, evenly spaced from its start and none sharing a token with another: at most
+`WINDOWS` of them and `TOKENS` tokens. So it is a function of the corpus and of L alone. What was counted is kept beside
+the token streams.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ablate.data.cache import keep, kept
+from ablate.data.streams import fingerprint, prepare
+from ablate.data.tokenizer import Tokens
+from ablate.errors import RefusedError
+from ablate.space.documents import Data, Document
+
+WINDOWS = 1024
+TOKENS = 2**22
+
+
+class Repetition(Document):
+    """The mean over `windows` windows of `seq_len` tokens."""
+
+    seq_len: int
+    windows: int
+    value: float
+
+
+def measure_repetition(data: Data, folder: Path, cache: Path, seq_len: int) -> Repetition:
+    """The repetition in windows of `seq_len` tokens of a corpus's training split.
+
+    Quick where it was measured before and the corpus is as it was. Raises RefusedError as `prepare` does, and where
+    the split holds no window of two tokens.
+    """
+    name = f"{fingerprint(data, folder, cache).fingerprint}.repetition-{seq_len}"
+    if (known := kept(cache, name, Repetition)) is not None:
+        return known
+    measured = repetition(prepare(data, folder, cache).train, seq_len)
+    keep(cache, name, measured)
+    return measured
+
+
+def repetition(stream: Tokens, seq_len: int) -> Repetition:
+    """The repetition in evenly spaced windows of a stream; RefusedError where there are none of two tokens or more."""
+    windows = min(WINDOWS, max(1, TOKENS // seq_len), len(stream) // seq_len)
+    if windows < 1 or seq_len < 2:
+        raise RefusedError(
+            f"data: repetition is counted in windows of {seq_len} tokens, of which a training split of "
+            f"{len(stream):,} has none with two tokens. Name more text, or change model.context to 2 or more."
+        )
+    starts = np.arange(windows) * (len(stream) // windows)
+    sorted_tokens = np.sort(np.asarray(stream[starts[:, None] + np.arange(seq_len)]), axis=1)
+    pairs = sum(_equal_pairs(window) for window in sorted_tokens)
+    return Repetition(seq_len=seq_len, windows=windows, value=pairs / (windows * seq_len * (seq_len - 1)))
+
+
+def _equal_pairs(window: Tokens) -> int:
+    """Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of places with the same token."""
+    ends = np.flatnonzero(np.diff(window)) + 1
+    counts = np.diff(np.concatenate(([0], ends, [len(window)])))
+    return int((counts * (counts - 1)).sum())

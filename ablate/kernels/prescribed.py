@@ -1,0 +1,80 @@
+"""Attention that is a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor on each row.
+
+    y = D softmax(maps(scale · q kᵀ) + B) v        at zero q kᵀ:  y = D softmax(B) v = A v
+
+    He et al. 2023, arXiv:2302.10322, Eq. 10.
+
+Dimension key: T queries and keys, K width of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.signal.skipless_softmax import row_scale_and_bias
+
+MatrixOf: TypeAlias = Callable[[int], Any]
+"""From a number of tokens T to the matrix A [T, T], a float64 array without negative entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """D [T] and B [T, T] as tensors."""
+
+    rows: Tensor
+    bias: Tensor
+
+
+class Prescribed:
+    """D and B of the matrix that `matrix_of` gives for a number of tokens.
+
+    They are solved in float64 once, and kept in float32 at least: not as a buffer, which `.to(bfloat16)` would round.
+    One [T, T] is held at a time, for the longest sequence seen: a causal A of fewer tokens is the corner of one of
+    more. Without a causal mask it is another matrix, and solved again.
+    """
+
+    def __init__(self, matrix_of: MatrixOf, *, causal: bool):
+        self.matrix_of = matrix_of
+        self.causal = causal
+        self.solved: Solved | None = None
+
+    def bias(self, q: Float[Tensor, "*rest T K"]) -> Float[Tensor, "T T"]:
+        """B for the tokens of `q`, in float32 at least: a view of what is kept, -∞ where a causal mask hides."""
+        length = q.shape[-2]
+        return self._solved(length, q).bias[:length, :length]
+
+    def rescale(self, y: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
+        """D y, multiplied in float32 at least."""
+        length = y.shape[-2]
+        return (self._solved(length, y).rows[:length, None] * y).to(y.dtype)
+
+    def _solved(self, length: int, like: Tensor) -> Solved:
+        if self.solved is None or not self._fits(self.solved, length, like):
+            self.solved = self._solve(length, like)
+        return self.solved
+
+    def _fits(self, solved: Solved, length: int, like: Tensor) -> bool:
+        held = len(solved.rows)
+        long_enough = held >= length if self.causal else held == length
+        return long_enough and (solved.rows.device, solved.rows.dtype) == (like.device, _wide(like))
+
+    def _solve(self, length: int, like: Tensor) -> Solved:
+        at: dict[str, Any] = {"device": like.device, "dtype": _wide(like)}
+        if like.device.type == "meta":  # no numbers are stored there, so none are solved for
+            return Solved(torch.empty(length, **at), torch.empty(length, length, **at))
+        rows, bias = row_scale_and_bias(self.matrix_of(length), causal=self.causal)
+        return Solved(torch.from_numpy(rows).to(**at), torch.from_numpy(bias).to(**at))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles solve again: that takes milliseconds, and a [T, T] for each layer would travel."""
+        return {**self.__dict__, "solved": None}
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)

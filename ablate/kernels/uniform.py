@@ -1,0 +1,58 @@
+"""Attention at zero query-key product: what softmax gives where the scores are the bias and the mask alone.
+
+    y = C v        C = softmax(bias), over the past alone where causal; without a bias C_ts = 1/t for s <= t
+
+    He & Hofmann 2023, arXiv:2311.01906, Eq. 7.
+
+Maps on the scores do not matter here: they map all zeros to one number, which softmax does not see. C is not drawn
+from the data, and not subject to dropout.
+
+Dimension key: B batch, H heads, T queries, S keys, K width of a head.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.kernels.bias import is_own, masked
+
+
+def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -> Float[Tensor, "B H T K"]:
+    """The mean of the values that each query sees, summed in float32 at least. No [T, S] at all."""
+    wide = v.to(torch.promote_types(v.dtype, torch.float32))
+    n_keys = v.shape[-2]
+    if not causal:
+        return wide.mean(-2, keepdim=True).to(v.dtype).expand(*v.shape[:-2], n_queries, -1)
+    seen = torch.arange(1, n_queries + 1, device=v.device).clamp(max=n_keys)
+    sums = wide.cumsum(-2)
+    if n_queries != n_keys:
+        sums = sums[..., seen - 1, :]
+    return (sums / seen.to(wide.dtype)[:, None]).to(v.dtype)
+
+
+def mean_under_bias(
+    v: Float[Tensor, "B H S K"],
+    bias: Float[Tensor, "#B #H T S"],
+    *,
+    causal: bool,
+    overwrite: bool = False,
+    holds_mask: bool = False,
+) -> Float[Tensor, "B H T K"]:
+    """softmax(bias) v, in float32 at least: one product, with a matrix as large as the bias and no larger.
+
+    With `overwrite` the weights take the place of the bias, where that can be.
+    """
+    wide = torch.promote_types(v.dtype, torch.float32)
+    scores = masked(bias.to(wide), overwrite=overwrite, done=holds_mask or not causal)
+    mine = (overwrite or scores is not bias) and is_own(scores)
+    weights = softmax_(scores) if mine else torch.softmax(scores, dim=-1)
+    # Unlike matmul, einsum does not copy weights that batch and heads share.
+    return torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype)
+
+
+def softmax_(scores: Tensor) -> Tensor:
+    """Softmax over the last dimension, in place."""
+    scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+    return scores.div_(scores.sum(-1, keepdim=True))

@@ -1,0 +1,41 @@
+"""Kurtosis as the code released with the paper computes it, which is not its Eq. 1.
+
+    X' = X - mean_j X        F = X' / (sqrt(mean X'²) + 1e-8)        var_j(mean_α F_αj²)        unbiased: over d - 1
+
+Centred over the width, less 1, and d/(d - 1) times as large: but for the 1e-8 it is (Kurt(X') - 1)·d/(d - 1), with
+Kurt the probe `kurtosis`. 0 when all neurons are of one size.
+
+    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
+
+EPS = 1e-8
+
+
+def kurtosis_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The unbiased variance of the neurons' mean squares; NaN at width 1."""
+    centred = x - x.mean(-1, keepdim=True)
+    scaled = centred / (centred.square().mean().sqrt() + EPS)
+    return {"kurtosis_as_released": scaled.square().mean(0).var(correction=1)}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "kurtosis_as_released",
+            "unbiased variance over neurons of mean_a x_aj^2, with x centred over the width and divided by "
+            "its root mean square plus 1e-8: (kurtosis of the centred x, less 1) d / (d - 1)",
+            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
+        ),
+    ),
+    measure=kurtosis_as_released,
+)

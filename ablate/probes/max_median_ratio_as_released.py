@@ -1,0 +1,38 @@
+"""Max-median ratio as the code released with the paper computes it.
+
+    X' = X - mean_j X        MMR(X') = mean_α ( max_j |X'_αj| / median_j |X'_αj| )
+
+Centred over the width, and the median of an even number of values is the lower of the middle two, as `torch.median`
+takes it (`max_median_ratio` does neither): it is never below that of the same X' with the mean of the two.
+
+    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
+
+
+def max_median_ratio_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The mean over tokens of max over lower median, of centred activations."""
+    size = (x - x.mean(-1, keepdim=True)).abs()
+    return {"max_median_ratio_as_released": (size.amax(-1) / size.median(-1).values).mean()}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "max_median_ratio_as_released",
+            "mean over tokens of max_j |x_j| / median_j |x_j| with x centred over the width; "
+            "the median of an even width is the lower of the middle two",
+            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
+        ),
+    ),
+    measure=max_median_ratio_as_released,
+)

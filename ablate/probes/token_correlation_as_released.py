@@ -1,0 +1,49 @@
+"""Token correlation as the code released with the paper computes it.
+
+    X' = X - mean_j X        F = X' / (sqrt(mean X'²) + 1e-8)        c_αβ = <f_α, f_β> / d
+
+Mean and root mean square of c_αβ off the diagonal, over all tokens of the batch jointly: also over pairs from different
+sequences. `token_correlation` is the same without the centring, which takes what all neurons share out of each token.
+
+    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
+
+Dimension key: n tokens of the batch, d width; α and β count tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import StreamProbe
+from ablate.probes.token_correlation import over_pairs
+from ablate.space.metrics import Definition
+
+EPS = 1e-8
+SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
+
+
+def token_correlation_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """Mean and RMS of the entries of F Fᵀ / d off the diagonal; NaN for a single token."""
+    centred = x - x.mean(-1, keepdim=True)
+    mean, rms = over_pairs(centred / (centred.square().mean().sqrt() + EPS))
+    return {"token_correlation_mean_as_released": mean, "token_correlation_rms_as_released": rms}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "token_correlation_mean_as_released",
+            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch, with x centred over the width "
+            "and divided by its root mean square plus 1e-8",
+            SOURCE,
+        ),
+        Definition(
+            "token_correlation_rms_as_released",
+            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch, with x centred over "
+            "the width and divided by its root mean square plus 1e-8",
+            SOURCE,
+        ),
+    ),
+    measure=token_correlation_as_released,
+)

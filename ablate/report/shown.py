@@ -1,0 +1,214 @@
+"""What `ablate show` prints of a block: its tree, its equations, its drawing, and what each part of it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ablate.block.catalogue import Catalogue
+from ablate.block.cost import Cost
+from ablate.block.diagram import diagram
+from ablate.block.drawing import as_svg, as_text
+from ablate.block.equation import Equation, equation
+from ablate.block.expression import Block
+from ablate.block.fingerprint import fingerprint
+from ablate.block.printer import Defaults, print_block
+from ablate.block.sizes import Sizes
+from ablate.errors import InputError
+from ablate.grammar.grammar import Grammar
+from ablate.plan.size import block_costs
+from ablate.report import checked
+from ablate.report.tree import tree
+from ablate.source.located import to_python
+from ablate.source.yaml import parse_yaml
+from ablate.space.space import Space
+
+DISPLAY = Sizes(n_layers=12, d_model=768, n_heads=12, seq_len=128, vocab_size=50_257, repetition=0.05)
+"""The sizes that numbers are shown at where none are asked for; the screen names them."""
+DEPTHS = (12, 36, 72)
+"""Tried one after another for display: what is solved for a depth has no solution at every one."""
+BYTES = 256
+"""The vocabulary of a tokenizer of bytes."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A block, where it is from, and the sizes it is shown at; `where` says in words what chose those."""
+
+    name: str
+    block: Block
+    about: str
+    source: str
+    defaults: Defaults
+    catalogue: Catalogue
+    sizes: Sizes
+    where: str
+
+    def equation(self) -> Equation:
+        """Its equations."""
+        return equation(self.block, self.sizes, self.catalogue)
+
+    def drawing(self) -> str:
+        """Its drawing as text."""
+        return as_text(diagram(self.block, self.catalogue, self.defaults))
+
+    def svg(self) -> str:
+        """Its drawing as an SVG file."""
+        return as_svg(diagram(self.block, self.catalogue, self.defaults), f"The block {self.name}")
+
+    def costs(self) -> list[tuple[str, dict[str, Cost]]]:
+        """The cost of each part in layer 1, and in the next layer where another cost begins; each with its name."""
+        found: list[tuple[str, dict[str, Cost]]] = []
+        for layer in range(1, self.sizes.n_layers + 1):
+            costs = block_costs(self.block, self.sizes, self.catalogue, layer)
+            parts = {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
+            if not found or parts != found[-1][1]:
+                found.append((f"layer {layer}", parts))
+        return found
+
+    def total(self) -> Cost:
+        """That of all layers."""
+        every = (
+            block_costs(self.block, self.sizes, self.catalogue, layer) for layer in range(1, self.sizes.n_layers + 1)
+        )
+        return sum((cost for costs in every for cost in costs.values()), Cost())
+
+
+def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> Shown:
+    """A block of a grammar, or as a space has it: with its overrides where its design speaks of the block.
+
+    `sizes` replace those of the space, or those for display. InputError where there is no such block.
+    """
+    of = grammar if space is None else space.grammar
+    assert of is not None
+    overridden = space is not None and name in space.blocks
+    block = space.blocks[name] if space is not None and overridden else checked.block(of, name)
+    base = DISPLAY if space is None else sizes_of(space)
+    if space is None and "n_layers" not in sizes:
+        base = _displayable(block, replace(base, **sizes), of.catalogue)
+    named = of.blocks.get(name)
+    chosen = "as asked" if sizes else "for display: choose with --layers, --width, …, or --space"
+    return Shown(
+        name=name,
+        block=block,
+        about=named.about if named is not None else "",
+        source=", ".join(filter(None, (named.paper, named.source))) if named is not None else "",
+        defaults=of.defaults,
+        catalogue=of.catalogue,
+        sizes=replace(base, **sizes),
+        where=chosen if space is None or sizes else f"of {space.name}{', with its overrides' * overridden}",
+    )
+
+
+def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
+    """The sizes at the first depth for display at which the block exists; the first of all where it does at none."""
+    for depth in DEPTHS:
+        try:
+            block_costs(block, sizes := replace(sizes, n_layers=depth), catalogue)
+        except InputError:
+            continue
+        return sizes
+    return replace(sizes, n_layers=DEPTHS[0])
+
+
+def sizes_of(space: Space) -> Sizes:
+    """The sizes of a space's model; its tokenizer's vocabulary is not more than this."""
+    model, tokenizer = space.model, space.data.tokenizer
+    return Sizes(
+        n_layers=model.layers,
+        d_model=model.width,
+        n_heads=model.heads,
+        seq_len=model.context,
+        vocab_size=BYTES if isinstance(tokenizer, str) else tokenizer.bpe,
+        causal=model.causal,
+        repetition=DISPLAY.repetition,
+    )
+
+
+def screen(shown: Shown) -> RenderableType:
+    """Everything, for a reader."""
+    beside = (
+        shown.source,
+        f"fingerprint {fingerprint(shown.block, shown.catalogue)}",
+        f"numbers at {sizes_in_words(shown.sizes)} ({shown.where})",
+    )
+    return Group(
+        Text.assemble((shown.name, "bold"), f"  {shown.about}" if shown.about else ""),
+        *(Text(line, style="dim") for line in beside if line),
+        _heading("Block", "what the grammar's defaults say is dimmer"),
+        tree(shown.block, shown.defaults),
+        _heading("Equations", ""),
+        Text(shown.equation().text),
+        _heading("Diagram", ""),
+        Text(shown.drawing(), no_wrap=True, overflow="ignore"),
+        _heading("Cost", "trained parameters, and FLOPs of the products of one forward pass over one sequence"),
+        _cost_table(shown),
+    )
+
+
+def as_json(shown: Shown) -> str:
+    """Everything, for a program."""
+    said, block = shown.equation(), shown.block
+    document: dict[str, Any] = {
+        "name": shown.name,
+        "about": shown.about,
+        "source": shown.source,
+        "fingerprint": fingerprint(block, shown.catalogue),
+        "written": print_block(block, shown.catalogue, shown.defaults),
+        "block": to_python(parse_yaml(print_block(block), "block")),
+        "equation": {"lines": said.lines, "definitions": said.definitions, "gains": said.gains},
+        "diagram": shown.drawing().splitlines(),
+        "sizes": {
+            "layers": shown.sizes.n_layers,
+            "width": shown.sizes.d_model,
+            "heads": shown.sizes.n_heads,
+            "context": shown.sizes.seq_len,
+            "vocabulary": shown.sizes.vocab_size,
+            "repetition": shown.sizes.repetition,
+        },
+        "costs": [
+            {"from": name, "part": part, "parameters": cost.parameters, "flops": cost.flops}
+            for name, parts in shown.costs()
+            for part, cost in parts.items()
+        ],
+        "all_layers": {"parameters": shown.total().parameters, "flops": shown.total().flops},
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def sizes_in_words(sizes: Sizes) -> str:
+    """The letters of the equations and what they are here."""
+    repeated = "" if sizes.repetition is None else f", r = {sizes.repetition:g}"
+    return (
+        f"L = {sizes.n_layers} layers, d = {sizes.d_model}, H = {sizes.n_heads} heads, "
+        f"T = {sizes.seq_len} tokens of V = {sizes.vocab_size:,}{repeated}"
+    )
+
+
+def _cost_table(shown: Shown) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("part", overflow="fold")
+    for heading in ("parameters", "FLOPs"):
+        table.add_column(heading, justify="right")
+    costs = shown.costs()
+    for index, (name, parts) in enumerate(costs):
+        own = "each block" if len(costs) == 1 else name if index + 1 < len(costs) else f"{name} on"
+        for part, cost in parts.items():
+            if cost != Cost():
+                table.add_row(f"  {part}", f"{cost.parameters:,}", f"{cost.flops:,}", style="dim")
+        total = sum(parts.values(), Cost())
+        table.add_row(own, f"{total.parameters:,}", f"{total.flops:,}")
+    everything = shown.total()
+    table.add_row(f"all {shown.sizes.n_layers} blocks", f"{everything.parameters:,}", f"{everything.flops:,}")
+    return table
+
+
+def _heading(title: str, note: str) -> Text:
+    return Text.assemble(f"\n{title}", (f"  {note}" if note else "", "dim"), style="bold")

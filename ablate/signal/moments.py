@@ -1,0 +1,148 @@
+"""Moments: mean, variance and correlation between tokens through each component of a transformer, and backwards.
+
+A signal is X [tokens, channels]: every entry of mean μ and variance σ², channels independent, and the same channel of
+two tokens correlated by r. Its covariance is rσ². A gradient is a signal of mean 0. For a gradient the maps go from
+that of a component's output to that of its input, which they take where they depend on it.
+
+    Kedia et al. 2024, arXiv:2403.09635, Tables 1, 16 to 18 and 20; derivations in App. A. All numbers are float64.
+
+Exact for normal inputs and independent normal weights of mean 0, but for what depends on the number of tokens
+(softmax, attention), which holds for many.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from math import asin, pi, sqrt
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """`mean` μ, `variance` σ² and `correlation` r between tokens; a gradient's mean is 0."""
+
+    variance: float
+    correlation: float
+    mean: float = 0.0
+
+    @property
+    def covariance(self) -> float:
+        """Of one channel at two tokens: rσ²."""
+        return self.correlation * self.variance
+
+    @staticmethod
+    def of(variance: float, covariance: float, mean: float = 0.0) -> Moments:
+        """From a covariance; the correlation of a signal without variance is 0."""
+        return Moments(variance, covariance / variance if variance else 0.0, mean)
+
+
+def zipf_correlation(vocabulary: int) -> float:
+    """r of a table of embeddings over tokens that follow Zipf's law: π² / (6 ln² V), App. A.1.
+
+    >>> round(zipf_correlation(32_000), 4)
+    0.0153
+    """
+    return pi**2 / (6 * math.log(vocabulary) ** 2)
+
+
+def repetition(counts: tuple[int, ...]) -> float:
+    """r of a table over one sequence in which token i stands `counts[i]` times: Σ N_i (N_i - 1) / (L (L - 1)).
+
+    >>> repetition((2, 1, 1))
+    0.16666666666666666
+    """
+    length = sum(counts)
+    return sum(n * (n - 1) for n in counts) / (length * (length - 1))
+
+
+def embeddings(table_variance: float, correlations: tuple[float, ...]) -> Moments:
+    """The sum of one embedding from each table (tokens, positions, …): Kσ_e², and the mean of the tables' r."""
+    return Moments(len(correlations) * table_variance, sum(correlations) / len(correlations))
+
+
+def linear(x: Moments, d_in: int, weight_variance: float) -> Moments:
+    """y = x W with W [d_in, d_out]: σ² = d_in w (σ² + μ²), covariance d_in w (rσ² + μ²)."""
+    each = d_in * weight_variance
+    return Moments.of(each * (x.variance + x.mean**2), each * (x.covariance + x.mean**2))
+
+
+def linear_backward(g: Moments, d_out: int, weight_variance: float) -> Moments:
+    """d_out w σ_g², at the same correlation."""
+    return Moments(d_out * weight_variance * g.variance, g.correlation)
+
+
+def dropout(x: Moments, p: float) -> Moments:
+    """A share p dropped, the rest divided by 1 - p: (σ² + pμ²) / (1 - p); the covariance stays."""
+    return Moments.of((x.variance + p * x.mean**2) / (1 - p), x.covariance, x.mean)
+
+
+def dropout_backward(g: Moments, p: float) -> Moments:
+    """σ_g² / (1 - p); the covariance stays."""
+    return Moments.of(g.variance / (1 - p), g.covariance)
+
+
+def relu(x: Moments) -> Moments:
+    """max(0, x) for μ = 0: mean σ/√(2π), variance σ²(π - 1)/(2π)."""
+    r = x.correlation
+    covariance = (1 / 4 + asin(r) / (2 * pi)) * r - (1 - sqrt(1 - r * r)) / (2 * pi)
+    return Moments.of(x.variance * (pi - 1) / (2 * pi), x.variance * covariance, sqrt(x.variance / (2 * pi)))
+
+
+def relu_backward(g: Moments, x: Moments) -> Moments:
+    """σ_g²/2; covariance r_g σ_g² (1/4 + asin(r)/(2π))."""
+    return Moments.of(g.variance / 2, g.covariance * (1 / 4 + asin(x.correlation) / (2 * pi)))
+
+
+def gelu(x: Moments) -> Moments:
+    """x Φ(x) for μ = 0, with Φ the normal distribution function."""
+    s, r = x.variance, x.correlation
+    a = s / (1 + s)
+    mean = s / sqrt(2 * pi * (1 + s))
+    variance = s / (2 * pi) * (pi / 2 - a + asin(a) + 2 * s / ((1 + s) * sqrt(1 + 2 * s)))
+    root = sqrt((1 + s) ** 2 - (r * s) ** 2)
+    mixed = 2 * s * (s * (1 - r * r) + 1 + r * r) / ((1 + s) * root)
+    return Moments.of(variance, s / (4 * pi) * (pi * r + 2 * r * asin(r * a) + mixed - 2 * a), mean)
+
+
+def gelu_backward(g: Moments, x: Moments) -> Moments:
+    """σ_g² E[φ'(x)²]; covariance r_g σ_g² E[φ'(x) φ'(x')]."""
+    s, r = x.variance, x.correlation
+    a, c = s / (1 + s), r * s
+    variance = 1 / 4 + asin(a) / (2 * pi) + s * (5 * s + 3) / (2 * pi * (1 + s) * (2 * s + 1) ** 1.5)
+    mixed = c * ((2 * s + 3) * (1 + s) - 2 * c * c) / (2 * pi * (1 + s) * ((1 + s) ** 2 - c * c) ** 1.5)
+    return Moments.of(g.variance * variance, g.covariance * (1 / 4 + asin(r * a) / (2 * pi) + mixed))
+
+
+def layer_norm(x: Moments, width: int) -> Moments:
+    """Each token at mean 0 and variance 1 over its channels: covariance r (1 - 1/d), exact to order 1/d.
+
+    Two channels of one token then have the covariance -1/(d - 1).
+    """
+    return Moments(1.0, x.correlation * (1 - 1 / width))
+
+
+def layer_norm_backward(g: Moments, x: Moments) -> Moments:
+    """σ_g² / σ², at the same correlation."""
+    return Moments(g.variance / x.variance, g.correlation)
+
+
+def softmax(x: Moments, length: int) -> Moments:
+    """Each weight over `length` scores x: mean 1/L, variance (e^q - 1) e^{2q} / S².
+
+    q = σ²(1-r)L/(L-1) and S = (L-1) e^{σ²(1-r)} + 1, about (e^{(1-r)σ²} - 1)/L². The weights of one query sum to 1, so
+    two of them are correlated by -1/(L-1).
+    """
+    spread = x.variance * (1 - x.correlation)
+    q, total = spread * length / (length - 1), (length - 1) * math.exp(spread) + 1
+    return Moments((math.exp(q) - 1) * math.exp(2 * q) / total**2, -1 / (length - 1), 1 / length)
+
+
+def softmax_backward(g: Moments, x: Moments, length: int) -> float:
+    """The variance of the gradient of the scores: σ_g² (variance of a weight + 1/L²)."""
+    return g.variance * (softmax(x, length).variance + 1 / length**2)
+
+
+def add_skip(x: Moments, branch: Moments, skip: float, gain: float) -> Moments:
+    """λx + β·branch, taken as uncorrelated: λ²σ² + β²σ_b², and covariances likewise; also of gradients."""
+    a, b = skip * skip, gain * gain
+    return Moments.of(a * x.variance + b * branch.variance, a * x.covariance + b * branch.covariance)

@@ -1,0 +1,109 @@
+"""The checks that every component holds, each of a block with the component in it; AssertionError where one fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ablate.block.architecture import Architecture
+from ablate.block.arithmetic import parse
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Node
+from ablate.block.sizes import Sizes
+from ablate.compiler import compile_block, size_report
+from ablate.components.registry import declarations
+from ablate.plan.size import cost
+
+SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
+INIT = Node("normal", (("std", parse(0.3)),))
+"""Large enough that no branch is negligible."""
+KEPT = 7
+"""Tokens that stay the same when the later ones change."""
+
+
+class BlockChecks:
+    """Each check takes a block, and the catalogue it is built from: that of the shipped components where none is given.
+
+    Sizes and the init of weights that name none are those of small tests; a subclass may choose others.
+    """
+
+    sizes: Sizes = SIZES
+    init: Node = INIT
+
+    def check_shape_is_kept(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """[batch, time, width] to the same, in the same precision."""
+        model = compile_block(block, self.sizes, catalogue or declarations(), init=self.init)
+        x = self.signal(3)
+        assert model(x).shape == x.shape, f"{tuple(x.shape)} became {tuple(model(x).shape)}"
+        assert model(x).dtype == x.dtype, f"{x.dtype} became {model(x).dtype}"
+
+    def check_causal(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """What comes later changes nothing before it, to the bit."""
+        leak = self.leak(block, catalogue)
+        assert leak == 0, f"earlier tokens change by {leak:g} when only later ones do"
+
+    def leak(self, block: Block, catalogue: Catalogue | None = None, *, causal: bool = True) -> float:
+        """How much the first tokens change when only later ones do."""
+        sizes = replace(self.sizes, causal=causal)
+        model = compile_block(block, sizes, catalogue or declarations(), init=self.init, dtype=torch.float64).eval()
+        x = self.signal(2).double()
+        other = torch.cat((x[:, :KEPT], 3 * x[:, KEPT:].flip(1)), dim=1)
+        return float((model(x) - model(other))[:, :KEPT].abs().max().item())
+
+    def check_finite_gradients_in_bfloat16(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """Every parameter gets a gradient, and each is finite in the coarsest precision."""
+        model = compile_block(block, self.sizes, catalogue or declarations(), init=self.init, dtype=torch.bfloat16)
+        x = self.signal(2).bfloat16().requires_grad_()
+        y = model(x)
+        assert y.dtype == torch.bfloat16, f"bfloat16 became {y.dtype}"
+        y.square().mean().backward()
+        for name, tensor in (("x", x), *model.named_parameters()):
+            assert tensor.grad is not None, f"{name} has no gradient"
+            assert tensor.grad.isfinite().all(), f"the gradient of {name} is not finite"
+
+    def check_deterministic(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """The same seed gives the same parameters, outputs and gradients, to the bit."""
+        x = self.signal(2).requires_grad_()
+        known = catalogue or declarations()
+        ones = [compile_block(block, self.sizes, known, init=self.init, seed=3) for _ in range(2)]
+        for model in ones:
+            model(x).sum().backward()
+        assert torch.equal(ones[0](x), ones[1](x)), "two forward passes differ"
+        pairs = zip(ones[0].named_parameters(), ones[1].named_parameters(), strict=True)
+        for (name, one), (_, other) in pairs:
+            assert torch.equal(one, other), f"two initialisations of {name} differ"
+            assert one.grad is not None and other.grad is not None, f"{name} has no gradient"
+            assert torch.equal(one.grad, other.grad), f"two gradients of {name} differ"
+
+    def check_size_as_declared(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """`cost` is what PyTorch counts: the parameters, and the FLOPs of matrix products."""
+        known = catalogue or declarations()
+        model = self.around(block)
+        declared, counted = cost(model, known), size_report(model, known)
+        assert declared == counted, f"declared {declared}, counted {counted}"
+
+    def signal(self, batch: int) -> Tensor:
+        """[batch, seq_len, d_model] of standard normal numbers, always the same."""
+        shape = (batch, self.sizes.seq_len, self.sizes.d_model)
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    def around(self, block: Block) -> Architecture:
+        """A small decoder of such blocks."""
+        return Architecture(
+            kind="decoder",
+            sizes=self.sizes,
+            block=block,
+            positions="none",
+            embedding_std=parse(0.02),
+            embedding_scale=parse(1),
+            embedding_dropout=0.0,
+            position_std=None,
+            position_rows=None,
+            logit_scale=parse(1),
+            tied=False,
+            entry_norm=None,
+            final_norm=None,
+            init=self.init,
+        )

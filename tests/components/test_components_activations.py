@@ -1,0 +1,240 @@
+"""Activations as modules and as curves: against formulas, against derivatives taken here, and in a deep stack."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from builders import CATALOGUE, SIZES, architecture, node, sequence
+from reading import read_block
+from scipy.special import erf
+
+from ablate.block.cost import Cost
+from ablate.block.expression import Size
+from ablate.block.fill import PartMaker
+from ablate.block.sizes import Sizes
+from ablate.compiler import compile_block
+from ablate.components.registry import implementation
+from ablate.errors import InputError
+from ablate.plan.size import cost
+
+pytestmark = pytest.mark.fast
+
+ROOT = math.sqrt(2 / math.pi)
+FORMULAS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x / 2 * (1 + erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(ROOT * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softplus": lambda x: np.log1p(np.exp(x)),
+}
+X = np.linspace(-12, 12, 481) + 1e-3  # 0, where some have a kink, is no point of it
+
+
+def config(name, **fields):
+    """A declaration; `activation` is that of the part inside."""
+    inner = fields.get("activation")
+    if inner is not None:
+        fields["activation"] = PartMaker(inner, lambda *text: inner.equation(*text) if text else Cost())
+    return CATALOGUE[name].config(**fields)
+
+
+def module(name, **fields):
+    """A module in float64; `activation` is the name of the part inside."""
+    made = implementation(name, CATALOGUE[name].path)
+    inner = fields.pop("activation", None)
+    if inner is not None:
+        part = implementation(inner, CATALOGUE[inner].path)
+        fields["activation"] = PartMaker(part.Config(), lambda: part(part.Config(), SIZES))
+    return made(made.Config(**fields), SIZES)
+
+
+DEEP = {"skip": 0.0, "layers": 24.0}
+CURVES = {
+    **{name: config(name) for name in FORMULAS},
+    "leaky_relu": config("leaky_relu", slope=0.2),
+    "dks": config("dks", activation=config("gelu"), zeta=5.0, **DEEP),
+    "dks_of_relu": config("dks", activation=config("relu"), zeta=5.0, **DEEP),
+    "dks_of_dks": config(
+        "dks", activation=config("dks", activation=config("tanh"), zeta=1.5, **DEEP), zeta=5.0, skip=0.9, layers=24.0
+    ),
+    "tat": config("tat", activation=config("silu"), tau=0.3, **DEEP),
+    "tat_leaky_relu": config("tat_leaky_relu", eta=0.9, **DEEP),
+    "dks_leaky_relu": config("dks_leaky_relu", zeta=5.0, **DEEP),
+}
+
+
+def test_every_activation_is_tried_here():
+    assert {CATALOGUE[name].name for name in CATALOGUE.of_slot("activation")} <= set(CURVES)
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_modules_are_their_formulas(name):
+    with np.errstate(over="ignore"):
+        expected = FORMULAS[name](60 * X)
+    y = module(name)(torch.from_numpy(60 * X)).numpy()
+    np.testing.assert_allclose(y[X < 11], expected[X < 11], rtol=1e-12, atol=1e-15)
+    assert np.isfinite(y).all()
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_have_the_derivatives_of_their_function(name):
+    curve, h = CURVES[name].curve, 1e-3
+    f, df, ddf = curve(X)
+    assert f.dtype == df.dtype == ddf.dtype == np.float64
+    assert f.shape == df.shape == ddf.shape == X.shape
+    scale = np.abs(f).max()
+    smooth = np.ones_like(X, bool)
+    for kink in getattr(CURVES[name], "kinks", ()):
+        smooth &= np.abs(X - kink) > 2.5 * h
+    assert smooth.sum() > 470
+    slope = (8 * (curve(X + h)[0] - curve(X - h)[0]) - (curve(X + 2 * h)[0] - curve(X - 2 * h)[0])) / (12 * h)
+    bend = (8 * (curve(X + h)[1] - curve(X - h)[1]) - (curve(X + 2 * h)[1] - curve(X - 2 * h)[1])) / (12 * h)
+    np.testing.assert_allclose(df[smooth], slope[smooth], rtol=0, atol=1e-9 * scale)
+    np.testing.assert_allclose(ddf[smooth], bend[smooth], rtol=0, atol=1e-9 * scale)
+    assert np.abs(ddf - slope).max() > 1e-3  # the comparison can fail
+
+
+@pytest.mark.parametrize("name", [name for name in CURVES if getattr(CURVES[name], "kinks", ())])
+def test_at_a_kink_the_slope_is_that_from_the_left(name):
+    (kink,) = CURVES[name].kinks
+    f, df, ddf = CURVES[name].curve(np.array([kink - 1e-7, kink, kink + 1e-7]))
+    assert df[0] == df[1] != df[2]
+    assert (ddf == 0).all()
+    assert abs(f[2] - f[0]) < 1e-5
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_modules_are_their_curves(name):
+    made = {
+        "leaky_relu": lambda: module("leaky_relu", slope=0.2),
+        "dks": lambda: module("dks", activation="gelu", zeta=5.0, **DEEP),
+        "dks_of_relu": lambda: module("dks", activation="relu", zeta=5.0, **DEEP),
+        "dks_of_dks": lambda: nested(),
+        "tat": lambda: module("tat", activation="silu", tau=0.3, **DEEP),
+        "tat_leaky_relu": lambda: module("tat_leaky_relu", eta=0.9, **DEEP),
+        "dks_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, **DEEP),
+    }.get(name, lambda: module(name))()
+    expected = CURVES[name].curve(X)[0]
+    np.testing.assert_allclose(made(torch.from_numpy(X)).numpy(), expected, rtol=1e-12, atol=1e-13)
+    half = copy.deepcopy(made).to(torch.bfloat16)(torch.from_numpy(X).bfloat16())
+    assert half.dtype == torch.bfloat16
+    np.testing.assert_allclose(half.double().numpy(), expected, rtol=2e-2, atol=3e-2)
+
+
+def nested():
+    """The module of dks_of_dks, as a block builds it."""
+    inner = node("dks", activation="tanh", zeta=1.5)
+    block = sequence(node("mlp", activation=node("dks", activation=inner, zeta=5.0, skip="0.9")))
+    return compile_block(block, SIZES, CATALOGUE, init=node("fan_in"), dtype=torch.float64).mlp.activation
+
+
+def test_maps_magnify_in_float32_what_bfloat16_would_lose():
+    made = module("dks", activation="gelu", zeta=5.0, skip=0.0, layers=1000.0)
+    x = torch.randn(4000, generator=torch.Generator().manual_seed(0)).bfloat16()
+    exact = made(x.double())
+    affine = made.affine
+    rounded = affine.output_scale * (
+        torch.nn.functional.gelu(affine.input_scale * x + affine.input_shift) + affine.output_shift
+    )
+    small = exact.abs() < 1
+    assert (made(x).double() - exact)[small].abs().max() <= 2**-9  # the rounding of the result alone
+    assert (rounded.double() - exact)[small].abs().max() > 2**-6
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("relu", "ReLU(x)"),
+        ("leaky_relu", "LeakyReLU(x; 0.2)"),
+        ("gelu", "GELU(x)"),
+        ("gelu_tanh", "GELU_tanh(x)"),
+        ("silu", "SiLU(x)"),
+        ("tanh", "tanh(x)"),
+        ("sigmoid", "σ(x)"),
+        ("softplus", "softplus(x)"),
+        ("dks", "3.87 (GELU(0.3769 x + 0.2348) - 0.1896)"),
+        ("tat", "7.766 (SiLU(0.1793 x + 0.4484) - 0.2707)"),
+        ("tat_leaky_relu", "1.376 LeakyReLU(x; 0.2385)"),
+        ("dks_leaky_relu", "1.31 (LeakyReLU(x; 0.4961) - 0.201)"),
+    ],
+)
+def test_equations(name, text):
+    assert CURVES[name].equation("x") == text
+
+
+def test_an_equation_of_an_expression_sets_it_in_parentheses():
+    assert "GELU(0.3769 (x W) + 0.2348)" in CURVES["dks"].equation("x W")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[mlp: {activation: {dks: {zeta: 1}}}]", "expected a number above 1, got 1"),
+        ("[mlp: {activation: {tat: {tau: 0}}}]", "expected a number above 0, got 0"),
+        ("[mlp: {activation: {tat_leaky_relu: 1}}]", "expected a number below 1, got 1"),
+    ],
+)
+def test_targets_that_no_network_can_have_are_refused_where_they_are_read(text, said):
+    with pytest.raises(InputError) as refused:
+        read_block(text)
+    assert said in str(refused.value).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("activation", "said"),
+    [
+        (node("tat_leaky_relu", eta=0.9, layers="12"), "eta 0.9 over 12 layers; the largest is 0.8971"),
+        (node("tat_leaky_relu", eta=0.9, layers="depth"), "eta 0.9 over 2 layers; the largest is 0.4937"),
+        (node("dks_leaky_relu", zeta=5.0, layers="depth"), "zeta 5 over 2 layers asks; the largest is 1.467"),
+        (node("dks", activation="softplus", layers="depth"), "zeta 5 over 2 layers asks; the largest found is 1.467"),
+        (node("tat", activation="relu"), "infinite for relu"),
+        (node("tat", activation=node("dks", activation="relu")), "infinite for dks"),
+        (node("dks", layers="depth/4"), "a network of 0.5 nonlinear layers"),
+        (node("dks", skip="2"), "2 is no weight of a normalised skip"),
+    ],
+)
+def test_what_cannot_be_shaped_is_refused_before_anything_runs(activation, said):
+    with pytest.raises(InputError) as refused:
+        cost(architecture(sequence(node("mlp", activation=activation))), CATALOGUE)
+    assert said in str(refused.value).splitlines()[0]
+
+
+def test_a_network_within_reach_costs_what_the_bare_activation_does():
+    shaped = architecture(sequence(node("mlp", activation=node("dks", layers="12*depth"))))
+    assert cost(shaped, CATALOGUE) == cost(architecture(sequence(node("mlp", activation="gelu"))), CATALOGUE)
+
+
+def correlations(activation, c: float, depth: int = 24, width: int = 512, pairs: int = 256) -> np.ndarray:
+    """The mean cosine of pairs of tokens of cosine c after each MLP of a skipless stack."""
+    mlp = node("mlp", activation=activation, hidden=Size(units=width))
+    sizes = Sizes(n_layers=depth, d_model=width, n_heads=1, seq_len=2 * pairs, vocab_size=2)
+    stack = compile_block(sequence(*[mlp] * depth), sizes, CATALOGUE, init=node("fan_in", gain="1"))
+    draw = torch.Generator().manual_seed(1)
+    u, v = torch.linalg.qr(torch.randn(pairs, width, 2, generator=draw)).Q.unbind(-1)
+    x = math.sqrt(width) * torch.cat((u, c * u + math.sqrt(1 - c * c) * v))[None]
+    seen = []
+    with torch.no_grad():
+        for layer in stack.children():
+            x = layer(x)
+            seen.append(torch.cosine_similarity(x[0, :pairs], x[0, pairs:], dim=-1).mean().item())
+    return np.array(seen)
+
+
+@pytest.mark.parametrize("name", ["dks", "tat_leaky_relu"])
+def test_correlations_pass_a_deep_stack_as_the_maps_predict(name):
+    """Each MLP is two linear maps around one activation, so each layer's correlation is C of the one before."""
+    from ablate.signal.kernel_maps import correlation_map
+
+    c = 0.4
+    seen, predicted = correlations(node(name), c), []
+    for _ in seen:
+        c = correlation_map(CURVES[name], c)
+        predicted.append(c)
+    assert np.abs(seen - predicted).max() < 0.05
+    plain = correlations("relu", 0.4)
+    assert plain[-1] > 0.95  # unshaped, the stack forgets which token is which
+    assert np.abs(plain - predicted).max() > 0.1

@@ -1,0 +1,70 @@
+"""A component lives in its file and nowhere else: no other room names one or imports one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import CATALOGUE
+
+import ablate
+from ablate.components import registry
+
+PACKAGE = Path(ablate.__file__).parent
+NAMES = frozenset(spec.name for spec in CATALOGUE)
+MODULES = frozenset(
+    ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in registry.component_files()
+)
+
+pytestmark = pytest.mark.fast
+
+
+def rooms() -> Iterator[Path]:
+    """Every source file that is not a component's."""
+    return (path for path in sorted(PACKAGE.rglob("*.py")) if path not in registry.component_files())
+
+
+def names_spoken(source: str) -> set[str]:
+    """String literals of a program that are the name of a component; texts that document do not count."""
+    tree = ast.parse(source)
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return {str(string.value) for string in strings if id(string) not in documents} & NAMES
+
+
+def modules_imported(source: str) -> set[str]:
+    """Component modules that a program imports, by whichever spelling."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name in MODULES}
+
+
+@pytest.mark.parametrize("path", rooms(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_room_names_or_imports_a_component(path):
+    source = path.read_text(encoding="utf-8")
+    assert not names_spoken(source)
+    assert not modules_imported(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'KIND = "attention"',
+        'def f(x):\n    return x.name == "layer_norm"',
+        "from ablate.components.mixers import attention",
+        "from ablate.components.mixers.attention import Attention",
+        "import ablate.components.norms.rms_norm",
+    ],
+)
+def test_a_room_that_did_would_be_seen(source):
+    assert names_spoken(source) | modules_imported(source)
+
+
+def test_what_documents_is_not_code():
+    assert not names_spoken('def f():\n    "attention"\n    return 1')

@@ -1,0 +1,349 @@
+"""Attention matrices against their equations, computed here in float64 by NumPy, inside attention as it is compiled."""
+
+import copy
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, residual, sequence
+
+from ablate.block.normal import normalise
+from ablate.compiler import compile_block, size_report
+from ablate.errors import InputError
+from ablate.plan.size import cost
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2, 12, 16))
+SIX = replace(SIZES, n_layers=6)
+ZERO = node("dense", init="zero")
+
+pytestmark = pytest.mark.fast
+
+
+def compiled(attention, *, sizes=SIZES, dtype=torch.float64, disturbed=(), **options):
+    """The block, with the parameters whose addresses end in `disturbed` moved from where they start."""
+    block = sequence(attention)
+    model = compile_block(block, sizes, CATALOGUE, init=default_init(), dtype=dtype, **options)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(disturbed):
+                parameter += 0.5 * torch.from_numpy(RNG.normal(size=parameter.shape))
+    return model, {name: parameter.detach().double().numpy() for name, parameter in model.named_parameters()}
+
+
+def run(model, x=X, dtype=torch.float64):
+    return model(torch.from_numpy(x).to(dtype)).detach().double().numpy()
+
+
+def heads(x):
+    return x.reshape(2, -1, 2, 8).transpose(0, 2, 1, 3)
+
+
+def joined(mixed, w):
+    return mixed.transpose(0, 2, 1, 3).reshape(2, -1, 16) @ w["attention.projection.weight"].T
+
+
+def parts(w, x=X):
+    return [heads(x @ w[f"attention.{name}.weight"].T) for name in ("query", "key", "value")]
+
+
+def softmax(scores, causal):
+    if causal:
+        scores = np.where(np.tri(scores.shape[-1], dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def close(found, expected, tolerance=1e-10):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+
+
+# Value-SkipInit and shaped attention
+
+
+ALIBI = -np.array([2.0**-4, 2.0**-8])[:, None, None] * np.abs(np.subtract.outer(np.arange(12), np.arange(12)))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("bias", [None, "alibi"])
+@pytest.mark.parametrize("per", ["scalar", "head"])
+def test_value_skipinit_and_shaped_attention_with_trained_gains(causal, bias, per):
+    gains = {name: gain(0.5, trainable=True, per=per) for name in ("skip", "gain", "centre")}
+    sizes, added = replace(SIZES, causal=causal), ALIBI if bias else np.zeros((2, 12, 12))
+    for name, held in (("shaped", gains), ("value_skipinit", {n: gains[n] for n in ("skip", "gain")})):
+        matrix = node(name, **held)
+        model, w = compiled(node("attention", matrix=matrix, bias=bias), sizes=sizes, disturbed="factor")
+        alpha, beta, gamma = (w.get(f"attention.matrix.{n}.factor", np.zeros(())) for n in ("skip", "gain", "centre"))
+        assert alpha.shape == beta.shape == (() if per == "scalar" else (2, 1, 1))
+        q, k, v = parts(w)
+        a = softmax(q @ k.transpose(0, 1, 3, 2) / math.sqrt(8) + added, causal)
+        c = softmax(np.zeros_like(a) + added, causal)
+        close(run(model), joined((alpha * np.eye(12) + beta * a - gamma * c) @ v, w))
+
+
+def test_the_gains_of_two_heads_are_not_exchanged():
+    matrix = node("shaped", **{n: gain(1, trainable=True, per="head") for n in ("skip", "gain", "centre")})
+    model, w = compiled(node("attention", matrix=matrix), disturbed="skip.factor")
+    q, k, v = parts(w)
+    a, c = softmax(q @ k.transpose(0, 1, 3, 2) / math.sqrt(8), True), np.tri(12) / np.arange(1, 13)[:, None]
+    alpha = w["attention.matrix.skip.factor"]
+    close(run(model), joined((alpha * np.eye(12) + a - c) @ v, w))
+    assert np.abs(run(model) - joined((alpha[::-1] * np.eye(12) + a - c) @ v, w)).max() > 0.01
+
+
+@pytest.mark.parametrize("bias", [None, "alibi"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_shaped_attention_starts_as_the_identity_where_queries_start_at_zero(bias, causal):
+    ones = node("shaped", skip=1, gain=1, centre=1)
+    attention = node("attention", query=ZERO, matrix=ones, bias=bias)
+    model, w = compiled(attention, sizes=replace(SIZES, causal=causal))
+    v = parts(w)[2]
+    close(run(model), joined(v, w), 1e-14)
+    off = node("attention", query=ZERO, matrix=node("shaped", skip=1, gain=1, centre=0.9), bias=bias)
+    assert np.abs(run(compiled(off, sizes=replace(SIZES, causal=causal))[0]) - joined(v, w)).max() > 1e-3
+
+
+def test_what_is_fixed_at_zero_is_not_computed():
+    x = torch.randn(2, 12, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    pair = 4 * SIZES.seq_len**2 * SIZES.d_model
+    flops = {}
+    for fields in [(1, 0), (0, 1), (1, 1)]:
+        matrix = node("value_skipinit", **dict(zip(("skip", "gain"), fields, strict=True)))
+        flops[fields] = cost(architecture(sequence(node("attention", matrix=matrix))), CATALOGUE).flops
+        assert flops[fields] == size_report(architecture(sequence(node("attention", matrix=matrix))), CATALOGUE).flops
+    assert flops[1, 0] == flops[1, 1] - 2 * pair == flops[0, 1] - 2 * pair  # two layers
+    calls = []
+    for matrix in (node("value_skipinit", skip=1, gain=0), node("shaped", skip=1, gain=0, centre=0)):
+        model, _ = compiled(node("attention", matrix=matrix))
+        model.attention.attend.register_forward_hook(lambda *_: calls.append("attend"))
+        model(x)
+    assert not calls
+    for matrix in (node("value_skipinit", skip=0, gain=0), node("shaped", skip=0, gain=0, centre=0)):
+        assert not compiled(node("attention", matrix=matrix))[0](x).any()
+
+
+@pytest.mark.parametrize("bias", [None, "alibi", "t5", "transformer_xl"])
+@pytest.mark.parametrize("fields", [(1, 1, 1), (1, 0, 1), (0, 1, 0), (1, 0, 0)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_products_of_shaped_attention_are_counted_with_every_bias(bias, fields, causal):
+    matrix = node("shaped", **dict(zip(("skip", "gain", "centre"), fields, strict=True)))
+    block = sequence(node("attention", matrix=matrix, bias=bias))
+    model = architecture(block, sizes=replace(SIZES, causal=causal))
+    assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
+
+
+@pytest.mark.parametrize("matrix", [node("shaped", skip=0, gain=1, centre=0), node("value_skipinit", skip=0, gain=1)])
+def test_with_gains_that_leave_attention_alone_it_is_softmax_attention_to_the_bit(matrix):
+    block = sequence(node("attention", matrix=matrix))
+    assert normalise(block, CATALOGUE) == normalise(sequence(node("attention")), CATALOGUE)
+    x = torch.from_numpy(X).float()
+    as_written, plain = (compiled(p, dtype=torch.float32)[0] for p in (block.parts[0], node("attention")))
+    assert torch.equal(as_written(x), plain(x))
+    trained = node("attention", matrix=node("shaped", skip=0, gain=gain(1, trainable=True), centre=0))
+    assert normalise(sequence(trained), CATALOGUE) != normalise(sequence(node("attention")), CATALOGUE)
+
+
+# Signal Preserving Attention
+
+
+def exponential(length, decay):
+    distance = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
+    return np.eye(length) if math.isinf(decay) else np.exp(-decay * distance)
+
+
+def uniform(length, correlation):
+    return (1 - correlation) * np.eye(length) + correlation
+
+
+def root(covariance, causal):
+    """The Cholesky factor, or the symmetric root."""
+    if causal:
+        return np.linalg.cholesky(covariance)
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(values)) @ vectors.T
+
+
+def decay_at(layer, final, n_layers):
+    return math.inf if layer == 0 else -math.log(1 - (1 - math.exp(-2 * final)) ** (layer / n_layers)) / 2
+
+
+def e_spa_matrix(length, layer, causal, final, repetition=0.0, n_layers=6):
+    before, after = (root(exponential(length, decay_at(at, final, n_layers)), causal) for at in (layer - 1, layer))
+    norms = [np.diag(f @ uniform(length, repetition) @ f.T) if repetition else np.ones(length) for f in (before, after)]
+    return norms[1][:, None] ** -0.5 * (after @ np.linalg.inv(before)) * norms[0] ** 0.5
+
+
+def u_spa_matrix(length, layer, causal, final, initial=0.0, n_layers=6):
+    kernels = (uniform(length, initial + (final - initial) * at / n_layers) for at in (layer - 1, layer))
+    before, after = (root(kernel, causal) for kernel in kernels)
+    return after @ np.linalg.inv(before)
+
+
+SPA = {
+    "e_spa": (node("e_spa", decay=0.2), lambda *at: e_spa_matrix(*at, 0.2)),
+    "e_spa_fine": (node("e_spa", decay=0.005), lambda *at: e_spa_matrix(*at, 0.005)),
+    "e_spa_repeated": (node("e_spa", decay=0.02, repetition=0.05), lambda *at: e_spa_matrix(*at, 0.02, 0.05)),
+    "u_spa": (node("u_spa", correlation=0.8), lambda *at: u_spa_matrix(*at, 0.8)),
+    "u_spa_repeated": (node("u_spa", correlation=0.8, initial=0.05), lambda *at: u_spa_matrix(*at, 0.8, 0.05)),
+}
+EACH_SPA = pytest.mark.parametrize(("matrix", "direct"), SPA.values(), ids=SPA)
+
+
+@EACH_SPA
+@pytest.mark.parametrize("layer", [1, 2, 6])
+@pytest.mark.parametrize("causal", [True, False])
+def test_at_zero_queries_attention_is_the_matrix(matrix, direct, layer, causal):
+    sizes = replace(SIX, causal=causal)
+    attention = node("attention", query=ZERO, matrix=matrix)
+    model, w = compiled(attention, sizes=sizes, layer=layer)
+    expected = joined(direct(12, layer, causal) @ parts(w)[2], w)
+    close(run(model), expected)
+    close(run(compiled(attention, sizes=sizes, layer=layer, dtype=torch.float32)[0], X, torch.float32), expected, 1e-4)
+    neighbour = run(compiled(attention, sizes=sizes, layer=layer % 6 + 1)[0])
+    assert np.abs(neighbour - expected).max() > 1e-6 or (matrix.name, layer) == ("e_spa", 1)
+
+
+@EACH_SPA
+@pytest.mark.parametrize("causal", [True, False])
+def test_at_other_queries_the_matrix_is_the_bias_and_the_row_factor_of_equation_10(matrix, direct, causal):
+    model, w = compiled(node("attention", matrix=matrix), sizes=replace(SIX, causal=causal), layer=3)
+    q, k, v = parts(w)
+    a = direct(12, 3, causal)
+    d = a.sum(1)
+    with np.errstate(divide="ignore"):
+        bias = np.log(np.where(a > 0, a, 0) / d[:, None])
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(8) + bias
+    expected = joined(d[:, None] * (softmax(scores, causal) @ v), w)
+    close(run(model), expected)
+    assert np.abs(joined(softmax(scores, causal) @ v, w) - expected).max() > 1e-3  # D is not 1
+
+
+def test_a_skip_around_it_is_made_up_for():
+    alpha = 0.5
+    for matrix, before, after in (
+        (node("u_spa", correlation=0.6, skip=alpha), uniform(12, 0.2), uniform(12, (0.3 - 0.25 * 0.2) / 0.75)),
+        (node("e_spa", decay=0.6, skip=alpha), *(exponential(12, rate) for rate in beside_a_skip(0.6, alpha))),
+    ):
+        model, w = compiled(node("attention", query=ZERO, matrix=matrix), sizes=SIX, layer=3)
+        a = root(after, True) @ np.linalg.inv(root(before, True))
+        close(run(model), joined(a @ parts(w)[2], w))
+
+
+def test_beside_a_skip_repeated_tokens_are_corrected_at_the_rates_that_the_matrix_has():
+    alpha, rates = 0.5, beside_a_skip(0.6, 0.5)
+    model, w = compiled(
+        node("attention", query=ZERO, matrix=node("e_spa", decay=0.6, skip=alpha, repetition=0.05)), sizes=SIX, layer=3
+    )
+    before, after = (np.linalg.cholesky(exponential(12, rate)) for rate in rates)
+    norms = [np.diag(factor @ uniform(12, 0.05) @ factor.T) for factor in (before, after)]
+    a = norms[1][:, None] ** -0.5 * (after @ np.linalg.inv(before)) * norms[0] ** 0.5
+    close(run(model), joined(a @ parts(w)[2], w))
+
+
+def beside_a_skip(final, alpha):
+    """Rates around layer 3 of 6, by Eq. 26."""
+    before, after = (1 - math.exp(-2 * decay_at(layer, final, 6)) for layer in (2, 3))
+    return decay_at(2, final, 6), -math.log(1 - (after / before - alpha**2) / (1 - alpha**2) * before) / 2
+
+
+@EACH_SPA
+@pytest.mark.parametrize("causal", [True, False])
+def test_shorter_and_longer_sequences_have_matrices_of_their_own(matrix, direct, causal):
+    attention = node("attention", query=ZERO, matrix=matrix)
+    model, w = compiled(attention, sizes=replace(SIX, causal=causal), layer=2)
+    for length in (12, 5, 1, 30, 7):
+        x = RNG.normal(size=(2, length, 16))
+        close(run(model, x), joined(direct(length, 2, causal) @ parts(w, x)[2], w))
+
+
+def test_the_corner_of_a_longer_matrix_is_another_one_without_a_causal_mask():
+    assert np.abs(e_spa_matrix(30, 2, False, 0.2)[:12, :12] - e_spa_matrix(12, 2, False, 0.2)).max() > 1e-4
+    close(e_spa_matrix(30, 2, True, 0.2)[:12, :12], e_spa_matrix(12, 2, True, 0.2))
+
+
+@EACH_SPA
+def test_the_matrix_outlives_bfloat16_copies_and_pickles(matrix, direct):
+    model, w = compiled(node("attention", query=ZERO, matrix=matrix), sizes=SIX, layer=2)
+    expected = joined(direct(12, 2, True) @ parts(w)[2], w)
+    spa = model.attention.matrix
+    run(model)
+    start = spa.start.solved
+    run(model)
+    assert spa.start.solved is start  # not solved anew at every step
+    assert not list(spa.parameters()) + list(spa.buffers())
+    copied, pickled = copy.deepcopy(model), pickle.loads(pickle.dumps(spa))
+    assert copied.attention.matrix.start.solved is None
+    assert pickled.start.solved is None
+    close(run(copied), expected)
+    rounded = model.to(torch.bfloat16)
+    low = run(rounded, X, torch.bfloat16)
+    assert rounded.attention.matrix.start.solved.bias.dtype == torch.float32
+    close(low, expected, 0.15)
+    there_and_back = rounded.to(torch.float64)
+    q = torch.zeros(1, 2, 12, 8, dtype=torch.float64)
+    for again in (there_and_back.attention.matrix.bias(q, q, 1.0), pickled.bias(q, q, 1.0)):
+        assert torch.equal(again[0, 0], start.bias)
+    assert not torch.equal(start.bias.bfloat16().double(), start.bias)  # as a buffer it would have lost digits
+
+
+def test_one_matrix_serves_every_sequence_and_head():
+    model, _ = compiled(node("attention", matrix="e_spa"))
+    q = torch.zeros(3, 2, 12, 8, dtype=torch.float64)
+    bias = model.attention.matrix.bias(q, q, 1.0)
+    assert bias.shape == (1, 1, 12, 12)
+    assert torch.equal(bias[0, 0].isfinite(), torch.ones(12, 12, dtype=torch.bool).tril())
+
+
+REFUSED = {
+    "beside too large a skip": (node("e_spa", decay=0.005, skip=0.9), "Eq. 24"),
+    "a skip of 1": (node("e_spa", decay=0.2, skip=1), "normalised skip of 1"),
+    "always the same token": (node("e_spa", decay=0.2, repetition=1), "repetition of 1"),
+    "more than 1 to give": (node("u_spa", correlation=0.9, skip=0.9), "Sec. 3.4"),
+    "correlations that fall": (node("u_spa", correlation=0.3, initial=0.5), "Theorem 1"),
+}
+
+
+@pytest.mark.parametrize(("matrix", "because"), REFUSED.values(), ids=REFUSED)
+def test_a_matrix_that_does_not_exist_is_refused_before_anything_is_built(matrix, because):
+    with pytest.raises(InputError, match=because):
+        cost(architecture(sequence(residual(node("attention", matrix=matrix)))), CATALOGUE)
+    with pytest.raises(InputError, match=because):
+        compiled(node("attention", matrix=matrix))
+
+
+@pytest.mark.parametrize("name", ["e_spa", "u_spa"])
+def test_outside_the_layers_there_is_no_schedule(name):
+    values = {"e_spa": {"decay": 0.2, "repetition": 0.0}, "u_spa": {"correlation": 0.5, "initial": 0.0}}[name]
+    with pytest.raises(InputError, match="in no layer"):
+        CATALOGUE[name].config(skip=0.0, **values).cost(SIZES, 8)
+
+
+@pytest.mark.parametrize("matrix", ["e_spa", "u_spa"])
+def test_a_block_that_has_run_once_traces_into_one_graph(matrix):
+    model, _ = compiled(node("attention", matrix=matrix))
+    x = torch.from_numpy(X)
+    expected = model(x)
+    torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected)
+
+
+@EACH_SPA
+def test_gradients_reach_the_queries_and_are_those_of_the_equation(matrix, direct):
+    model, w = compiled(node("attention", matrix=matrix), sizes=SIX, layer=3)
+    x = torch.from_numpy(X)
+    model(x).square().sum().backward()
+    grad = model.attention.query.weight.grad.numpy()
+    a = direct(12, 3, True)
+    d, step = a.sum(1), 1e-6
+    bias = np.log(np.where(np.tri(12, dtype=bool), a / d[:, None], 1))
+    for row, column in ((0, 0), (9, 5)):
+        moved = []
+        for sign in (1, -1):
+            shifted = w | {"attention.query.weight": w["attention.query.weight"].copy()}
+            shifted["attention.query.weight"][row, column] += sign * step
+            q, k, v = parts(shifted)
+            mixed = d[:, None] * (softmax(q @ k.transpose(0, 1, 3, 2) / math.sqrt(8) + bias, True) @ v)
+            moved.append((joined(mixed, shifted) ** 2).sum())
+        assert grad[row, column] == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-5, abs=1e-6)

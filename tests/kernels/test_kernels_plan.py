@@ -1,0 +1,55 @@
+"""What `plan --full` says of the kernels that each variant will use."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ablate import api
+from ablate.kernels import flex, xformers
+from ablate.report.json_form import plan_to_json
+from ablate.session.kernels import KernelUse, described, kernel_uses
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def loaded():
+    def loaded(*settings):
+        space = api.load_space(ROOT / "spaces/op_vs_preln.yaml", profile="smoke", settings=settings)
+        return api.check(space), space.grammar.catalogue
+
+    return loaded
+
+
+def test_each_variant_on_cpu(loaded):
+    plan, catalogue = loaded()
+    uses = kernel_uses(plan, catalogue, device_type="cpu")
+    sdpa = KernelUse("layers.*.attention", "sdpa", "first choice on cpu")
+    assert uses == {variant.id: (sdpa,) for variant in plan.variants}
+    names = ", ".join(variant.name for variant in plan.variants)
+    said = described(plan, uses)
+    assert said == f"attention kernels:\n  layers.*.attention  sdpa: first choice on cpu  ({names})"
+
+
+def test_on_another_device_and_in_another_type(loaded, monkeypatch):
+    monkeypatch.setattr(xformers, "missing", lambda: "")
+    monkeypatch.setattr(flex, "missing", lambda: "")
+
+    def kernels(*settings):
+        plan, catalogue = loaded(*settings)
+        return {use.kernel for uses in kernel_uses(plan, catalogue, device_type="cuda").values() for use in uses}
+
+    assert kernels() == {"xformers"}
+    assert kernels("recipe.dtype=float64") == {"sdpa"}
+
+
+def test_as_json(loaded):
+    plan, catalogue = loaded()
+    uses = kernel_uses(plan, catalogue, device_type="cpu")
+    document = json.loads(plan_to_json(plan, (), kernels=uses))
+    expected = [{"address": "layers.*.attention", "kernel": "sdpa", "reason": "first choice on cpu"}]
+    assert [variant["kernels"] for variant in document["variants"]] == [expected] * len(plan.variants)
+    assert "kernels" not in json.loads(plan_to_json(plan, ()))["variants"][0]
