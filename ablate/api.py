@@ -59,6 +59,7 @@ __all__ = [
     "load_space",
     "plan_space",
     "query",
+    "read_init",
     "read_seconds",
     "resumable",
     "run",
@@ -182,14 +183,20 @@ def compile_block(
     """
     from ablate.compiler import compile_block as compiled
 
-    known, problems = catalogue(plugins), Problems()
+    known = catalogue(plugins)
+    return compiled(block, sizes, known, init=read_init(init, known), layer=layer, seed=seed)
+
+
+def read_init(text: str, known: Catalogue) -> Node:
+    """An init as YAML: `"normal: {std: 0.02}"`; InputError shows the mistakes in it."""
+    problems = Problems()
     try:
-        scheme = Reader(known, {}, problems).value(parse_yaml(init, "init"), Part("init"))
+        scheme = Reader(known, {}, problems).value(parse_yaml(text, "init"), Part("init"))
     except Invalid:
         problems.raise_if_any()
         raise
     assert isinstance(scheme, Node)
-    return compiled(block, sizes, known, init=scheme, layer=layer, seed=seed)
+    return scheme
 
 
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:

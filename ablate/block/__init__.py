@@ -17,6 +17,10 @@
     align.py         two blocks as one tree with sites where they differ
     place.py         where those sites are
     diff.py          the difference as named edits, any subset of which can be applied
+    notation.py      arithmetic, gains and sums as the papers write them
+    equation.py      a block as equations
+    diagram.py       a block as boxes and lines in a grid
+    drawing.py       those as text and as SVG
 
 This room never imports torch, reads no files, chooses no default and knows no component by name.
 

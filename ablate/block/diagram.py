@@ -26,7 +26,7 @@ GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A frame around `lines`, the first of which is a title; `kind` is the role of what it stands for."""
+    """A frame around `lines`, the first of which is a title; `kind` is its role, empty where it only serves another."""
 
     x: int
     y: int
@@ -127,7 +127,7 @@ class _Draw:
         spec = self.catalogue[node.name]
         branches = [self._sequence(branch) for _, branch in sequences_of(node, spec)]
         if not branches:
-            return _box(self._lines(node), spec.role)
+            return _box(self._lines(node), "" if spec.modifier else spec.role)
         gains = {name: value for name, value in node.fields if isinstance(value, Gain)}
         if set(gains) == JOINING:
             return _joined(branches, gains["gain"], gains["skip"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from ablate.block.diagram import Box, Drawing, Frame, Label, Line, Sum
+from ablate.block.diagram import Box, Drawing, Frame, Item, Label, Line, Sum
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
 STROKES = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"
@@ -12,7 +13,9 @@ STROKES = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"
 CELL = (9, 18)
 """Width and height of a cell in the SVG's units."""
 MARGIN = 12
-FILLS = {"norm": "#d8e8d0", "attention": "#cfe0f5", "mlp": "#f7e3c4"}
+FILLS = ("#cfe0f5", "#f7e3c4", "#e6d5ee", "#f3d0d3")
+"""One for each role of the drawing's principal parts, in the order in which they stand."""
+SERVING = "#d8e8d0"
 PLAIN = "#e4e4ea"
 STYLE = """\
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #1c1e21; white-space: pre; }
@@ -73,14 +76,16 @@ def as_svg(drawing: Drawing, title: str) -> str:
     height = drawing.height * CELL[1] + 2 * MARGIN
     order = (Line, Frame, Box, Sum, Label)
     items = sorted(drawing.items, key=lambda item: order.index(type(item)))
-    shapes = "\n".join(shape for item in items for shape in _shapes(item))
+    kinds = dict.fromkeys(item.kind for item in drawing.items if isinstance(item, Box) and item.kind)
+    fills = {"": SERVING} | {kind: FILLS[index % len(FILLS)] for index, kind in enumerate(kinds)}
+    shapes = "\n".join(shape for item in items for shape in _shapes(item, fills))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img">\n<title>{escape(title)}</title>\n<style>{STYLE}</style>\n{shapes}\n</svg>\n'
     )
 
 
-def _shapes(item: Box | Frame | Line | Sum | Label) -> list[str]:
+def _shapes(item: Item, fills: Mapping[str, str]) -> list[str]:
     match item:
         case Line(x=x, y=y, to_x=to_x, to_y=to_y):
             long = (x, y) != (to_x, to_y)
@@ -88,7 +93,7 @@ def _shapes(item: Box | Frame | Line | Sum | Label) -> list[str]:
             return [f'<path class="edge" d="M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}"/>']
         case Box(lines=lines, kind=kind):
             left, top = item.x * CELL[0] + MARGIN, item.y * CELL[1] + MARGIN
-            frame = _rectangle(item, f'class="box" rx="5" fill="{FILLS.get(kind, PLAIN)}"')
+            frame = _rectangle(item, f'class="box" rx="5" fill="{fills[kind]}"')
             texts = (
                 f"<text{' class=' + chr(34) + 'title' + chr(34) if row == 1 else ''} "
                 f'x="{left + 2 * CELL[0]}" y="{top + row * CELL[1] + 13}">{escape(line)}</text>'

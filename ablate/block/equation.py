@@ -23,7 +23,7 @@ from typing import Any
 
 from ablate.block.address import Path
 from ablate.block.arithmetic import Expression, number_text
-from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, GainField, Sequenced
+from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
 from ablate.block.expression import Block, Gain, Node, Sequence
 from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.notation import Written, lowered, number, written
@@ -189,11 +189,11 @@ class _Texts:
         for name, kind in spec.fields.items():
             # One field at a time, so that what is made for it knows which one it fills.
             inner = replace(self, filling=name, path=place, of=of)
-            values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, place)
-            if isinstance(kind, GainField):
-                value = node[name]
-                assert isinstance(value, Gain)
+            value = node[name]
+            if isinstance(value, Gain):
                 values[name] = inner._gain(value)
+            else:
+                values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, place)
         config: Any = spec.config(**values)
         return PartMaker(config, lambda *given: self._said(config, spec, place, of, given))
 
@@ -213,8 +213,8 @@ class _Texts:
         return token + said.removeprefix(function[0])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """Stands in until the field's own is made, which knows the arithmetic and not only its value."""
-        return _GainText(None if trainable else value, str)
+        """A gain of which only the value is known."""
+        return self._gain(Gain(Expression(number_text(value)), trainable, per))
 
     def _gain(self, gain: Gain) -> _GainText:
         start = self.surroundings.number(gain.value, self.filling)

@@ -132,7 +132,7 @@ def _arithmetic(scalar: Scalar, problems: Problems) -> Expression:
         return arithmetic.parse(scalar.value)
     except ArithmeticProblem as problem:
         notes = (
-            f"sizes known here: {', '.join(arithmetic.NAMES)}",
+            f"sizes known here: {', '.join(arithmetic.NAMES)}; and pi",
             f"functions: {', '.join(arithmetic.FUNCTIONS)}; operators: + - * / **",
         )
         problems.add(str(problem), scalar.within(problem.start, problem.end), notes=notes)

@@ -62,6 +62,10 @@ A module whose parameters start from data is `Profiled`: it is shown one forward
     position                 equation(x)       of queries and keys
     bias                     equation()        the entry for query i and key j: "-m_h (i - j)"
     matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
+
+`details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A
+gain called with a width gives its number or its letter, which is then said below: `weighted(config.gain, term)` of
+`block/notation.py` leaves out a factor of 1 and a term of 0. A component without `equation` is shown as name(x).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def attend(
     if logits:
         asked["logits"] = logits
     if dropout:
-        asked["dropout"] = dropout
+        asked = dict(asked, dropout=dropout)
     if name in MASK_IN_BIAS:
         asked |= {"overwrite_bias": overwrite_bias, "holds_mask": holds_mask}
     with as_given(device):

@@ -15,7 +15,9 @@ counted beside every number it is missing from.
     time_left.py   how long the rest takes, from what was measured
     progress.py    what is shown while trials run
     ended.py       how a run ended when it did not simply finish
-    checked.py     what was checked: spaces, grammars, blocks, components
+    checked.py     what was checked: spaces, grammars, the edits between two blocks
+    shown.py       a block: its tree (tree.py), equations, diagram and costs
+    listed.py      blocks, presets and components, under the papers they are from
     rows.py        the rows of a query
 
 The statistics are chosen here once. Pairs are seeds (every variant sees the same batches under one seed); intervals

@@ -2,7 +2,8 @@
 
     Pre-LN    x ← λ x + β·f(norm(x))         Post-LN   x ← norm(λ x + β·f(x))
 
-A branch and its skip are taken as uncorrelated, forwards and backwards.
+A branch and its skip are taken as uncorrelated, forwards and backwards. At `length` inf and `scores` 0 these are the
+paper's recursions; finite ones add what is left of short sequences and of gradients through attention weights.
 
     Kedia et al. 2024, arXiv:2403.09635, App. E.1 to E.4 and F.
 """
@@ -35,11 +36,19 @@ class Stack:
     scores: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Sublayer:
+    """Attention, or else the MLP, of one layer."""
+
+    attends: bool
+    strength: float
+
+
 def forward(stack: Stack, x: Moments) -> tuple[Moments, ...]:
     """The residual stream before each of the 2N sublayers, and after the last."""
     states = [x]
-    for kind, strength in _sublayers(stack):
-        x = _sum(stack, states[-1], kind, strength)
+    for sublayer in _sublayers(stack):
+        x = _sum(stack, states[-1], sublayer)
         states.append(_norm(x) if stack.post else x)
     return tuple(states)
 
@@ -47,40 +56,40 @@ def forward(stack: Stack, x: Moments) -> tuple[Moments, ...]:
 def backward(stack: Stack, states: tuple[Moments, ...], g: Moments) -> tuple[Moments, ...]:
     """The gradient at each of the `states` of `forward`, from `g` at the last."""
     gradients = [g]
-    for (kind, strength), x in reversed(list(zip(_sublayers(stack), states[:-1], strict=True))):
+    for sublayer, x in reversed(list(zip(_sublayers(stack), states[:-1], strict=True))):
         g = gradients[-1]
         if stack.post:
-            g = layer_norm_backward(g, _sum(stack, x, kind, strength))
-        branch = _branch_backward(stack, g, _normalised(stack, x), kind, strength)
+            g = layer_norm_backward(g, _sum(stack, x, sublayer))
+        branch = _branch_backward(stack, g, _seen(stack, x), sublayer)
         if not stack.post:
             branch = layer_norm_backward(branch, x)
         gradients.append(add_skip(g, branch, stack.skip, stack.gain))
     return tuple(reversed(gradients))
 
 
-def _sublayers(stack: Stack) -> Iterator[tuple[str, float]]:
+def _sublayers(stack: Stack) -> Iterator[_Sublayer]:
     for attention_strength, mlp_strength in zip(stack.attention, stack.mlp, strict=True):
-        yield "attention", attention_strength
-        yield "mlp", mlp_strength
+        yield _Sublayer(True, attention_strength)
+        yield _Sublayer(False, mlp_strength)
 
 
-def _sum(stack: Stack, x: Moments, kind: str, strength: float) -> Moments:
+def _sum(stack: Stack, x: Moments, sublayer: _Sublayer) -> Moments:
     """λx + β·f of what the branch gets."""
-    seen = _normalised(stack, x)
-    if kind == "attention":
-        branch = attention(seen, strength, stack.p, stack.length, stack.width, stack.scores)
+    seen = _seen(stack, x)
+    if sublayer.attends:
+        branch = attention(seen, sublayer.strength, stack.p, stack.length, stack.width, stack.scores)
     else:
-        branch = mlp(seen, strength, stack.p)
+        branch = mlp(seen, sublayer.strength, stack.p)
     return add_skip(x, branch, stack.skip, stack.gain)
 
 
-def _branch_backward(stack: Stack, g: Moments, x: Moments, kind: str, strength: float) -> Moments:
-    if kind == "attention":
-        return attention_backward(g, x, strength, stack.p, stack.length, stack.width, stack.scores)
-    return mlp_backward(g, x, strength, stack.p)
+def _branch_backward(stack: Stack, g: Moments, x: Moments, sublayer: _Sublayer) -> Moments:
+    if sublayer.attends:
+        return attention_backward(g, x, sublayer.strength, stack.p, stack.length, stack.width, stack.scores)
+    return mlp_backward(g, x, sublayer.strength, stack.p)
 
 
-def _normalised(stack: Stack, x: Moments) -> Moments:
+def _seen(stack: Stack, x: Moments) -> Moments:
     """What a branch gets: the stream itself in Post-LN, whose norms stand behind the sums."""
     return x if stack.post else _norm(x)
 

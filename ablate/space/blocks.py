@@ -30,7 +30,8 @@ def read_blocks(
     if missing:
         return None
     chosen = {name: known[name] for name in wanted}
-    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems))
+    presets = [preset.sections.span.source for preset in grammar.presets.values()]
+    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets)
     for name, block in changed.items():
         for reason in grammar.refusals(block):
             message = f"block {quote(name)} is refused by a constraint of the grammar"

@@ -1,10 +1,12 @@
 """Block overrides of a space: `{attention.position: rope, mlp: {activation: relu}}` changes fields of every block.
 
-An override that changes no block of the design has no effect, and that is a mistake, not a warning.
+An override that changes no block of the design has no effect, and that is a mistake, not a warning; but what a preset
+says holds for all of its paper's blocks, and need not change these.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +18,7 @@ from ablate.block.normal import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
 from ablate.block.select import Address, change_parts, parse_address
-from ablate.source.located import Located, Mapping, Scalar
+from ablate.source.located import Located, Mapping, Scalar, Source
 from ablate.source.problems import Problems, quote, suggest
 
 
@@ -68,8 +70,12 @@ def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
     return found
 
 
-def apply_overrides(blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader) -> dict[str, Block]:
-    """Every block with every override; one that changes none of them is noted as having no effect."""
+def apply_overrides(
+    blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader, presets: Collection[Source] = ()
+) -> dict[str, Block]:
+    """Every block with every override; one that changes none of them, and is from none of the texts of `presets`, is
+    noted as having no effect.
+    """
     changed = dict(blocks)
     for override in overrides:
         change = partial(_set, fields=override.address.fields, override=override, reader=reader)
@@ -77,9 +83,10 @@ def apply_overrides(blocks: Map[str, Block], overrides: tuple[Override, ...], re
             after = {n: change_parts(b, override.address.part, change, reader.catalogue) for n, b in changed.items()}
         except Invalid:
             continue
-        if not any(matched for _, matched in after.values()):
+        by_hand = override.key.span.source not in presets
+        if by_hand and not any(matched for _, matched in after.values()):
             _note_unmatched(override, changed, reader)
-        elif all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items()):
+        elif by_hand and all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items()):
             message = f"{override.address.text} has no effect here: every block of this design already is so"
             reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
         changed = {name: block for name, (block, _) in after.items()}

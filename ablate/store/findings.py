@@ -62,7 +62,7 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well or was made good without loss; 1 if something is lost, is left to repair, or withstood it."""
+        """0 if all is well or was made good without loss; 1 if something is lost, left to repair, or withstood it."""
         left = self.left if self.repaired else self.to_repair
         return 1 if left or any(finding.severity == "lost" for finding in self.found) else 0
 

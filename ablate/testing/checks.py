@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ablate.api import read_init
 from ablate.block.architecture import Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node
+from ablate.block.expression import Block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, size_report
 from ablate.components.registry import declarations
 from ablate.plan.size import cost
 
 SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
-INIT = Node("normal", (("std", parse(0.3)),))
-"""Large enough that no branch is negligible."""
 KEPT = 7
 """Tokens that stay the same when the later ones change."""
 
@@ -30,11 +30,12 @@ class BlockChecks:
     """
 
     sizes: Sizes = SIZES
-    init: Node = INIT
+    init: str = "normal: {std: 0.3}"
+    """Large enough that no branch is negligible."""
 
     def check_shape_is_kept(self, block: Block, catalogue: Catalogue | None = None) -> None:
         """[batch, time, width] to the same, in the same precision."""
-        model = compile_block(block, self.sizes, catalogue or declarations(), init=self.init)
+        model = self.compiled(block, catalogue)
         x = self.signal(3)
         assert model(x).shape == x.shape, f"{tuple(x.shape)} became {tuple(model(x).shape)}"
         assert model(x).dtype == x.dtype, f"{x.dtype} became {model(x).dtype}"
@@ -47,14 +48,14 @@ class BlockChecks:
     def leak(self, block: Block, catalogue: Catalogue | None = None, *, causal: bool = True) -> float:
         """How much the first tokens change when only later ones do."""
         sizes = replace(self.sizes, causal=causal)
-        model = compile_block(block, sizes, catalogue or declarations(), init=self.init, dtype=torch.float64).eval()
+        model = self.compiled(block, catalogue, sizes=sizes, dtype=torch.float64).eval()
         x = self.signal(2).double()
         other = torch.cat((x[:, :KEPT], 3 * x[:, KEPT:].flip(1)), dim=1)
         return float((model(x) - model(other))[:, :KEPT].abs().max().item())
 
     def check_finite_gradients_in_bfloat16(self, block: Block, catalogue: Catalogue | None = None) -> None:
         """Every parameter gets a gradient, and each is finite in the coarsest precision."""
-        model = compile_block(block, self.sizes, catalogue or declarations(), init=self.init, dtype=torch.bfloat16)
+        model = self.compiled(block, catalogue, dtype=torch.bfloat16)
         x = self.signal(2).bfloat16().requires_grad_()
         y = model(x)
         assert y.dtype == torch.bfloat16, f"bfloat16 became {y.dtype}"
@@ -66,8 +67,7 @@ class BlockChecks:
     def check_deterministic(self, block: Block, catalogue: Catalogue | None = None) -> None:
         """The same seed gives the same parameters, outputs and gradients, to the bit."""
         x = self.signal(2).requires_grad_()
-        known = catalogue or declarations()
-        ones = [compile_block(block, self.sizes, known, init=self.init, seed=3) for _ in range(2)]
+        ones = [self.compiled(block, catalogue, seed=3) for _ in range(2)]
         for model in ones:
             model(x).sum().backward()
         assert torch.equal(ones[0](x), ones[1](x)), "two forward passes differ"
@@ -80,16 +80,23 @@ class BlockChecks:
     def check_size_as_declared(self, block: Block, catalogue: Catalogue | None = None) -> None:
         """`cost` is what PyTorch counts: the parameters, and the FLOPs of matrix products."""
         known = catalogue or declarations()
-        model = self.around(block)
+        model = self.around(block, known)
         declared, counted = cost(model, known), size_report(model, known)
         assert declared == counted, f"declared {declared}, counted {counted}"
+
+    def compiled(
+        self, block: Block, catalogue: Catalogue | None, *, sizes: Sizes | None = None, **options: Any
+    ) -> nn.Module:
+        """The block as a module; `options` are those of `compile_block`."""
+        known = catalogue or declarations()
+        return compile_block(block, sizes or self.sizes, known, init=read_init(self.init, known), **options)
 
     def signal(self, batch: int) -> Tensor:
         """[batch, seq_len, d_model] of standard normal numbers, always the same."""
         shape = (batch, self.sizes.seq_len, self.sizes.d_model)
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
-    def around(self, block: Block) -> Architecture:
+    def around(self, block: Block, known: Catalogue) -> Architecture:
         """A small decoder of such blocks."""
         return Architecture(
             kind="decoder",
@@ -105,5 +112,5 @@ class BlockChecks:
             tied=False,
             entry_norm=None,
             final_norm=None,
-            init=self.init,
+            init=read_init(self.init, known),
         )

@@ -18,7 +18,7 @@ TRAINING = (
     ),
     Definition(
         "learning_rate",
-        "rate of the step's update, before multiples of single parts; at address `embedding` the embeddings' own, if any",
+        "rate of the step's update, before single parts' multiples; at address `embedding` the embeddings' own, if any",
         "see ablate/train/schedule.py",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,9 @@ def test_diff_names_the_edits():
     ("words", "said"),
     [
         (("show", "pre_lm"), "did you mean 'pre_ln'"),
+        (("show", "op", "--heads", "5"), "a width of 768 does not divide into 5 heads"),
+        (("show", "op", "--svg", "/nowhere/op.svg"), "cannot write /nowhere/op.svg"),
+        (("check", "grammars/transformer/espa.yaml"), "check the grammar that includes it"),
         (("check", "nowhere.yaml"), "nowhere.yaml"),
         (("run", "spaces/op_vs_preln.yaml", "--profile", "smok"), "smok"),
         (("plan", "spaces/op_vs_preln.yaml", "--set", "recipe.stpes=3"), "did you mean 'steps'"),
@@ -78,3 +82,40 @@ def test_mistakes_exit_with_2_and_no_traceback(words, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.fast
+def test_show_has_tree_equations_diagram_and_costs(tmp_path):
+    done = run("show", "op", "--layers", "6", "--svg", str(tmp_path / "op.svg"))
+    assert done.returncode == 0, done.stderr
+    for said in ("entropy: {qk_norm:", "x₁ = x + β Attn(x)", "β = 1/√(2L) = 0.2887", "⊕─ × 1/√(2L)", "all 6 blocks"):
+        assert said in done.stdout
+    assert (tmp_path / "op.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+@pytest.mark.fast
+def test_show_as_a_space_has_it():
+    done = run("show", "op", "--space", "spaces/op_vs_preln.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "of op_vs_preln, with its overrides" in " ".join(done.stdout.split())
+    assert "RoPE" in done.stdout
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "words",
+    [("show", "op"), ("diff", "pre_ln", "op"), ("list", "blocks"), ("list", "presets"), ("list", "components")],
+    ids=" ".join,
+)
+def test_json_is_json_and_nothing_else(words):
+    done = run(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("what", ["blocks", "presets", "components"])
+def test_lists_name_the_papers(what):
+    done = run("list", what)
+    assert done.returncode == 0, done.stderr
+    assert "arXiv:2302.10322" in done.stdout.replace("\n", "")

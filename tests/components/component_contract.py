@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from builders import CATALOGUE, SIZES, architecture, default_init, node, sequence
+from builders import CATALOGUE, SIZES, architecture, node, sequence
 
 from ablate.block.catalogue import ComponentSpec, Flag
 from ablate.block.expression import Block, Node
@@ -68,4 +68,3 @@ class ComponentContract(BlockChecks):
     """Each check takes a block that holds the component under test."""
 
     sizes = SIZES
-    init = default_init()

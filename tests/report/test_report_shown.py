@@ -23,7 +23,7 @@ from ablate.space.load import load_space
 
 pytestmark = pytest.mark.fast
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent / "shown"
 
 
 def text(renderable: object, width: int = 100) -> str:
@@ -137,7 +137,7 @@ def test_components_are_listed_with_their_source() -> None:
 @pytest.mark.parametrize("name", ["pre_ln", "op", "sas"])
 def test_screen_is_as_it_was_read(name: str) -> None:
     """ABLATE_WRITE_EXPECTED=1 writes the texts anew; read each as a user would before keeping it."""
-    path = GOLDEN / f"show_{name}_100.txt"
+    path = GOLDEN / f"{name}.txt"
     found = text(shown.screen(find(name)))
     if os.environ.get("ABLATE_WRITE_EXPECTED"):
         path.write_text(f"{found}\n", encoding="utf-8")

@@ -177,23 +177,26 @@ def test_vanilla_post_ln_gradients_by_layers():
 SKIP, GAIN = math.sqrt(1 - 2 / 24), math.sqrt(2 / 24)
 
 
-def test_deep_scale_keeps_every_variance_at_one():
+@pytest.mark.parametrize("post", [False, True], ids=["pre", "post"])
+def test_deep_scale_keeps_every_variance_at_one(post):
+    """App. E.3 and E.4: forwards 1; backwards λ² + β² ρ/r past attention, and λ² + β² = 1 past the MLP."""
     rs = correlations(24, 0.221, P, SKIP, GAIN)
-    for post in (False, True):
-        stack = Stack(attention=tuple((1 - P) / r for r in rs), mlp=(1 - P,) * 24, post=post, skip=SKIP, gain=GAIN, p=P)
-        states = forward(stack, Moments(1.0, 0.221 * (1 - P)))
-        assert [s.variance for s in states] == pytest.approx([1.0] * 49)
-        assert [s.correlation for s in states[:-1:2]] == pytest.approx(rs)
-        white = backward(stack, states, Moments(1.0, 0.0))
-        assert white[0].variance == pytest.approx(math.exp(-2), rel=0.35)  # λ² a layer, were nothing correlated
-        g, x = white[8], states[7]
-        assert white[6].variance / white[7].variance == pytest.approx(
-            SKIP**2 + GAIN**2 * white[7].correlation / states[6].correlation
+    shared = {"mlp": (1 - P,) * 24, "post": post, "skip": SKIP, "gain": GAIN, "p": P}
+    stack = Stack(attention=tuple((1 - P) / r for r in rs), **shared)
+    states = forward(stack, Moments(1.0, 0.221 * (1 - P)))
+    assert [s.variance for s in states] == pytest.approx([1.0] * 49)
+    assert [s.correlation for s in states[:-1:2]] == pytest.approx(rs)
+    back = backward(stack, states, Moments(1.0, 0.1))
+    for layer in range(24):
+        before, middle, after = back[2 * layer : 2 * layer + 3]
+        assert middle.variance == pytest.approx(after.variance)
+        assert before.variance == pytest.approx(
+            middle.variance * (SKIP**2 + GAIN**2 * middle.correlation / states[2 * layer].correlation)
         )
-        assert white[7].variance == pytest.approx(g.variance)
-        assert x.variance == pytest.approx(1.0)
-    late = Stack(attention=tuple((1 - P) / r for r in rs[1:] + rs[-1:]), mlp=(1 - P,) * 24, post=False, p=P)
-    assert forward(late, Moments(1.0, 0.221 * (1 - P)))[1].variance < 1.9  # Fig. 15's r is one layer late
+    white = backward(stack, states, Moments(1.0, 0.0))[0].variance
+    assert math.exp(-2) * 0.8 < white < 1  # exp(-N β²(1 - ρ/r)), were ρ 0 all the way
+    late = Stack(attention=tuple((1 - P) / r for r in rs[1:] + rs[-1:]), **shared)
+    assert post or forward(late, Moments(1.0, 0.221 * (1 - P)))[1].variance < 0.98  # Fig. 15's r, one layer late
 
 
 def test_correlations_by_hand():

@@ -22,10 +22,10 @@ presets:
 """
 
 
-def load(folder: Path, *, presets: str = PRESETS, **sections: str | None) -> Space:
+def load(folder: Path, *, presets: str = PRESETS, profile: str | None = None, **sections: str | None) -> Space:
     """The small space over a copy of the shipped grammar that has `presets`."""
-    copy_grammar(folder, "with_presets.yaml", more=presets)
-    return worlds.space(folder, **{"grammar": "with_presets.yaml", **sections})
+    grammar = copy_grammar(folder / "grammar", "with_presets.yaml", more=presets)
+    return worlds.space(folder, profile=profile, **{"grammar": str(grammar), **sections})
 
 
 def test_a_preset_fills_in_what_the_space_leaves_out(tmp_path: Path) -> None:
@@ -51,9 +51,7 @@ def test_without_a_preset_none_counts(tmp_path: Path) -> None:
 
 def test_a_profile_may_choose_another(tmp_path: Path) -> None:
     model = "{layers: 4, heads: 4, context: 16, embedding: {std: 1, scale: 1}, head: untied, init: {normal: 0.02}}"
-    load(tmp_path, preset="narrow", model=model, profiles="{big: {preset: wide}}")
-    sections = {"preset": "narrow", "model": model, "profiles": "{big: {preset: wide}}"}
-    big = worlds.space(tmp_path, profile="big", grammar="with_presets.yaml", **sections)
+    big = load(tmp_path, preset="narrow", model=model, profiles="{big: {preset: wide}}", profile="big")
     assert (big.model.width, big.recipe.clip, big.model.position) == (64, 1.0, "none")
 
 
@@ -65,3 +63,10 @@ def test_a_key_that_is_no_section_is_a_mistake(tmp_path: Path) -> None:
 def test_a_preset_is_no_question(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown key 'design' in preset narrow"):
         load(tmp_path, presets=PRESETS.replace("about: a smaller model", "design: {}"))
+
+
+def test_a_block_of_the_space_may_be_described_as_one_of_a_grammar_is(tmp_path: Path) -> None:
+    described = "{mine: {about: no skip, parts: [attention, mlp]}, plain: [attention, mlp, mlp]}"
+    found = load(tmp_path, blocks=described, design="{compare: [pre_ln, mine, plain]}")
+    assert [node.name for node in found.blocks["mine"]] == ["attention", "mlp"]
+    assert len(found.blocks["plain"]) == 3

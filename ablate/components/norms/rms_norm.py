@@ -45,6 +45,8 @@ class Config:
         return (f"RMSNorm(x) = {'g ⊙ ' if self.scale else ''}x / {root}",)
 
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -70,5 +72,6 @@ class RMSNorm(nn.Module):
     def over_sum(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
         """eps outside the root; the mean square is taken in float32 at least."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        y = (wide / (torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / self.width**0.5 + self.eps)).to(x.dtype)
+        root = torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / math.sqrt(self.width)
+        y: Tensor = (wide / (root + self.eps)).to(x.dtype)
         return y if self.scale is None else y * self.scale
