@@ -26,6 +26,7 @@ COMPUTING = (
     "block/fill.py",
     "block/sizes.py",
     "components/declare.py",
+    "components/protocols.py",
     "kernels",
     "compiler",
     "data/batches.py",

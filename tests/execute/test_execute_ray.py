@@ -160,7 +160,7 @@ def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_pat
     hanging = dataclasses.replace(hanging, limit=3.0, plugins=(sleeper,))
     broken = dataclasses.replace(broken, trial=dataclasses.replace(broken.trial, seed="seven"))
     messages = carried_out(RayTune(None, address=cluster.address, gpus=0), [good, broken, hanging])
-    outcomes = {message.trial_id: message.events[-1] for message in messages}
+    outcomes = {message.trial_id: message.events[-1] for message in messages if message.events}
     assert outcomes[good.trial.id].kind == "finished"
     bug, timeout = outcomes[broken.trial.id], outcomes[hanging.trial.id]
     assert bug.kind == "bug" and "Traceback" in bug.detail["trace"]

@@ -1,0 +1,359 @@
+"""ESPA (arXiv:2302.10322): its blocks with attention matrices from Cholesky factors, and what they start from.
+
+Eq. 1, 7 and 10, Sec. 3.2 to 3.4, Tables 1, 2 and 7, App. C, F and H.1 (facts.md 3.2, 3.3 and 5). The activations are
+solved here once more, by Gauss-Hermite quadrature.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from builders import CATALOGUE, node
+from paper_equations import (
+    Activation,
+    Array,
+    Norm,
+    Place,
+    Weights,
+    attention_matrix,
+    concat,
+    gelu,
+    linear,
+    mlp,
+    no_norm,
+    rms_norm,
+    sigmoid,
+    split,
+)
+from paper_starts import Start, constant, normal, orthogonal, rms, same, zeros
+from paper_worlds import (
+    GPT2,
+    SIGNALS,
+    TOLERANCE,
+    Written,
+    block_at,
+    depth_of,
+    disturb,
+    error,
+    largest_error,
+    numbers_of,
+    place_of,
+    sizes_of,
+    through,
+    wrong_starts,
+)
+from reading import transformer
+from scipy.optimize import brentq, root
+from scipy.special import ndtr
+from test_shipped_files import with_fields
+
+from ablate.compiler import compile_block
+
+pytestmark = pytest.mark.fast
+
+GRAMMAR = transformer()
+LENGTH = 10
+
+
+# Attention matrices
+
+
+def exponential(decay: float) -> Array:
+    """Σ(γ)_ij = exp(-γ|i - j|); γ = ∞ is the identity."""
+    places = np.arange(LENGTH)
+    return np.eye(LENGTH) if math.isinf(decay) else np.exp(-decay * np.abs(places[:, None] - places))
+
+
+def even(correlation: float) -> Array:
+    """Σ(ρ) = (1 - ρ) I + ρ 11ᵀ."""
+    return (1 - correlation) * np.eye(LENGTH) + correlation
+
+
+def between(incoming: Array, outgoing: Array) -> Array:
+    """A = L_out L_in⁻¹, Cholesky factors."""
+    return np.linalg.cholesky(outgoing) @ np.linalg.inv(np.linalg.cholesky(incoming))
+
+
+def a_of(decay: float) -> float:
+    return math.sqrt(-math.expm1(-2 * decay))
+
+
+def decay_of(a: float) -> float:
+    return math.inf if a >= 1 else -math.log1p(-(a**2)) / 2
+
+
+def e_spa(at: Place, *, final: float = 0.005) -> Array:
+    """App. C: a(γ_l) = a(γ_L)^(l/L)."""
+    incoming, outgoing = (decay_of(a_of(final) ** (n / at.depth)) for n in (at.layer - 1, at.layer))
+    return between(exponential(incoming), exponential(outgoing))
+
+
+def e_spa_beside(at: Place, *, skip: float, final: float) -> Array:
+    """App. F: λ_α² = (λ_0² - α²) / (1 - α²), λ_0 = a(γ_l)/a(γ_{l-1}), a(γ_{l,α}) = λ_α a(γ_{l-1}) (Eq. 24, 26)."""
+    before, after = (a_of(final) ** (n / at.depth) for n in (at.layer - 1, at.layer))
+    kept = math.sqrt(((after / before) ** 2 - skip**2) / (1 - skip**2))
+    return between(exponential(decay_of(before)), exponential(decay_of(kept * before)))
+
+
+def u_spa(at: Place) -> Array:
+    """App. C: ρ_l grows linearly from 0 to 0.8."""
+    incoming, outgoing = (0.8 * n / at.depth for n in (at.layer - 1, at.layer))
+    return between(even(incoming), even(outgoing))
+
+
+def softmax_alone(h: Array, p: Weights, at: Place) -> Array:
+    return attention_matrix(h, p, at)
+
+
+def value_skipinit(h: Array, p: Weights, at: Place) -> Array:
+    """Eq. 7: α I + β A, scalars."""
+    alpha, beta = (p[f"attention.matrix.{name}.factor"] for name in ("skip", "gain"))
+    return alpha * np.eye(LENGTH) + beta * attention_matrix(h, p, at)
+
+
+def preserving(h: Array, p: Weights, at: Place, matrix: Callable[[Place], Array]) -> Array:
+    """Eq. 10: D softmax(q kᵀ/√d_k + B), D the row sums of A and B = log(A / D)."""
+    a = np.tril(matrix(at))
+    rows = a.sum(1)
+    with np.errstate(divide="ignore"):
+        b = np.log(np.maximum(a / rows[:, None], 0))
+    return rows[:, None] * attention_matrix(h, p, at, scores=lambda s: s + b)
+
+
+# Activations
+
+
+NODES, MASSES = np.polynomial.hermite_e.hermegauss(300)
+MASSES = MASSES / MASSES.sum()
+
+
+def mean(values: Array) -> float:
+    """Over a standard normal."""
+    return float(MASSES @ values)
+
+
+@functools.cache
+def dks_gelu(depth: int) -> tuple[float, float, float, float]:
+    """Input scale and shift, output scale and shift: Q(1) = Q'(1) = 1, C(0) = 0, C'(1) = 5^(1/L)."""
+
+    def shifted(a: float, b: float) -> tuple[float, float]:
+        """Output scale and shift: variance 1 and mean 0."""
+        y = gelu(a * NODES + b)
+        return 1 / math.sqrt(mean(y**2) - mean(y) ** 2), -mean(y)
+
+    def misses(unknown: Array) -> list[float]:
+        a, b = unknown
+        z = a * NODES + b
+        scale, shift = shifted(a, b)
+        slope = scale * a * (ndtr(z) + z * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
+        y = scale * (gelu(z) + shift)
+        return [mean(slope**2) - 5 ** (1 / depth), mean(y * slope * NODES) - 1]
+
+    solved = root(misses, (1.0, 0.0), tol=1e-14)
+    assert max(map(abs, misses(solved.x))) < 1e-12
+    a, b = map(float, solved.x)
+    return a, b, *shifted(a, b)
+
+
+def shaped_gelu(x: Array, depth: int) -> Array:
+    a, b, scale, shift = dks_gelu(depth)
+    return scale * (gelu(a * x + b) + shift)
+
+
+@functools.cache
+def tat_slope(depth: int) -> float:
+    """Of a leaky ReLU whose L maps take a correlation of 0 to 0.9."""
+
+    def end(s: float) -> float:
+        c = 0.0
+        for _ in range(depth):
+            arc = (math.sqrt(1 - c * c) + (math.pi - math.acos(c)) * c) / math.pi
+            c = ((1 - s) ** 2 * arc + 2 * s * c) / (1 + s * s)
+        return c - 0.9
+
+    return float(brentq(end, 0, 1, xtol=1e-15))
+
+
+def shaped_leaky_relu(x: Array, depth: int) -> Array:
+    s = tat_slope(depth)
+    return math.sqrt(2 / (1 + s * s)) * np.where(x > 0, x, s * x)
+
+
+def as_it_is(act: Activation) -> Callable[[Array, int], Array]:
+    return lambda x, depth: act(x)
+
+
+def block(
+    x: Array,
+    p: Weights,
+    at: Place,
+    *,
+    matrix: Callable[[Array, Weights, Place], Array] = softmax_alone,
+    norm: Norm = no_norm,
+    act: Callable[[Array, int], Array] = shaped_gelu,
+    skips: tuple[float, float] = (0, 0),
+    gains: tuple[float, float] | None = (1, 1),
+) -> Array:
+    """Eq. 1: α x + β MHA(Norm(x)), then α x + β MLP(Norm(x)); where no β is given it is trained."""
+    if gains is None:
+        gains = p["attention_residual.gain.factor"], p["mlp_residual.gain.factor"]
+    h = norm(x, p, "attention_norm")
+    v = split(linear(h, p, "attention.value"), at.heads)
+    mixed = linear(concat(matrix(h, p, at) @ v), p, "attention.projection")
+    y = skips[0] * x + gains[0] * mixed
+    return skips[1] * y + gains[1] * mlp(norm(y, p, "mlp_norm"), p, lambda z: act(z, at.depth))
+
+
+def residuals(*, norm: Norm, skips: tuple[float, float], gains: tuple[float, float] | None, **options: object):
+    """A row of Table 2: untransformed GeLU, Gaussian weights."""
+    return partial(block, norm=norm, act=as_it_is(gelu), skips=skips, gains=gains, **options)
+
+
+def normalised(attention: float, mlp: float, norm: Norm, **options: object):
+    return residuals(
+        norm=norm, skips=(attention, mlp), gains=(math.sqrt(1 - attention**2), math.sqrt(1 - mlp**2)), **options
+    )
+
+
+# What they start from
+
+
+KEPT = {act: round(1 / math.sqrt(mean(act(NODES) ** 2)), 4) for act in (gelu, sigmoid)}
+"""App. H.1: the σ of the weight behind an activation that makes E[(σ φ(z))²] = 1, to four decimals."""
+
+
+def orthogonal_weights(*zero: str, down: float = 1.0) -> dict[str, Start]:
+    square = (name for name in ("query", "key", "value", "projection", "up") if name not in zero)
+    return same(zeros(), *zero) | same(orthogonal(), *square) | same(orthogonal(down), "down")
+
+
+def gaussian_weights(at: Place) -> dict[str, Start]:
+    """N(0, σ²/fan-in), σ = 1 but for the weight behind GeLU."""
+    plain = same(normal(at.width**-0.5), "query", "key", "value", "projection", "up")
+    return plain | same(normal(KEPT[gelu] / math.sqrt(4 * at.width)), "down")
+
+
+def spa_weights(at: Place) -> dict[str, Start]:
+    """Attention as without skips, the MLP as with them."""
+    attention = {k: v for k, v in orthogonal_weights("query").items() if k.startswith("attention")}
+    return gaussian_weights(at) | attention
+
+
+def norms(at: Place) -> dict[str, Start]:
+    return rms(at.width, "attention_norm", "mlp_norm")
+
+
+def written(output, starts: Callable[[Place], dict[str, Start]]) -> Written:
+    """With Gaussian fan-in as the model's init; with gains for its norms, if it has any."""
+    with_norms = output.keywords.get("norm") is rms_norm
+    return Written(output, lambda at: starts(at) | (norms(at) if with_norms else {}), "fan_in: {gain: 1}")
+
+
+def trained_gains(at: Place) -> dict[str, Start]:
+    return gaussian_weights(at) | {f"{name}_residual.gain.factor": constant(0) for name in ("attention", "mlp")}
+
+
+def start_of_value_skipinit(at: Place) -> dict[str, Start]:
+    return orthogonal_weights() | {
+        "attention.matrix.skip.factor": constant(1),
+        "attention.matrix.gain.factor": constant(0),
+    }
+
+
+def zero_queries(at: Place) -> dict[str, Start]:
+    return orthogonal_weights("query")
+
+
+def nowhere_zero(at: Place) -> dict[str, Start]:
+    return orthogonal_weights()
+
+
+E_SPA = partial(preserving, matrix=e_spa)
+U_SPA = partial(preserving, matrix=u_spa)
+E_SPA_SKIPS = partial(preserving, matrix=partial(e_spa_beside, skip=0.9975, final=1))
+STABLE, TRAINED = {"skips": (1, 1)}, {"skips": (1, 1), "gains": None}
+
+BLOCKS = {
+    "e_spa": written(partial(block, matrix=E_SPA), zero_queries),
+    "e_spa_norm": written(partial(block, matrix=E_SPA, norm=rms_norm), zero_queries),
+    "e_spa_tat": written(partial(block, matrix=E_SPA, act=shaped_leaky_relu), zero_queries),
+    "e_spa_sigmoid": written(
+        partial(block, matrix=E_SPA, act=as_it_is(sigmoid)),
+        lambda at: orthogonal_weights("query", down=KEPT[sigmoid]),
+    ),
+    "u_spa": written(partial(block, matrix=U_SPA), zero_queries),
+    "u_spa_norm": written(partial(block, matrix=U_SPA, norm=rms_norm), zero_queries),
+    "value_skipinit": written(partial(block, matrix=value_skipinit), start_of_value_skipinit),
+    "value_skipinit_norm": written(partial(block, matrix=value_skipinit, norm=rms_norm), start_of_value_skipinit),
+    "skipless": written(partial(block), nowhere_zero),
+    "skipless_norm": written(partial(block, norm=rms_norm), nowhere_zero),
+    # Table 7, its rows with LN and without
+    "espa_normalised_norm": written(normalised(0.99, 0.99, rms_norm), gaussian_weights),
+    "espa_normalised": written(normalised(0.999, 0.99, no_norm), gaussian_weights),
+    "espa_stable_norm": written(residuals(norm=rms_norm, gains=(0.2, 0.15), **STABLE), gaussian_weights),
+    "espa_stable": written(residuals(norm=no_norm, gains=(0.05, 0.1), **STABLE), gaussian_weights),
+    "espa_skipinit_norm": written(residuals(norm=rms_norm, **TRAINED), trained_gains),
+    "espa_skipinit": written(residuals(norm=no_norm, **TRAINED), trained_gains),
+    "u_spa_skips_norm": written(normalised(0.98, 0.99, rms_norm, matrix=U_SPA), spa_weights),
+    "u_spa_skips": written(normalised(0.995, 0.995, no_norm, matrix=U_SPA), spa_weights),
+    "e_spa_skips_norm": written(normalised(0.9975, 0.995, rms_norm, matrix=E_SPA_SKIPS), spa_weights),
+    "e_spa_skips": written(normalised(0.9975, 0.99, no_norm, matrix=E_SPA_SKIPS), spa_weights),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_output_is_the_papers(name):
+    assert largest_error(GRAMMAR.block(name), BLOCKS[name], depth_of(name)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_parameters_start_as_the_paper_says(name):
+    assert wrong_starts(name, BLOCKS[name]) == []
+
+
+def test_the_activations_solved_here_are_those_of_the_facts():
+    """facts.md 7 (b): DKS-GeLU for 24 layers at ζ = 5; and what is kept behind GeLU and sigmoid."""
+    assert dks_gelu(24) == pytest.approx((0.376889, 0.234798, 3.869590, -0.189578), abs=1e-6)
+    assert {gelu: 1.5335, sigmoid: 1.8462} == KEPT
+
+
+def gradients(block: object) -> dict[str, torch.Tensor]:
+    module = compile_block(block, sizes_of(6), CATALOGUE, init=node("normal", std=0.5), layer=2, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    x, direction = torch.randn(2, 2, 10, 16, dtype=torch.float64, generator=generator)
+    (module(x) * direction).sum().backward()
+    return {name: parameter.grad for name, parameter in module.named_parameters()}
+
+
+@pytest.mark.parametrize("name", ["value_skipinit", "value_skipinit_norm"])
+def test_value_skipinit_starts_with_no_gradient_for_queries_and_keys(name):
+    """facts.md 1.11: at β = 0, β alone hears of attention; at any other β, all do."""
+    first = gradients(GRAMMAR.block(name))
+    assert not first["attention.query.weight"].any() and not first["attention.key.weight"].any()
+    assert first["attention.matrix.gain.factor"].abs() > 1e-3
+    matrix = node("value_skipinit", skip=0.5, gain=0.1)
+    then = gradients(with_fields(GRAMMAR.block(name), matrix=matrix))
+    assert min(then[f"attention.{weight}.weight"].abs().max() for weight in ("query", "key")) > 1e-4
+
+
+@pytest.mark.parametrize(("name", "matrix"), [("e_spa", e_spa), ("u_spa", u_spa)])
+def test_attention_starts_as_the_matrix_itself(name, matrix):
+    """Sec. 3.3: A V exactly, while queries are 0; and through all layers, A₆⋯A₁ is a root of the Σ_L asked for."""
+    alone = Written(partial(block, matrix=lambda h, p, at: np.tril(matrix(at))), BLOCKS[name].starts)
+    product = np.eye(LENGTH)
+    for layer in range(1, 7):
+        at, module = place_of(sizes_of(6), layer), block_at(GRAMMAR.block(name), sizes_of(6), layer, GPT2)
+        wanted = alone.output(SIGNALS[0], Weights(numbers_of(module)), at)
+        assert error(through(module, SIGNALS[0]), wanted) < TOLERANCE
+        disturb(module, layer)
+        wanted = alone.output(SIGNALS[0], Weights(numbers_of(module)), at)
+        assert error(through(module, SIGNALS[0]), wanted) > 1e-3
+        product = matrix(at) @ product
+    final = exponential(0.005) if name == "e_spa" else even(0.8)
+    np.testing.assert_allclose(product @ product.T, final, atol=1e-12)

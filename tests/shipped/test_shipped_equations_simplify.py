@@ -1,0 +1,318 @@
+"""SIMPLIFY (arXiv:2311.01906): its blocks by its equations, what they start from, and what it says of initialisation.
+
+Equations 5, 6, 7, 12 and 13; App. B, C and D.1; and of the released code, facts.md 1.2 to 1.7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from builders import CATALOGUE, architecture, node
+from paper_equations import (
+    Array,
+    Norm,
+    Place,
+    Weights,
+    attention,
+    attention_matrix,
+    concat,
+    layer_norm,
+    linear,
+    mlp,
+    no_norm,
+    relu,
+    rms_norm,
+    rms_norm_as_released,
+    split,
+)
+from paper_starts import ALL, Start, constant, eye, normal, orthogonal, rms, same, zeros
+from paper_starts import layer as layer_norms
+from paper_worlds import TOLERANCE, Written, depth_of, largest_error, numbers_of, sizes_of, started, wrong_starts
+from reading import transformer
+from test_shipped_files import with_fields
+from torch import nn
+
+from ablate.compiler import compile_block, compile_model
+
+pytestmark = pytest.mark.fast
+
+GRAMMAR = transformer()
+
+
+def shaped_attention(h: Array, p: Weights, at: Place) -> Array:
+    """Eq. 13: (α_h I + β_h A_h - γ_h C) V_h; C_ij = 1/i for j <= i; all gains [H, 1, 1]."""
+    n = h.shape[1]
+    uniform = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    alpha, beta, gamma = (p[f"attention.matrix.{name}.factor"] for name in ("skip", "gain", "centre"))
+    m = alpha * np.eye(n) + beta * attention_matrix(h, p, at) - gamma * uniform
+    return carry(concat(m @ split(carry(h, p, at, "value"), at.heads)), p, at, "projection")
+
+
+def carry(x: Array, p: Weights, at: Place, name: str) -> Array:
+    """The values or the projection: plain, Eq. 6, or, in SAS, the identity but for the values of the first layer."""
+    here = f"attention.{name}"
+    if f"{here}.weight" in p:
+        return linear(x, p, here)
+    if f"{here}.delta" not in p and (name, at.layer) != ("value", 1):
+        return x
+    skip, gain = (p[f"{here}.{g}.factor"] if f"{here}.{g}.factor" in p else None for g in ("skip", "gain"))
+    fixed, learned = (1.0, 0.2) if skip is None or gain is None else (skip, gain)
+    return x @ (fixed * p[f"{here}.start"] + learned * p[f"{here}.delta"]).T
+
+
+def gain(p: Weights, name: str) -> Array:
+    return p[f"{name}_residual.gain.factor"]
+
+
+def sas(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
+    """Eq. 12, without a skip, then the MLP's residual: y + β_FF MLP(Norm(y)); α_FF is trained as released."""
+    y = gain(p, "attention") * shaped_attention(norm(x, p, "attention_norm"), p, at)
+    skip = p["mlp_residual.skip.factor"] if norm is rms_norm_as_released else 1
+    return skip * y + gain(p, "mlp") * mlp(norm(y, p, "mlp_norm"), p, relu)
+
+
+def sas_as_released(x: Array, p: Weights, at: Place) -> Array:
+    return sas(x, p, at, rms_norm_as_released)
+
+
+def sas_p(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
+    """Eq. 7 at α_comb = 0, with the attention of Eq. 13: both branches see the one norm."""
+    h = norm(x, p, "attention_norm")
+    return gain(p, "attention") * shaped_attention(h, p, at) + gain(p, "mlp") * mlp(h, p, relu)
+
+
+def sas_p_as_released(x: Array, p: Weights, at: Place) -> Array:
+    return sas_p(x, p, at, rms_norm_as_released)
+
+
+def sas_p_no_norm(x: Array, p: Weights, at: Place) -> Array:
+    return sas_p(x, p, at, no_norm)
+
+
+def sas_p_no_norm_as_released(x: Array, p: Weights, at: Place) -> Array:
+    """facts.md 1.2: without norms, the first block keeps a LayerNorm."""
+    return sas_p(x, p, at, layer_norm if at.layer == 1 else no_norm)
+
+
+def parallel(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
+    """Eq. 7."""
+    h = norm(x, p, "attention_norm")
+    return x + mlp(h, p, relu) + attention(h, p, at)
+
+
+def parallel_as_released(x: Array, p: Weights, at: Place) -> Array:
+    return parallel(x, p, at, rms_norm_as_released)
+
+
+def pre_norm_as_released(x: Array, p: Weights, at: Place) -> Array:
+    y = x + attention(rms_norm_as_released(x, p, "attention_norm"), p, at)
+    return y + mlp(rms_norm_as_released(y, p, "mlp_norm"), p, relu)
+
+
+def shifted_post_norm_as_released(x: Array, p: Weights, at: Place) -> Array:
+    """The skip carries what the norm gives."""
+    h = rms_norm_as_released(x, p, "attention_norm")
+    u = rms_norm_as_released(h + attention(h, p, at), p, "attention_post_norm")
+    return u + mlp(u, p, relu)
+
+
+# What they start from
+
+
+NORMS = ("attention_norm", "mlp_norm")
+GPT = normal(0.02)
+ONE = constant(1)
+
+
+def norms_of(at: Place, norms: int) -> dict[str, Start]:
+    return rms(at.width, *NORMS[:norms])
+
+
+def skipless(at: Place, norms: int = 2) -> dict[str, Start]:
+    """App. D.1: queries at 0; α, β, γ of each head and β_SA at 1, β_FF at 0.1, all trained; MLP and keys at 0.02."""
+    heads = {f"attention.matrix.{name}.factor": constant(1, at.heads, 1, 1) for name in ("skip", "gain", "centre")}
+    gains = {"attention_residual.gain.factor": ONE, "mlp_residual.gain.factor": constant(0.1)}
+    matrices = {**same(zeros(), "query"), **same(GPT, "key", "up", "down")}
+    return heads | gains | matrices | norms_of(at, norms)
+
+
+def identity_values(at: Place, norms: int = 2) -> dict[str, Start]:
+    """None are left but those of layer 1, W = α I + β ΔW, both gains trained and 1, ΔW at 0."""
+    if at.layer > 1:
+        return skipless(at, norms)
+    return skipless(at, norms) | learned("value", 1.0)
+
+
+def learned(name: str, gain: float | None) -> dict[str, Start]:
+    """Of Eq. 6: ΔW, and the gains where they are trained."""
+    delta = {f"attention.{name}.delta": zeros()}
+    if gain is None:
+        return delta
+    return delta | {f"attention.{name}.skip.factor": ONE, f"attention.{name}.gain.factor": constant(gain)}
+
+
+def plain(at: Place, *norms: str) -> dict[str, Start]:
+    """The Pre-LN baseline's and its kin's."""
+    return same(GPT, *ALL) | rms(at.width, *norms)
+
+
+def biased(starts: dict[str, Start], at: Place) -> dict[str, Start]:
+    """As released: with biases on queries and keys, at 0."""
+    return starts | {f"attention.{name}.bias": constant(0, at.width) for name in ("query", "key")}
+
+
+def first_layer_norm(at: Place) -> dict[str, Start]:
+    return layer_norms(at.width, "attention_norm") if at.layer == 1 else {}
+
+
+def eq6(at: Place, gain: float | None) -> dict[str, Start]:
+    return skipless(at) | learned("value", gain) | learned("projection", gain)
+
+
+BLOCKS = {
+    "sas": Written(sas, identity_values),
+    "sas_p": Written(sas_p, lambda at: identity_values(at, 1)),
+    "sas_p_no_norm": Written(sas_p_no_norm, lambda at: identity_values(at, 0)),
+    "simplify_parallel": Written(parallel, lambda at: plain(at, "attention_norm")),
+    "simplify_v_skipinit": Written(sas, lambda at: skipless(at) | same(orthogonal(), "value", "projection")),
+    "simplify_eq6_orthogonal": Written(sas, lambda at: eq6(at, None)),
+    "simplify_eq6_tied": Written(sas, lambda at: eq6(at, None)),
+    "simplify_eq6_tied_last": Written(sas, lambda at: eq6(at, None)),
+    "simplify_figure4": Written(sas, lambda at: eq6(at, 0.2)),
+    "simplify_pre_ln_as_released": Written(pre_norm_as_released, lambda at: biased(plain(at, *NORMS), at)),
+    "simplify_post_ln_as_released": Written(
+        shifted_post_norm_as_released, lambda at: biased(plain(at, "attention_norm", "attention_post_norm"), at)
+    ),
+    "simplify_parallel_as_released": Written(parallel_as_released, lambda at: biased(plain(at, "attention_norm"), at)),
+    "sas_as_released": Written(
+        sas_as_released, lambda at: biased(identity_values(at), at) | {"mlp_residual.skip.factor": ONE}
+    ),
+    "sas_p_as_released": Written(sas_p_as_released, lambda at: biased(identity_values(at, 1), at)),
+    "sas_p_no_norm_as_released": Written(
+        sas_p_no_norm_as_released, lambda at: biased(identity_values(at, 0), at) | first_layer_norm(at)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_output_is_the_papers(name):
+    assert largest_error(GRAMMAR.block(name), BLOCKS[name], depth_of(name)) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_parameters_start_as_the_paper_says(name):
+    assert wrong_starts(name, BLOCKS[name]) == []
+
+
+HAAR, IDENTITY = dict.fromkeys(("value", "projection"), orthogonal()), dict.fromkeys(("value", "projection"), eye())
+FIXED = {
+    **dict.fromkeys(("simplify_eq6_orthogonal", "simplify_eq6_tied", "simplify_eq6_tied_last"), (HAAR, HAAR)),
+    **dict.fromkeys((name for name in BLOCKS if name.startswith("sas")), ({"value": eye()}, {})),
+    "simplify_figure4": (IDENTITY, IDENTITY),
+}
+"""W_init of Eq. 6, constant and not trained, in layer 1 and in others; no other block has any."""
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_fixed_halves_of_weights(name):
+    for layer in (1, 2, 6):
+        buffers = {key: value.numpy() for key, value in started(name, layer).named_buffers()}
+        wanted = FIXED.get(name, ({}, {}))[layer > 1]
+        assert set(buffers) == {f"attention.{weight}.start" for weight in wanted}
+        assert all(start.holds(buffers[f"attention.{weight}.start"]) for weight, start in wanted.items())
+
+
+def products(name: str) -> list[Array]:
+    """V P of each layer, in the order in which a token meets them."""
+    layers = [numbers_of(started(name, n)) for n in range(1, 7)]
+    return [p["attention.value.start"].T @ p["attention.projection.start"].T for p in layers]
+
+
+def test_all_tied_is_the_identity_in_each_layer_and_last_tied_over_all():
+    """App. C, "all-tied" and "LL-tied"; where nothing is tied, neither holds."""
+    identity = np.eye(64)
+    tied, last, free = (products(f"simplify_eq6_{name}") for name in ("tied", "tied_last", "orthogonal"))
+    assert max(np.abs(product - identity).max() for product in tied) < 1e-12
+    assert np.abs(np.linalg.multi_dot(last) - identity).max() < 1e-12
+    assert min(np.abs(product - identity).max() for product in last) > 0.1
+    assert np.abs(np.linalg.multi_dot(last[:-1]) - identity).max() > 0.1
+    assert np.abs(np.linalg.multi_dot(free) - identity).max() > 0.1
+
+
+# What is said of initialisation (Sec. 4.3; facts.md 1.11)
+
+
+def awake(name: str) -> object:
+    """The block with queries that do not start at 0: what breaks the claims below."""
+    return with_fields(GRAMMAR.block(name), query=node("dense", init=node("normal", std=0.5)))
+
+
+def attention_in_and_out(block: object, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the attention of a block gets and gives, for tokens as random as they come."""
+    init = node("normal", std=0.02)
+    module = compile_block(block, sizes_of(6), CATALOGUE, init=init, layer=layer, dtype=torch.float64)
+    seen = []
+    module.get_submodule("attention").register_forward_hook(lambda _, inputs, output: seen.append((*inputs, output)))
+    with torch.no_grad():
+        module(torch.randn(2, 10, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    return seen[0]
+
+
+@pytest.mark.parametrize("layer", [1, 2, 6])
+@pytest.mark.parametrize("name", ["sas", "sas_p", "sas_p_no_norm", "sas_as_released", "sas_p_as_released"])
+def test_attention_starts_as_the_identity(name, layer):
+    given, made = attention_in_and_out(GRAMMAR.block(name), layer)
+    assert (made - given).abs().max() < 1e-10
+    given, made = attention_in_and_out(awake(name), layer)
+    assert (made - given).abs().max() > 1e-3
+
+
+def loss(block: object) -> float:
+    """Of a model around the block at initialisation, on random tokens, without another norm."""
+    model = compile_model(
+        architecture(block, embedding_scale=1, sizes=sizes_of(6), init=node("normal", std=0.3)),
+        CATALOGUE,
+        dtype=torch.float64,
+    )
+    tokens = torch.randint(11, (4, 10), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        return nn.functional.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item()
+
+
+def test_sas_and_sas_p_start_at_the_same_loss():
+    """Sec. 4.3. SAS norms a second time what one norm gave already, and only epsilon tells the two apart.
+
+    At embeddings of 0.02 the mean square of a token is about 4e-4, so epsilon 1e-8 takes about 1e-5 of its length; the
+    two losses then agree to 2e-7, and at epsilon 0 to rounding.
+    """
+    blocks = [GRAMMAR.block(name) for name in ("sas", "sas_p")]
+    left = abs(loss(blocks[0]) - loss(blocks[1]))
+    without = abs(np.subtract(*(loss(with_fields(block, eps=0.0)) for block in blocks)))
+    assert 1e-13 < left < 1e-6
+    assert without < 1e-14
+    assert abs(loss(awake("sas")) - loss(awake("sas_p"))) > 1e-4
+
+
+def gradients(block: object, layer: int) -> dict[str, torch.Tensor]:
+    init = node("normal", std=0.5)
+    module = compile_block(block, sizes_of(6), CATALOGUE, init=init, layer=layer, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    x, direction = torch.randn(2, 2, 10, 16, dtype=torch.float64, generator=generator)
+    (module(x) * direction).sum().backward()
+    return {name: parameter.grad for name, parameter in module.named_parameters()}
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+@pytest.mark.parametrize("name", ["sas", "sas_p", "sas_as_released"])
+def test_at_first_keys_learn_nothing_and_the_gains_of_attention_and_centre_are_opposite(name, layer):
+    first = gradients(GRAMMAR.block(name), layer)
+    assert not any(gradient.any() for key, gradient in first.items() if key.startswith("attention.key."))
+    assert first["attention.query.weight"].abs().max() > 1e-3
+    beta, gamma = (first[f"attention.matrix.{gain}.factor"] for gain in ("gain", "centre"))
+    assert beta.shape == (4, 1, 1) and beta.abs().min() > 1e-3
+    assert (beta + gamma).abs().max() < 1e-12 * beta.abs().max()
+    then = gradients(awake(name), layer)
+    assert then["attention.key.weight"].abs().max() > 1e-3
+    beta, gamma = (then[f"attention.matrix.{gain}.factor"] for gain in ("gain", "centre"))
+    assert (beta + gamma).abs().min() > 1e-3 * beta.abs().max()
