@@ -52,7 +52,7 @@ def uniform(bound: float) -> Start:
 
 
 def orthogonal(gain: float = 1.0) -> Start:
-    """Of lengths kept, and scaled by √(d_out / d_in) where the map widens (facts.md 3.3)."""
+    """Of lengths kept, and scaled by √(d_out / d_in) where the map widens (Martens et al. 2021, arXiv:2110.01765)."""
 
     def holds(x: Array) -> bool:
         d_out, d_in = x.shape
@@ -74,9 +74,8 @@ def xavier_bound(d_in: int, d_out: int, gain: float = 1.0) -> float:
 
 def weights(**starts: Start) -> dict[str, Start]:
     """Of attention's weights and the MLP's: `query=zeros()` is `attention.query.weight`."""
-    return {
-        f"{'mlp' if name in ('up', 'down') else 'attention'}.{name}.weight": start for name, start in starts.items()
-    }
+    parts = {"up": "mlp", "down": "mlp"}
+    return {f"{parts.get(name, 'attention')}.{name}.weight": start for name, start in starts.items()}
 
 
 def same(start: Start, *names: str) -> dict[str, Start]:

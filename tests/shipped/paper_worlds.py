@@ -146,3 +146,11 @@ def is_written(name: str, written: Written) -> bool:
     except (KeyError, ValueError):  # one has numbers that the other has not, or there is no such thing at this depth
         return False
     return same_output and not wrong_starts(name, written)
+
+
+def gradients(block: Block, layer: int = 2) -> dict[str, torch.Tensor]:
+    """Of a random direction of the output, by address, at weights of 0.5 where they name no init of their own."""
+    module = block_at(block, sizes_of(6), layer, "normal: {std: 0.5}")
+    x, direction = torch.randn(2, 2, 10, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    (module(x) * direction).sum().backward()
+    return {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}

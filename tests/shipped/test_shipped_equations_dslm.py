@@ -1,4 +1,4 @@
-"""DSLM (arXiv:2403.09635): its blocks by App. M and the released code (facts.md 2.2), and what their weights start from.
+"""DSLM (arXiv:2403.09635): its blocks by App. M and the released code, and what their weights start from.
 
 Without dropout, as in evaluation; where dropout stands is looked at by itself.
 """

@@ -1,20 +1,30 @@
 """ESPA (arXiv:2302.10322): its blocks with attention matrices from Cholesky factors, and what they start from.
 
-Eq. 1, 7 and 10, Sec. 3.2 to 3.4, Tables 1, 2 and 7, App. C, F and H.1 (facts.md 3.2, 3.3 and 5). The activations are
-solved here once more, by Gauss-Hermite quadrature.
+Eq. 1, 7 and 10, Sec. 3.2 to 3.4, Tables 1, 2 and 7, App. C, F and H.1.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
-import torch
-from builders import CATALOGUE, node
+from builders import node
+from espa_equations import (
+    LENGTH,
+    NODES,
+    dks_gelu,
+    e_spa,
+    e_spa_beside,
+    even,
+    exponential,
+    mean,
+    shaped_gelu,
+    shaped_leaky_relu,
+    u_spa,
+)
 from paper_equations import (
     Activation,
     Array,
@@ -41,6 +51,7 @@ from paper_worlds import (
     depth_of,
     disturb,
     error,
+    gradients,
     largest_error,
     numbers_of,
     place_of,
@@ -49,62 +60,11 @@ from paper_worlds import (
     wrong_starts,
 )
 from reading import transformer
-from scipy.optimize import brentq, root
-from scipy.special import ndtr
 from test_shipped_files import with_fields
-
-from ablate.compiler import compile_block
 
 pytestmark = pytest.mark.fast
 
 GRAMMAR = transformer()
-LENGTH = 10
-
-
-# Attention matrices
-
-
-def exponential(decay: float) -> Array:
-    """Σ(γ)_ij = exp(-γ|i - j|); γ = ∞ is the identity."""
-    places = np.arange(LENGTH)
-    return np.eye(LENGTH) if math.isinf(decay) else np.exp(-decay * np.abs(places[:, None] - places))
-
-
-def even(correlation: float) -> Array:
-    """Σ(ρ) = (1 - ρ) I + ρ 11ᵀ."""
-    return (1 - correlation) * np.eye(LENGTH) + correlation
-
-
-def between(incoming: Array, outgoing: Array) -> Array:
-    """A = L_out L_in⁻¹, Cholesky factors."""
-    return np.linalg.cholesky(outgoing) @ np.linalg.inv(np.linalg.cholesky(incoming))
-
-
-def a_of(decay: float) -> float:
-    return math.sqrt(-math.expm1(-2 * decay))
-
-
-def decay_of(a: float) -> float:
-    return math.inf if a >= 1 else -math.log1p(-(a**2)) / 2
-
-
-def e_spa(at: Place, *, final: float = 0.005) -> Array:
-    """App. C: a(γ_l) = a(γ_L)^(l/L)."""
-    incoming, outgoing = (decay_of(a_of(final) ** (n / at.depth)) for n in (at.layer - 1, at.layer))
-    return between(exponential(incoming), exponential(outgoing))
-
-
-def e_spa_beside(at: Place, *, skip: float, final: float) -> Array:
-    """App. F: λ_α² = (λ_0² - α²) / (1 - α²), λ_0 = a(γ_l)/a(γ_{l-1}), a(γ_{l,α}) = λ_α a(γ_{l-1}) (Eq. 24, 26)."""
-    before, after = (a_of(final) ** (n / at.depth) for n in (at.layer - 1, at.layer))
-    kept = math.sqrt(((after / before) ** 2 - skip**2) / (1 - skip**2))
-    return between(exponential(decay_of(before)), exponential(decay_of(kept * before)))
-
-
-def u_spa(at: Place) -> Array:
-    """App. C: ρ_l grows linearly from 0 to 0.8."""
-    incoming, outgoing = (0.8 * n / at.depth for n in (at.layer - 1, at.layer))
-    return between(even(incoming), even(outgoing))
 
 
 def softmax_alone(h: Array, p: Weights, at: Place) -> Array:
@@ -124,65 +84,6 @@ def preserving(h: Array, p: Weights, at: Place, matrix: Callable[[Place], Array]
     with np.errstate(divide="ignore"):
         b = np.log(np.maximum(a / rows[:, None], 0))
     return rows[:, None] * attention_matrix(h, p, at, scores=lambda s: s + b)
-
-
-# Activations
-
-
-NODES, MASSES = np.polynomial.hermite_e.hermegauss(300)
-MASSES = MASSES / MASSES.sum()
-
-
-def mean(values: Array) -> float:
-    """Over a standard normal."""
-    return float(MASSES @ values)
-
-
-@functools.cache
-def dks_gelu(depth: int) -> tuple[float, float, float, float]:
-    """Input scale and shift, output scale and shift: Q(1) = Q'(1) = 1, C(0) = 0, C'(1) = 5^(1/L)."""
-
-    def shifted(a: float, b: float) -> tuple[float, float]:
-        """Output scale and shift: variance 1 and mean 0."""
-        y = gelu(a * NODES + b)
-        return 1 / math.sqrt(mean(y**2) - mean(y) ** 2), -mean(y)
-
-    def misses(unknown: Array) -> list[float]:
-        a, b = unknown
-        z = a * NODES + b
-        scale, shift = shifted(a, b)
-        slope = scale * a * (ndtr(z) + z * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
-        y = scale * (gelu(z) + shift)
-        return [mean(slope**2) - 5 ** (1 / depth), mean(y * slope * NODES) - 1]
-
-    solved = root(misses, (1.0, 0.0), tol=1e-14)
-    assert max(map(abs, misses(solved.x))) < 1e-12
-    a, b = map(float, solved.x)
-    return a, b, *shifted(a, b)
-
-
-def shaped_gelu(x: Array, depth: int) -> Array:
-    a, b, scale, shift = dks_gelu(depth)
-    return scale * (gelu(a * x + b) + shift)
-
-
-@functools.cache
-def tat_slope(depth: int) -> float:
-    """Of a leaky ReLU whose L maps take a correlation of 0 to 0.9."""
-
-    def end(s: float) -> float:
-        c = 0.0
-        for _ in range(depth):
-            arc = (math.sqrt(1 - c * c) + (math.pi - math.acos(c)) * c) / math.pi
-            c = ((1 - s) ** 2 * arc + 2 * s * c) / (1 + s * s)
-        return c - 0.9
-
-    return float(brentq(end, 0, 1, xtol=1e-15))
-
-
-def shaped_leaky_relu(x: Array, depth: int) -> Array:
-    s = tat_slope(depth)
-    return math.sqrt(2 / (1 + s * s)) * np.where(x > 0, x, s * x)
 
 
 def as_it_is(act: Activation) -> Callable[[Array, int], Array]:
@@ -281,6 +182,7 @@ STABLE, TRAINED = {"skips": (1, 1)}, {"skips": (1, 1), "gains": None}
 
 BLOCKS = {
     "e_spa": written(partial(block, matrix=E_SPA), zero_queries),
+    "e_spa_fast": written(partial(block, matrix=partial(preserving, matrix=partial(e_spa, final=0.2))), zero_queries),
     "e_spa_norm": written(partial(block, matrix=E_SPA, norm=rms_norm), zero_queries),
     "e_spa_tat": written(partial(block, matrix=E_SPA, act=shaped_leaky_relu), zero_queries),
     "e_spa_sigmoid": written(
@@ -317,23 +219,15 @@ def test_parameters_start_as_the_paper_says(name):
     assert wrong_starts(name, BLOCKS[name]) == []
 
 
-def test_the_activations_solved_here_are_those_of_the_facts():
-    """facts.md 7 (b): DKS-GeLU for 24 layers at ζ = 5; and what is kept behind GeLU and sigmoid."""
+def test_the_activations_solved_here_are_those_known_elsewhere():
+    """DKS-GeLU for 24 layers at ζ = 5; and what is kept behind GeLU and sigmoid."""
     assert dks_gelu(24) == pytest.approx((0.376889, 0.234798, 3.869590, -0.189578), abs=1e-6)
-    assert {gelu: 1.5335, sigmoid: 1.8462} == KEPT
-
-
-def gradients(block: object) -> dict[str, torch.Tensor]:
-    module = compile_block(block, sizes_of(6), CATALOGUE, init=node("normal", std=0.5), layer=2, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(0)
-    x, direction = torch.randn(2, 2, 10, 16, dtype=torch.float64, generator=generator)
-    (module(x) * direction).sum().backward()
-    return {name: parameter.grad for name, parameter in module.named_parameters()}
+    assert KEPT[gelu] == 1.5335 and KEPT[sigmoid] == 1.8462
 
 
 @pytest.mark.parametrize("name", ["value_skipinit", "value_skipinit_norm"])
 def test_value_skipinit_starts_with_no_gradient_for_queries_and_keys(name):
-    """facts.md 1.11: at β = 0, β alone hears of attention; at any other β, all do."""
+    """At β = 0, β alone hears of attention; at any other, queries and keys do too."""
     first = gradients(GRAMMAR.block(name))
     assert not first["attention.query.weight"].any() and not first["attention.key.weight"].any()
     assert first["attention.matrix.gain.factor"].abs() > 1e-3

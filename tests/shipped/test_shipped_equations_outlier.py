@@ -1,7 +1,7 @@
 """OUTLIER (arXiv:2405.19279): its blocks by Figures 5 and 40, Tables 2 and 3, and what they start from.
 
-Sec. 4 and App. C, G and H; of the released code, facts.md 1.2, 1.3 and 1.7. The activation of a block is GeLU unless it
-says otherwise: CodeParrot's ReLU and Languini's RoPE come with the presets.
+Sec. 4 and App. C, G and H, and the released code. The activation of a block is GeLU unless it says otherwise:
+CodeParrot's ReLU and Languini's RoPE come with the presets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks that others are compared with, and prior methods for depth, each by its own paper, and what they start from."""
+"""Blocks that others are compared with, and prior methods for depth: each by its own paper, and what it starts from."""
 
 from __future__ import annotations
 
@@ -192,6 +192,7 @@ BLOCKS = {
     "skipinit": Written(partial(trained, norm=no_norm, act=relu), skipinit_starts),
     "rezero": Written(partial(trained, norm=no_norm, act=relu), lambda at: plain()(at) | gains_at(0)),
     "layer_scale": Written(trained, layer_scale_starts),
+    "bamboo": Written(pre, plain(*PRE)),  # Xue et al. 2023, arXiv:2306.00955: Pre-LN
     "deepnorm": Written(deepnorm, deepnorm_starts),
     "mup": Written(mup, mup_starts),
     "noci": Written(noci, plain(*PRE)),
@@ -238,16 +239,9 @@ def test_mup_is_what_it_was_at_its_base():
 
 
 def admin_model() -> torch.nn.Module:
+    around = {"embedding_std": 1, "embedding_scale": 0.7, "init": node("normal", std=0.3)}
     return compile_model(
-        architecture(
-            GRAMMAR.block("admin"),
-            sizes=sizes_of(3),
-            embedding_std=1,
-            embedding_scale=0.7,
-            init=node("normal", std=0.3),
-        ),
-        CATALOGUE,
-        dtype=torch.float64,
+        architecture(GRAMMAR.block("admin"), sizes=sizes_of(3), **around), CATALOGUE, dtype=torch.float64
     )
 
 
