@@ -2,8 +2,8 @@
 
 A user's own come in by a plugin's path, or by the entry points of a distribution (`installed.py`).
 
-`declarations()` reads only the heads of the files, up to their first import of torch (or of jaxtyping, which comes
-with it), and gives the catalogue.
+`declarations()` reads only the heads of the files, up to their first import of torch (or of jaxtyping or kernels,
+which come with it), and gives the catalogue.
 `implementation(name)` imports the whole file and gives its module class.
 """
 
@@ -54,6 +54,11 @@ def implementation(spec_name: str, path: Path) -> Any:
     """The module class of a declared component; imports torch."""
     for value in vars(_import_whole(path)).values():
         if isinstance(getattr(value, "spec", None), ComponentSpec) and value.spec.name == spec_name:
+            if not hasattr(value, "implementation"):
+                raise InputError(
+                    f"component {spec_name!r} has no module: {path}\n"
+                    "  = decorate its nn.Module with @implements(Config), below the first import of torch"
+                )
             return module_of(value)
     raise LookupError(f"{path} declares no component {spec_name!r}")
 
@@ -112,7 +117,7 @@ def _until_torch(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             if isinstance(statement, ast.ImportFrom)
             else []
         )
-        if any(name.split(".")[0] in {"torch", "jaxtyping"} for name in names):
+        if any(name.split(".")[0] in {"torch", "jaxtyping"} or name.startswith("ablate.kernels") for name in names):
             return
         yield statement
 

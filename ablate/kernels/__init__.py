@@ -1,7 +1,8 @@
-"""Kernels: attention backends behind one function.
+"""Kernels: attention backends behind one function, and what several components compute alike.
 
 Here live: `attend` and its module `Attend`, the backends (`eager` is the reference for all others), the rule that
-chooses among them and says why, and the entropy of attention. Never: knowledge of blocks, parameters, or a whole
+chooses among them and says why, the entropy of attention, constants that layers share, and modules that components
+have in common. Never: knowledge of blocks, parameters, or a whole
 [B, H, T, T] where a backend does not need it.
 """
 

@@ -4,7 +4,7 @@
 
     He et al. 2023, arXiv:2302.10322, Eq. 10.
 
-Dimension key: T queries and keys, K width of a head.
+Dimension key: B batch, H heads, T queries and keys, K width of a head.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from ablate.kernels.bias import with_mask
 from ablate.signal.skipless_softmax import row_scale_and_bias
 
 MatrixOf: TypeAlias = Callable[[int], Any]
@@ -69,11 +70,35 @@ class Prescribed:
         if like.device.type == "meta":  # no numbers are stored there, so none are solved for
             return Solved(torch.empty(length, **at), torch.empty(length, length, **at))
         rows, bias = row_scale_and_bias(self.matrix_of(length), causal=self.causal)
-        return Solved(torch.from_numpy(rows).to(**at), torch.from_numpy(bias).to(**at))
+        with torch.inference_mode(False):  # what is made in that mode could never be saved for a backward pass
+            return Solved(torch.from_numpy(rows).to(**at), torch.from_numpy(bias).to(**at))
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles solve again: that takes milliseconds, and a [T, T] for each layer would travel."""
         return {**self.__dict__, "solved": None}
+
+
+class PrescribedAttention(nn.Module):
+    """Attention with the bias B and the row factors D of the matrix that `matrix_of` gives. No parameters."""
+
+    def __init__(self, matrix_of: MatrixOf, *, causal: bool):
+        super().__init__()
+        self.start = Prescribed(matrix_of, causal=causal)
+
+    @with_mask
+    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "1 1 T T"]:
+        """B, in float32 at least: one for all sequences and heads; it holds the causal mask."""
+        return self.start.bias(q)[None, None]
+
+    def forward(
+        self,
+        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H T K"],
+        v: Float[Tensor, "B H T K"],
+    ) -> Float[Tensor, "B H T K"]:
+        """D softmax(s + B) v; B is among the biases of `attend`."""
+        return self.start.rescale(attend(q, k, v))
 
 
 def _wide(x: Tensor) -> torch.dtype:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ablate.kernels.bias import masked, narrowed
+from ablate.kernels.scale import with_positive_scale
 
 
 def attend_sdpa(
@@ -26,6 +27,7 @@ def attend_sdpa(
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
     """As `attend_eager` without maps. It takes a mask or a bias, so a causal bias holds the mask."""
+    q, scale = with_positive_scale(q, scale)
     if bias is None:
         return scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, dropout_p=dropout)
     mask = narrowed(masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal), mask_dtype(q))

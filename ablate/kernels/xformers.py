@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ablate.kernels.bias import masked, narrowed
+from ablate.kernels.scale import with_positive_scale
 
 ALIGNED = 8
 """The kernels read a bias in whole vectors: its rows must start at multiples of this many numbers."""
@@ -41,6 +42,7 @@ def attend_xformers(
         # LowerTriangularMaskWithTensorBias has no backward: a dense bias holds the mask.
         dense = narrowed(masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal), q.dtype)
         mask = aligned(dense).expand(*q.shape[:2], -1, -1)
+    q, scale = with_positive_scale(q, scale)
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     result: Tensor = ops.memory_efficient_attention(q, k, v, attn_bias=mask, p=dropout, scale=scale)
     return result.transpose(1, 2)

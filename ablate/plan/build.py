@@ -33,6 +33,7 @@ def build_plan(space: Space, *, vocab_size: int, corpus: str, repetition: float 
     measured = _measured(space, vocab_size, repetition)
     problems = Problems()
     layout = lay_out(space, problems)
+    _check_objective(space, problems)
     problems.raise_if_any()
     assert layout is not None
     arms = _with_baseline(layout, space)
@@ -81,6 +82,14 @@ def _measured(space: Space, vocab_size: int, repetition: float | None) -> _Measu
     expected = min(1.0, math.pi**2 / (6 * math.log(max(2, vocab_size)) ** 2))
     note = f"repetition is not known before the corpus is read: checked at {expected:.4f}, as Zipf's law would give"
     return _Measured(vocab_size, expected, (note,))
+
+
+def _check_objective(space: Space, problems: Problems) -> None:
+    """A model that sees what comes next has nothing to learn from predicting it."""
+    if not space.model.causal:
+        message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
+        notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
+        problems.add(message, space.keys["model"].span, notes=notes)
 
 
 def _with_baseline(layout: Layout, space: Space) -> tuple[Arm, ...]:

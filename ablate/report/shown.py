@@ -94,7 +94,9 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
     if space is None and "n_layers" not in sizes:
         base = _displayable(block, replace(base, **sizes), of.catalogue)
     named = of.blocks.get(name)
-    chosen = "as asked" if sizes else "for display: choose with --layers, --width, …, or --space"
+    where = "as asked, the others for display" if sizes else "for display: choose with --layers, --width, …, or --space"
+    if space is not None and not sizes:
+        where = f"of {space.name}{', with its overrides' * overridden}; r for display"
     return Shown(
         name=name,
         block=block,
@@ -103,7 +105,7 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
         defaults=of.defaults,
         catalogue=of.catalogue,
         sizes=replace(base, **sizes),
-        where=chosen if space is None or sizes else f"of {space.name}{', with its overrides' * overridden}",
+        where=where,
     )
 
 

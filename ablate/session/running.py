@@ -11,6 +11,7 @@ from ablate.errors import InputError, RefusedError
 from ablate.plan.plan import Plan
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
+from ablate.session.rehearsal import rehearse
 from ablate.source.located import to_python
 from ablate.space.metrics import JUDGED, Definition
 from ablate.space.space import Space
@@ -80,6 +81,7 @@ def run(
         if show_plan is not None:
             show_plan(planned)
         to_run = planned.to_run
+        rehearse(space, planned.plan, to_run, order.plugins)
         documents = _documents(planned, folder, train=bool(to_run))
         store.record_plan(planned.plan, documents)
         record(folder, _request(space, order, place, mirror))

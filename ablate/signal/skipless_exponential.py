@@ -10,6 +10,7 @@ All in float64; matrices are [T, T], by query and key.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TypeAlias
 
@@ -90,16 +91,26 @@ def _causal(length: int, incoming: float, outgoing: float) -> Array:
 
 
 def _symmetric(length: int, incoming: float, outgoing: float) -> Array:
+    before = _root(length, incoming, -0.5) if math.isfinite(incoming) else None  # the layer before has just left it
     matrix = _root(length, outgoing, 0.5)
-    if math.isfinite(incoming):
-        matrix = matrix @ _root(length, incoming, -0.5)
+    if before is not None:
+        matrix = matrix @ before
     return np.where(np.abs(matrix) < NOISE, 0.0, matrix)
 
 
 def _root(length: int, decay: float, power: float) -> Array:
     """Σ(γ) to a power, ½ or -½, by its eigenvectors."""
-    values, vectors = np.linalg.eigh(np.exp(-decay * _distances(length)))
+    values, vectors = _spectrum(length, decay)
     return np.asarray((vectors * values**power) @ vectors.T)
+
+
+@functools.lru_cache(maxsize=2)
+def _spectrum(length: int, decay: float) -> tuple[Array, Array]:
+    """Eigenvalues [T] and eigenvectors [T, T] of Σ(γ): what one layer gives, the next one takes."""
+    values, vectors = np.linalg.eigh(np.exp(-decay * _distances(length)))
+    for array in (values, vectors):
+        array.setflags(write=False)
+    return values, vectors
 
 
 def _distances(length: int) -> Array:

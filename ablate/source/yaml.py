@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -54,7 +55,13 @@ def parse_yaml(text: str, name: str = "text") -> Located:
     """
     if len(text) > MAX_BYTES:
         _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
-    return compose(Source(name, text.removeprefix("\N{BYTE ORDER MARK}")))
+    return _composed(name, text.removeprefix("\N{BYTE ORDER MARK}"))
+
+
+@functools.lru_cache(maxsize=64)
+def _composed(name: str, text: str) -> Located:
+    """Kept, since one process reads one grammar and its files many times, and what is read is frozen."""
+    return compose(Source(name, text))
 
 
 def _decode(data: bytes, name: str) -> str:

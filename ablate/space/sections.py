@@ -15,7 +15,7 @@ from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.space.design import Design
-from ablate.space.documents import Data, Judge, Measure, Model, Recipe
+from ablate.space.documents import Data, EndRate, Judge, Measure, Model, Recipe
 from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.space import Around
 
@@ -57,7 +57,20 @@ class Sections:
 
     def recipe(self) -> Recipe | None:
         """How a model is trained."""
-        return self._section("recipe", Recipe)
+        recipe, located = self._section("recipe", Recipe), self.located.get("recipe")
+        schedule = located.get("schedule") if isinstance(located, Mapping) else None
+        if recipe is not None and isinstance(schedule, Mapping):
+            self._check_floor(recipe, schedule)
+        return recipe
+
+    def _check_floor(self, recipe: Recipe, located: Mapping) -> None:
+        floor, peak = recipe.schedule.floor, recipe.optimizer.adamw.lr
+        if isinstance(floor, EndRate) and floor.rate > peak:
+            message = f"the rate ends at {floor.rate:g}, above its peak of {peak:g}"
+            self.problems.add(message, located.key("floor").span, notes=("a schedule decays to its floor",))
+        elif floor != 0 and recipe.schedule.decay == "constant":
+            notes = ("leave it out, or decay linearly or by a cosine",)
+            self.problems.add("a constant rate has no floor", located.key("floor").span, notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """What stands around the blocks: plain values, and components."""

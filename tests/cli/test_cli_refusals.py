@@ -33,6 +33,18 @@ CASES = {
     "plugin_that_is_no_python": ({}, ("--plugin", "tiny.yaml")),
     "heads_do_not_divide": ({}, ("--set", "model.heads=3")),
     "odd_head_for_rope": ({}, ("--set", "model.width=14", "--set", "model.heads=2")),
+    "full_attention": ({}, ("--set", "model.causal=false")),
+    "floor_above_the_peak": ({}, ("--set", "recipe.schedule.floor={rate: 2}")),
+    "floor_of_a_constant_rate": ({}, ("--set", "recipe.schedule={decay: constant, floor: 10%}")),
+    "norm_of_zeros": (
+        {},
+        (
+            "--set",
+            "blocks={odd: [residual: [mlp: {up: {spectral: {init: zero}}}]]}",
+            "--set",
+            "design={compare: [pre_ln, odd]}",
+        ),
+    ),
     "gain_without_value": (
         {},
         (

@@ -179,6 +179,17 @@ def test_an_inverse_without_what_it_inverts_is_refused():
         compile_block(sequence(node("mlp", up=inverse)), SIZES, CATALOGUE, init=default_init())
 
 
+@pytest.mark.parametrize("through", ["layer", "layers"])
+@pytest.mark.parametrize(
+    "init", [node("zero"), node("orthogonal", gain=0), node("normal", std=1e-320)], ids=["zero", "gain 0", "tiny"]
+)
+def test_the_inverse_of_a_singular_matrix_is_refused_with_the_way_out(init, through):
+    with pytest.raises(InputError, match=r"(?s)a matrix that is singular.*orthogonal with a gain above 0"):
+        model_of(tied(through, value=init, init=init))
+    small = node("normal", std=1e-60)  # small, and not singular
+    assert model_of(tied("layer", value=small, init=small)).layers["1"].attention.projection.weight.isfinite().all()
+
+
 def test_inverse_is_no_init_for_a_whole_model():
     inverse = node("inverse", of="value", through="layer", init=ORTHOGONAL)
     with pytest.raises(InputError, match="outside the layers"):

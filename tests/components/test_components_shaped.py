@@ -11,6 +11,7 @@ from matrix_worlds import ZERO, X, close, compiled, joined, parts, run, softmax
 
 from ablate.block.normal import normalise
 from ablate.compiler import size_report
+from ablate.kernels import Attend
 from ablate.plan.size import cost
 
 pytestmark = pytest.mark.fast
@@ -55,6 +56,15 @@ def test_shaped_attention_starts_as_the_identity_where_queries_start_at_zero(bia
     close(run(model), joined(v, w), 1e-14)
     off = node("attention", query=ZERO, matrix=node("shaped", skip=1, gain=1, centre=0.9), bias=bias)
     assert np.abs(run(compiled(off, sizes=replace(SIZES, causal=causal))[0]) - joined(v, w)).max() > 1e-3
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-6), (torch.bfloat16, 0.02)])
+def test_in_lower_precision_it_is_the_identity_up_to_rounding(dtype, rounding):
+    core = Attend(causal=True, scale=0.3)
+    v, k = (torch.randn(2, 2, 256, 16, generator=torch.Generator().manual_seed(seed)).to(dtype) for seed in (0, 1))
+    q = torch.zeros_like(k)
+    off = (core(q, k, v) - core.uniform(q, k, v)).abs().max().item()
+    assert 0 < off < rounding * v.abs().max().item()
 
 
 def test_what_is_fixed_at_zero_is_not_computed():

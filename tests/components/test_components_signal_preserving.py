@@ -197,6 +197,17 @@ def test_a_block_that_has_run_once_traces_into_one_graph(matrix):
     torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), expected)
 
 
+@pytest.mark.parametrize("matrix", ["e_spa", "u_spa"])
+def test_what_was_solved_in_inference_mode_can_be_trained_with(matrix):
+    model, _ = compiled(node("attention", matrix=matrix))
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(X))
+    found = model(torch.from_numpy(X))
+    torch.testing.assert_close(found, expected.clone(), rtol=1e-12, atol=1e-14)
+    found.sum().backward()
+    assert model.attention.query.weight.grad.any()
+
+
 @EACH_SPA
 def test_gradients_reach_the_queries_and_are_those_of_the_equation(matrix, direct):
     model, w = compiled(node("attention", matrix=matrix), sizes=SIX, layer=3)

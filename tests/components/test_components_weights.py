@@ -1,5 +1,7 @@
 """Weights against their equations in NumPy: what is constant, what is trained, what a layer has."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,17 @@ def test_delta_decays_and_has_the_rate_and_the_start_does_not():
     placed = {names[id(p)]: (g["multiple"], g["weight_decay"]) for g in groups for p in g["params"]}
     assert placed["mlp.up.delta"] == (0.5, 0.1)
     assert placed["mlp.up.bias"] == placed["mlp.up.gain.factor"] == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["dense", "spectral", "reparameterised"])
+def test_a_rate_below_0_or_without_end_is_refused_when_planned(name):
+    for rate in (-1, "-1/depth"):
+        with pytest.raises(InputError, match=rf"{name}\.rate is -(1|0\.5)\n  = .* finite and at least 0"):
+            cost(architecture(sequence(mlp(up=node(name, rate=rate)))), CATALOGUE)
+    with pytest.raises(InputError, match=rf"{name}\.rate is inf\n"):
+        CATALOGUE[name].config(**(dict.fromkeys(CATALOGUE[name].fields) | {"rate": math.inf}))
+    for fine in (0, "1/depth"):
+        assert cost(architecture(sequence(mlp(up=node(name, rate=fine)))), CATALOGUE).parameters
 
 
 def learned(weight, name, *, rate, optimizer, steps=5):

@@ -95,7 +95,7 @@ def cases(draw, dtypes=(torch.float64,), maps=("none",)):
     return Case(
         shape=(draw(st.integers(1, 3)), draw(st.integers(1, 3)), n_queries, draw(LENGTHS), draw(WIDTHS)),
         causal=causal,
-        scale=draw(st.floats(0.05, 1)),
+        scale=draw(st.sampled_from([0.0, -0.3]) | st.floats(0.05, 1)),
         maps=draw(st.sampled_from(maps)),
         bias=draw(st.sampled_from(list(KINDS))),
         learned=draw(st.booleans()),

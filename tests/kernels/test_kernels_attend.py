@@ -96,7 +96,10 @@ def test_the_bias_of_a_caller_is_left_alone():
 
 
 class RecordedOps(types.ModuleType):
-    """Stands for `xformers.ops`: keeps what it is called with, and computes it in its own layout, [B, M, H, K]."""
+    """Stands for `xformers.ops`: keeps what it is called with, and computes it in its own layout, [B, M, H, K].
+
+    As fused kernels do, it hides the future before it scales.
+    """
 
     class LowerTriangularMask:
         pass
@@ -107,10 +110,11 @@ class RecordedOps(types.ModuleType):
 
     def memory_efficient_attention(self, query, key, value, attn_bias=None, p=0.0, scale=None):
         self.calls.append({"query": query, "attn_bias": attn_bias, "p": p, "scale": scale})
-        scores = torch.einsum("bmhk,bnhk->bhmn", query, key) * scale
+        scores = torch.einsum("bmhk,bnhk->bhmn", query, key)
         if isinstance(attn_bias, self.LowerTriangularMask):
             scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1)
-        elif attn_bias is not None:
+        scores = scores * scale
+        if attn_bias is not None and not isinstance(attn_bias, self.LowerTriangularMask):
             scores = scores + attn_bias
         return torch.einsum("bhmn,bnhk->bmhk", scores.softmax(-1), value)
 
@@ -138,6 +142,21 @@ def test_xformers_is_handed_its_own_layout_and_mask(recorded, causal, dropout):
     assert isinstance(call["attn_bias"], RecordedOps.LowerTriangularMask) == causal
     assert (call["attn_bias"] is None) == (not causal)
     torch.testing.assert_close(result, attend_eager(q, k, v, causal=causal, scale=0.3), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("bias", ["none", "head"])
+@pytest.mark.parametrize("scale", [0.0, -0.3])
+def test_xformers_is_handed_no_scale_that_would_turn_what_is_hidden(recorded, scale, bias):
+    from ablate.kernels.xformers import attend_xformers
+
+    qkv, added = Case((2, 3, 5, 5, 4), bias=bias).draw()
+    result = attend_xformers(*qkv, causal=True, scale=scale, bias=added)
+    assert recorded.calls[0]["scale"] > 0
+    expected = attend_eager(*qkv, causal=True, scale=scale, bias=added)
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
+    ops = recorded.memory_efficient_attention
+    handed = [x.transpose(1, 2) for x in qkv]
+    assert ops(*handed, attn_bias=RecordedOps.LowerTriangularMask(), scale=scale).isnan().any()  # as it is, it would
 
 
 @pytest.mark.parametrize("kind", ["shared", "head", "row", "batch"])

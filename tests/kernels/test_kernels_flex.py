@@ -17,11 +17,13 @@ CASES = [
     Case((2, 2, 130, 130, 16), maps="softcap", bias="batch"),
     Case((2, 2, 1, 5, 7), causal=False, maps="softcap", bias="row"),
     Case((2, 1, 7, 3, 1), causal=False),
+    Case((2, 2, 9, 9, 4), scale=0.0),
+    Case((2, 2, 9, 9, 4), scale=-0.3, maps="softcap", bias="head"),
 ]
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.maps}-{case.bias}-{case.shape}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.maps}-{case.bias}-{case.scale}-{case.shape}")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_equals_eager(case):
     (q, k, v), bias = case.draw()

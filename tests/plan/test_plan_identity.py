@@ -83,7 +83,6 @@ CHANGED = [
     "model.width=64",
     "model.heads=2",
     "model.context=8",
-    "model.causal=false",
     "model.head=tied",
     "model.position=sinusoidal",
     "model.embedding.scale=1",

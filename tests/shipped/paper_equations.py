@@ -70,13 +70,15 @@ def rms_norm_as_released(x: Array, p: Weights, name: str) -> Array:
     return x / (np.linalg.norm(x, axis=-1, keepdims=True) / math.sqrt(x.shape[-1]) + 1e-5) * p[f"{name}.scale"]
 
 
-def layer_norm(x: Array, p: Weights, name: str) -> Array:
-    """With gain and shift, epsilon 1e-5."""
-    return standardise(x) * p[f"{name}.scale"] + p[f"{name}.bias"]
+def layer_norm(x: Array, p: Weights, name: str, eps: float = 1e-5) -> Array:
+    """With gain and shift."""
+    standard = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+    return standard * p[f"{name}.scale"] + p[f"{name}.bias"]
 
 
-def standardise(x: Array) -> Array:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+def layer_norm_of_cramming(x: Array, p: Weights, name: str) -> Array:
+    """SIMPLIFY, App. D.2: epsilon 1e-12."""
+    return layer_norm(x, p, name, eps=1e-12)
 
 
 def no_norm(x: Array, p: Weights, name: str) -> Array:
@@ -154,3 +156,8 @@ def attention(x: Array, p: Weights, at: Place, **options: object) -> Array:
 def mlp(x: Array, p: Weights, act: Activation, *, scale: float = 1.0, name: str = "mlp") -> Array:
     """act(α x W_up) W_down."""
     return linear(act(scale * linear(x, p, f"{name}.up")), p, f"{name}.down")
+
+
+def glu(x: Array, p: Weights, act: Activation) -> Array:
+    """(act(x W_up) ⊙ x W_gate) W_down: Shazeer 2020, arXiv:2002.05202, Eq. 6."""
+    return linear(act(linear(x, p, "mlp.up")) * linear(x, p, "mlp.gate"), p, "mlp.down")

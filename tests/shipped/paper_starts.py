@@ -74,7 +74,7 @@ def xavier_bound(d_in: int, d_out: int, gain: float = 1.0) -> float:
 
 def weights(**starts: Start) -> dict[str, Start]:
     """Of attention's weights and the MLP's: `query=zeros()` is `attention.query.weight`."""
-    parts = {"up": "mlp", "down": "mlp"}
+    parts = {"up": "mlp", "gate": "mlp", "down": "mlp"}
     return {f"{parts.get(name, 'attention')}.{name}.weight": start for name, start in starts.items()}
 
 

@@ -196,6 +196,7 @@ BLOCKS = {
     "skipless": written(partial(block), nowhere_zero),
     "skipless_norm": written(partial(block, norm=rms_norm), nowhere_zero),
     # Table 7, its rows with LN and without
+    "espa_pre_ln": written(residuals(norm=rms_norm, gains=(1, 1), **STABLE), gaussian_weights),
     "espa_normalised_norm": written(normalised(0.99, 0.99, rms_norm), gaussian_weights),
     "espa_normalised": written(normalised(0.999, 0.99, no_norm), gaussian_weights),
     "espa_stable_norm": written(residuals(norm=rms_norm, gains=(0.2, 0.15), **STABLE), gaussian_weights),

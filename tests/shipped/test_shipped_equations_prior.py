@@ -67,7 +67,7 @@ def post(x: Array, p: Weights, at: Place, *, act: Activation = relu, skips: Gain
 
 
 def parallel(x: Array, p: Weights, at: Place) -> Array:
-    """GPT-J, on input normed twice."""
+    """Black et al. 2022, arXiv:2204.06745: x + Attn(LN_1(x)) + FF(LN_2(x)), two norms where GPT-J has one."""
     return x + attention(layer_norm(x, p, "attention_norm"), p, at) + mlp(layer_norm(x, p, "mlp_norm"), p, gelu)
 
 

@@ -1,13 +1,17 @@
 """SIMPLIFY (arXiv:2311.01906): its blocks by its equations, what they start from, and what it says of initialisation.
 
-Equations 5, 6, 7, 12 and 13; App. B, C and D.1; and the released code.
+Equations 4, 5, 6, 7, 12 and 13; App. B, C and D; and the released code.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from paper_equations import (
+    Activation,
     Array,
     Norm,
     Place,
@@ -15,7 +19,10 @@ from paper_equations import (
     attention,
     attention_matrix,
     concat,
+    gelu,
+    glu,
     layer_norm,
+    layer_norm_of_cramming,
     linear,
     mlp,
     no_norm,
@@ -40,6 +47,17 @@ def shaped_attention(h: Array, p: Weights, at: Place) -> Array:
     uniform = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
     alpha, beta, gamma = (p[f"attention.matrix.{name}.factor"] for name in ("skip", "gain", "centre"))
     m = alpha * np.eye(n) + beta * attention_matrix(h, p, at) - gamma * uniform
+    return mix(m, h, p, at)
+
+
+def value_skipinit(h: Array, p: Weights, at: Place) -> Array:
+    """Eq. 4: (α_h I + β_h A_h) V_h."""
+    alpha, beta = (p[f"attention.matrix.{name}.factor"] for name in ("skip", "gain"))
+    return mix(alpha * np.eye(h.shape[1]) + beta * attention_matrix(h, p, at), h, p, at)
+
+
+def mix(m: Array, h: Array, p: Weights, at: Place) -> Array:
+    """M [B, H, T, T] between values and projection."""
     return carry(concat(m @ split(carry(h, p, at, "value"), at.heads)), p, at, "projection")
 
 
@@ -60,15 +78,30 @@ def gain(p: Weights, name: str) -> Array:
     return p[f"{name}_residual.gain.factor"]
 
 
-def sas(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
+def sas(
+    x: Array,
+    p: Weights,
+    at: Place,
+    norm: Norm = rms_norm,
+    *,
+    attend: Callable[[Array, Weights, Place], Array] = shaped_attention,
+    feed: Callable[[Array, Weights, Activation], Array] = mlp,
+    act: Activation = relu,
+) -> Array:
     """Eq. 12, without a skip, then the MLP's residual: y + β_FF MLP(Norm(y)); α_FF is trained as released."""
-    y = gain(p, "attention") * shaped_attention(norm(x, p, "attention_norm"), p, at)
+    y = gain(p, "attention") * attend(norm(x, p, "attention_norm"), p, at)
     skip = p["mlp_residual.skip.factor"] if norm is rms_norm_as_released else 1
-    return skip * y + gain(p, "mlp") * mlp(norm(y, p, "mlp_norm"), p, relu)
+    return skip * y + gain(p, "mlp") * feed(norm(y, p, "mlp_norm"), p, act)
 
 
 def sas_as_released(x: Array, p: Weights, at: Place) -> Array:
     return sas(x, p, at, rms_norm_as_released)
+
+
+def pre_ln_bert(x: Array, p: Weights, at: Place) -> Array:
+    """App. D.2: LayerNorm, and a GLU with GELU."""
+    y = x + attention(layer_norm_of_cramming(x, p, "attention_norm"), p, at)
+    return y + glu(layer_norm_of_cramming(y, p, "mlp_norm"), p, gelu)
 
 
 def sas_p(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
@@ -126,10 +159,30 @@ def norms_of(at: Place, norms: int) -> dict[str, Start]:
 
 def skipless(at: Place, norms: int = 2) -> dict[str, Start]:
     """App. D.1: queries at 0; α, β, γ of each head and β_SA at 1, β_FF at 0.1, all trained; MLP and keys at 0.02."""
-    heads = {f"attention.matrix.{name}.factor": constant(1, at.heads, 1, 1) for name in ("skip", "gain", "centre")}
     gains = {"attention_residual.gain.factor": ONE, "mlp_residual.gain.factor": constant(0.1)}
     matrices = {**same(zeros(), "query"), **same(GPT, "key", "up", "down")}
-    return heads | gains | matrices | norms_of(at, norms)
+    return of_heads(at, skip=1, gain=1, centre=1) | gains | matrices | norms_of(at, norms)
+
+
+def of_heads(at: Place, **gains: float) -> dict[str, Start]:
+    return {f"attention.matrix.{name}.factor": constant(value, at.heads, 1, 1) for name, value in gains.items()}
+
+
+def haar(at: Place) -> dict[str, Start]:
+    """V-SkipInit as Sec. 4.1 has it: SAS with trained orthogonal values and projections."""
+    return skipless(at) | same(orthogonal(), "value", "projection")
+
+
+def pure(at: Place) -> dict[str, Start]:
+    """Eq. 4: α = 1, β = 0, and there is no γ."""
+    starts = haar(at) | of_heads(at, skip=1, gain=0)
+    return {address: start for address, start in starts.items() if "centre" not in address}
+
+
+def bert(starts: dict[str, Start], at: Place) -> dict[str, Start]:
+    """App. D.2: LayerNorms, a gate, and β_FF at 0.05 where it is trained."""
+    smaller = {name: constant(0.05) for name in starts if name == "mlp_residual.gain.factor"}
+    return starts | layer_norms(at.width, *NORMS) | same(GPT, "gate") | smaller
 
 
 def identity_values(at: Place, norms: int = 2) -> dict[str, Start]:
@@ -170,11 +223,16 @@ BLOCKS = {
     "sas_p": Written(sas_p, lambda at: identity_values(at, 1)),
     "sas_p_no_norm": Written(sas_p_no_norm, lambda at: identity_values(at, 0)),
     "simplify_parallel": Written(parallel, lambda at: plain(at, "attention_norm")),
-    "simplify_v_skipinit": Written(sas, lambda at: skipless(at) | same(orthogonal(), "value", "projection")),
+    "simplify_v_skipinit": Written(sas, haar),
+    "simplify_v_skipinit_pure": Written(partial(sas, attend=value_skipinit), pure),
     "simplify_eq6_orthogonal": Written(sas, lambda at: eq6(at, None)),
     "simplify_eq6_tied": Written(sas, lambda at: eq6(at, None)),
     "simplify_eq6_tied_last": Written(sas, lambda at: eq6(at, None)),
     "simplify_figure4": Written(sas, lambda at: eq6(at, 0.2)),
+    "pre_ln_bert": Written(pre_ln_bert, lambda at: bert(plain(at), at)),
+    "sas_bert": Written(
+        partial(sas, norm=layer_norm_of_cramming, feed=glu, act=gelu), lambda at: bert(identity_values(at, 0), at)
+    ),
     "simplify_pre_ln_as_released": Written(pre_norm_as_released, lambda at: biased(plain(at, *NORMS), at)),
     "simplify_post_ln_as_released": Written(
         shifted_post_norm_as_released, lambda at: biased(plain(at, "attention_norm", "attention_post_norm"), at)
@@ -182,6 +240,9 @@ BLOCKS = {
     "simplify_parallel_as_released": Written(parallel_as_released, lambda at: biased(plain(at, "attention_norm"), at)),
     "sas_as_released": Written(
         sas_as_released, lambda at: biased(identity_values(at), at) | {"mlp_residual.skip.factor": ONE}
+    ),
+    "simplify_v_skipinit_as_released": Written(
+        sas_as_released, lambda at: biased(haar(at), at) | {"mlp_residual.skip.factor": ONE}
     ),
     "sas_p_as_released": Written(sas_p_as_released, lambda at: biased(identity_values(at, 1), at)),
     "sas_p_no_norm_as_released": Written(

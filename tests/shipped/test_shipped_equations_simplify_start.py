@@ -11,7 +11,7 @@ import torch
 from builders import CATALOGUE, architecture, node
 from paper_equations import Array
 from paper_worlds import GPT2, block_at, gradients, numbers_of, sizes_of, started
-from reading import transformer
+from reading import read_block, transformer
 from test_shipped_files import with_fields
 from torch import nn
 
@@ -39,7 +39,7 @@ def attention_in_and_out(block: Block, layer: int) -> tuple[torch.Tensor, torch.
 
 
 @pytest.mark.parametrize("layer", [1, 2, 6])
-@pytest.mark.parametrize("name", ["sas", "sas_p", "sas_p_no_norm", "sas_as_released", "sas_p_as_released"])
+@pytest.mark.parametrize("name", ["sas", "sas_p", "sas_p_no_norm", "sas_bert", "sas_as_released", "sas_p_as_released"])
 def test_attention_starts_as_the_identity(name, layer):
     given, made = attention_in_and_out(GRAMMAR.block(name), layer)
     assert (made - given).abs().max() < 1e-10
@@ -103,3 +103,33 @@ def test_all_tied_is_the_identity_in_each_layer_and_last_tied_over_all():
     assert min(np.abs(product - identity).max() for product in last) > 0.1
     assert np.abs(np.linalg.multi_dot(last[:-1]) - identity).max() > 0.1
     assert np.abs(np.linalg.multi_dot(free) - identity).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("value", "of", "init", "allowed"),
+    [
+        ("orthogonal", "value", "orthogonal", True),
+        ("eye", "value", "eye", True),
+        ("normal: {std: 0.5}", "value", "normal: {std: 0.5}", True),
+        ("orthogonal", "value", "eye", False),
+        ("eye", "value", "orthogonal", False),
+        ("none", "value", "orthogonal", False),
+        ("none", "query", "orthogonal", True),
+        ("zero", "value", "zero", False),
+    ],
+)
+def test_a_projection_undoes_values_of_the_init_it_says(value, of, init, allowed):
+    """What the grammar lets pass can be filled; the init of values is said twice, and must be one."""
+    query = "{dense: {init: orthogonal}}"
+    inverse = f"{{dense: {{init: {{inverse: {{of: {of}, init: {braced(init)}}}}}}}}}"
+    text = f"[attention: {{query: {query}, value: {{dense: {{init: {braced(value)}}}}}, projection: {inverse}}}]"
+    block = read_block(text)
+    assert (not GRAMMAR.refusals(block)) == allowed
+    if allowed:
+        p = numbers_of(block_at(block, sizes_of(6), 2, GPT2))
+        product = p["attention.projection.weight"] @ p[f"attention.{of}.weight"]
+        assert np.abs(product - np.eye(16)).max() < 1e-10
+
+
+def braced(init: str) -> str:
+    return f"{{{init}}}" if ":" in init else init

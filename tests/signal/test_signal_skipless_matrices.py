@@ -193,6 +193,19 @@ def test_without_a_causal_mask_the_symmetric_root_takes_the_factors_place(length
     close(exponential_matrix(length, 0.2, 0.05, repetition=0.05, causal=False), expected)
 
 
+@pytest.mark.parametrize("repetition", [0.0, 0.05])
+def test_the_roots_between_two_layers_are_computed_once(repetition, monkeypatch):
+    taken, eigh = [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda kernel: taken.append(kernel[0, 1]) or eigh(kernel))
+    steps = [exponential_step(layer, 12, 0.21) for layer in range(1, 13)]
+    ask = {"repetition": repetition, "causal": False}
+    found = [exponential_matrix(37, step.incoming, step.outgoing, **ask) for step in steps]
+    assert len(taken) == len(set(taken)) == 12  # Σ behind each layer; that before the first is I
+    again = exponential_matrix(37, steps[3].incoming, steps[3].outgoing, **ask)
+    assert len(taken) == 14  # two are held, and no more
+    np.testing.assert_array_equal(again, found[3])
+
+
 @pytest.mark.parametrize("matrix", [exponential_matrix(64, 0.2, 0.05), uniform_matrix(64, 0.1, 0.4)])
 def test_rows_and_softmax_give_the_matrix_back(matrix):
     rows, bias = row_scale_and_bias(matrix)

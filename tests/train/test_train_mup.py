@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, residual, sequence
+from reading import transformer
 
+import ablate
 from ablate.compiler import compile_model
 from ablate.space.documents import AdamW
 from ablate.train.loss import cross_entropy
@@ -68,11 +70,11 @@ def observed(model, tokens):
     return {**seen, "logits": logits.detach()}, logits
 
 
-def moved(width, how, *, seed, steps=4):
+def moved(width, how, *, seed, steps=4, build=model_of):
     """Mean absolute change of each signal over some steps on one batch."""
     generator = torch.Generator().manual_seed(seed)
     tokens, targets = (torch.randint(11, (8, 12), generator=generator) for _ in range(2))
-    model = model_of(width, how, seed=seed)
+    model = build(width, how, seed=seed)
     optimizer = build_optimizer(model, ADAM)
     before, _ = observed(model, tokens)
     for _ in range(steps):
@@ -84,9 +86,9 @@ def moved(width, how, *, seed, steps=4):
     return {name: (after[name] - before[name]).abs().mean().item() for name in before}
 
 
-def growth(how):
+def growth(how, build=model_of):
     """By what factor each signal moves further at the largest width than at the smallest, over a few seeds."""
-    small, large = ([moved(width, how, seed=seed) for seed in range(3)] for width in WIDTHS)
+    small, large = ([moved(width, how, seed=seed, build=build) for seed in range(3)] for width in WIDTHS)
     return {name: sum(m[name] for m in large) / sum(m[name] for m in small) for name in large[0]}
 
 
@@ -107,3 +109,38 @@ def test_under_the_standard_parameterisation_they_move_further_the_wider_the_mod
 def test_each_rule_is_needed(key, signal):
     found = growth({**MUP, key: STANDARD[key]})
     assert found[signal] > 2.5, found
+
+
+SHIPPED = """
+space: mup
+question: Is the named block, with its preset, what the paper calls µP?
+grammar: {grammar}
+preset: mup_128
+model: {{layers: 2, context: 12}}
+design: {{compare: [{block}, pre_rms]}}
+seeds: 1
+measure: {{every: 10, probes: [], evaluation: {{every: 20, windows: 8}}}}
+judge: {{against: {block}, metrics: {{eval_loss: {{}}}}}}
+"""
+
+
+def builder(block, folder):
+    """What makes a model of the named block with the preset; its `how` are more settings of the space."""
+    path = folder / "space.yaml"
+    path.write_text(SHIPPED.format(grammar=transformer().path, block=block))
+
+    def build(width, how, *, seed):
+        space = ablate.load_space(path, settings=[f"model.width={width}", *how])
+        return compile_model(space.architecture(space.blocks[block], 11), CATALOGUE, seed=seed)
+
+    return build
+
+
+def test_the_named_block_with_its_preset_is_mup(tmp_path):
+    found = growth((), builder("mup", tmp_path))
+    assert all(0.8 < factor < 1.25 for factor in found.values()), found
+
+
+def test_the_preset_needs_the_block_and_the_block_the_preset(tmp_path):
+    assert growth((), builder("pre_ln", tmp_path))["layers.2"] > 2.5
+    assert growth(("model.logit_scale=1",), builder("mup", tmp_path))["logits"] > 2.5

@@ -65,22 +65,12 @@ class Config:
         return Shaped(self.activation.config, self.affine()).kinks
 
 
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from ablate.kernels.shaped_activation import ShapedActivation
 
 
 @implements(Config)
-class DKS(nn.Module):
+class DKS(ShapedActivation):
     """The activation between two affine maps."""
 
     def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-        self.affine = config.affine()
-        self.activation = config.activation()
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]; in float32 at least, since the maps magnify what lies around one point."""
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
-        return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)
+        super().__init__(config.affine(), config.activation())

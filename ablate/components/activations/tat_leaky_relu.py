@@ -53,21 +53,12 @@ class Config:
         return leaky_by_correlation(self.eta, Stack(self.layers, self.skip))
 
 
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from ablate.kernels.shaped_activation import ShapedLeaky
 
 
 @implements(Config)
-class TATLeakyReLU(nn.Module):
+class TATLeakyReLU(ShapedLeaky):
     """The leaky ReLU and its output map."""
 
     def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-        shaped = config.shaped()
-        self.slope, self.affine = shaped.slope, shaped.affine
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape], in float32 at least."""
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return (self.affine.output_scale * nn.functional.leaky_relu(wide, self.slope)).to(x.dtype)
+        super().__init__(config.shaped())

@@ -43,6 +43,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ablate.kernels.bias import with_mask
+from ablate.kernels.kept import kept
+
 
 @implements(Config)
 class ALiBi(nn.Module):
@@ -51,11 +54,23 @@ class ALiBi(nn.Module):
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.slopes = slopes(sizes.n_heads)
+        self.causal = sizes.causal
 
+    @with_mask
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
-        """[1, H, T, S], in float32 at least."""
+        """[1, H, T, S], in float32 at least, one for all layers; it holds the mask of a causal attention."""
         wide = torch.promote_types(q.dtype, torch.float32)
-        queries = torch.arange(q.shape[-2], device=q.device, dtype=wide)
-        keys = torch.arange(k.shape[-2], device=q.device, dtype=wide)
-        slope = torch.tensor(self.slopes, device=q.device, dtype=wide)
-        return -slope[:, None, None] * (queries[:, None] - keys).abs()[None, None]
+        return table(self.slopes, q.shape[-2], k.shape[-2], self.causal, q.device, wide)
+
+
+@kept
+def table(
+    slopes: tuple[float, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "1 H T S"]:
+    """-m_h |i - j|; -∞ where j > i if causal."""
+    queries = torch.arange(n_queries, device=device, dtype=dtype)
+    keys = torch.arange(n_keys, device=device, dtype=dtype)
+    past = queries[:, None] - keys
+    distances = past.masked_fill(past < 0, torch.inf) if causal else past.abs()
+    slope = torch.tensor(slopes, device=device, dtype=dtype)
+    return -slope[:, None, None] * distances[None, None]

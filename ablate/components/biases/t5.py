@@ -80,6 +80,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ablate.kernels.kept import kept
+
 
 @implements(Config)
 class T5(nn.Module):
@@ -100,13 +102,17 @@ class T5(nn.Module):
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
         """[1, H, T, S], in float32 at least."""
         wide = torch.promote_types(q.dtype, torch.float32)
-        return self.weight.to(wide)[:, self.buckets(q.shape[-2], k.shape[-2], q.device)][None]
+        return self.weight.to(wide)[:, places(self.edges, q.shape[-2], k.shape[-2], self.causal, q.device)][None]
 
-    def buckets(self, n_queries: int, n_keys: int, device: torch.device) -> Int[Tensor, "T S"]:
-        """b(i - j); the buckets of the future come after those of the past, and distance 0 is of the past."""
-        places = torch.arange(max(n_queries, n_keys), device=device)
-        past = places[:n_queries, None] - places[:n_keys]
-        begins = torch.tensor(self.edges, device=device)
-        if self.causal:
-            return torch.bucketize(past.clamp(min=0), begins, right=True) - 1
-        return torch.bucketize(past.abs(), begins, right=True) - 1 + len(self.edges) * (past < 0)
+
+@kept
+def places(
+    edges: tuple[int, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device
+) -> Int[Tensor, "T S"]:
+    """b(i - j), one for all layers: the future's buckets come after the past's, and distance 0 is of the past."""
+    tokens = torch.arange(max(n_queries, n_keys), device=device)
+    past = tokens[:n_queries, None] - tokens[:n_keys]
+    begins = torch.tensor(edges, device=device)
+    if causal:
+        return torch.bucketize(past.clamp(min=0), begins, right=True) - 1
+    return torch.bucketize(past.abs(), begins, right=True) - 1 + len(edges) * (past < 0)

@@ -50,7 +50,7 @@ class Inverse:
         self.layer, self.n_layers, self.all = sizes.layer, sizes.n_layers, config.through == "layers"
 
     def fill_after(self, tensor: Tensor, d_in: int, d_out: int, draw: Draw, name: str) -> None:
-        """Fill in place from the other weights' numbers; InputError for a weight that is not square."""
+        """Fill in place from the other weights' numbers; InputError for a weight that is not square, or singular."""
         if d_in != d_out:
             raise InputError(
                 f"inverse: {draw.address} maps a width of {d_in} to one of {d_out}, and has no inverse\n"
@@ -59,7 +59,14 @@ class Inverse:
         if self.all and self.layer < self.n_layers:
             self.init.fill(tensor, d_in, d_out, draw.stream(name))
             return
-        tensor.copy_(torch.linalg.inv(self.before(d_in, draw, name)))
+        inverse, info = torch.linalg.inv_ex(self.before(d_in, draw, name))
+        tensor.copy_(inverse)
+        if info.any() or not tensor.isfinite().all():
+            undone = f"the maps up to `{self.of}` in layer {self.layer}" if self.all else f"`{self.of}`"
+            raise InputError(
+                f"inverse: what {draw.address} undoes, {undone}, starts from a matrix that is singular\n"
+                "  = give both an init that loses no direction, such as orthogonal with a gain above 0"
+            )
 
     def before(self, width: int, draw: Draw, name: str) -> Tensor:
         """The product of the maps to undo, the first of them rightmost: [width, width]."""

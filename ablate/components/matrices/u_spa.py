@@ -10,7 +10,7 @@
 A is exact where the scores s are 0: give `query` the init `zero`, and no other bias. The schedule counts one attention
 a layer. D and B are not trained.
 
-Dimension key: B batch, H heads, T time, K width of a head.
+Dimension key: T time.
 """
 
 from collections.abc import Callable
@@ -67,32 +67,12 @@ class Config:
         )
 
 
-from jaxtyping import Float
-from torch import Tensor, nn
-
-from ablate.kernels.bias import with_mask
-from ablate.kernels.prescribed import Prescribed
+from ablate.kernels.prescribed import PrescribedAttention
 
 
 @implements(Config)
-class USPA(nn.Module):
+class USPA(PrescribedAttention):
     """Attention with the bias B and the row factors D of its layer."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
-        super().__init__()
-        self.start = Prescribed(config.matrix_of(sizes), causal=sizes.causal)
-
-    @with_mask
-    def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "1 1 T T"]:
-        """B, in float32 at least: one for all sequences and heads; it holds the causal mask."""
-        return self.start.bias(q)[None, None]
-
-    def forward(
-        self,
-        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
-        q: Float[Tensor, "B H T K"],
-        k: Float[Tensor, "B H T K"],
-        v: Float[Tensor, "B H T K"],
-    ) -> Float[Tensor, "B H T K"]:
-        """D softmax(s + B) v."""
-        return self.start.rescale(attend(q, k, v))
+        super().__init__(config.matrix_of(sizes), causal=sizes.causal)

@@ -35,6 +35,7 @@ from ablate.components.declare import (
     part,
     scaling,
 )
+from ablate.errors import InputError
 
 
 @component("reparameterised", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="gain")
@@ -47,6 +48,12 @@ class Config:
     delta: Maker | None = part("init", optional=True)
     bias: bool = flag()
     rate: float = arithmetic()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate < float("inf"):
+            raise InputError(
+                f"reparameterised.rate is {self.rate:g}\n  = a multiple of the recipe's rate is finite and at least 0"
+            )
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token."""
