@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 SQL = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
+LOOKING = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^ablate (?:show|diff|list) .*$", README, re.M)]
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,16 @@ def test_every_statement_answers(words, results):
     words = [word.replace("op_vs_preln", "tiny") for word in words]
     formats = [] if "--format" in words else ["--json"]
     done = CliRunner().invoke(app, [*words, *formats, "--results", str(results)])
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.splitlines()) >= 2
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("words", [words for words in LOOKING if "--plugin" not in words], ids=" ".join)
+def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
+    (tmp_path / "grammars").symlink_to(ROOT / "grammars")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert len(done.stdout.splitlines()) >= 2
 
