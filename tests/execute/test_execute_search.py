@@ -1,6 +1,7 @@
 """Searches on surfaces fixed beforehand: what is seen, what is the same, what comes again after a stop."""
 
 import math
+import os
 import random
 import subprocess
 import sys
@@ -304,6 +305,30 @@ def test_optuna_is_not_imported_before_it_is_needed() -> None:
         "sys.exit(any(name == 'optuna' or name.startswith('optuna.') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+PROPOSED = """
+import random
+from test_execute_search import SMALL
+from search_worlds import surface
+from ablate.execute.search.choose import proposer_for
+came_to, rng = surface(SMALL, 1), random.Random(4)
+history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
+print([proposer_for(s, SMALL, 7, ("min",)).propose(25, history).index for s in ("evolution", "tpe", "nsga2", "gp")])
+"""
+
+
+@pytest.mark.slow
+def test_another_process_proposes_the_same() -> None:
+    """Nothing comes from the order of sets, which differs by process."""
+    found = set()
+    for salt in ("1", "2"):
+        surroundings = os.environ | {"PYTHONHASHSEED": salt, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROPOSED], env=surroundings, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
 
 
 REPETITIONS, TRIALS = 20, 100
