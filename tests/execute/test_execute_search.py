@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from itertools import product
 
 import pytest
 from grammar_worlds import grammar
@@ -19,7 +20,7 @@ from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
 from ablate.execute.search.choose import proposer_for
 from ablate.execute.search.proposer import Proposal
-from ablate.execute.search.ranking import crowding, dominates, front, ranked
+from ablate.execute.search.ranking import crowding, dominates, front, hypervolume, ranked
 from ablate.execute.search.result import Result, told
 from ablate.execute.search.search import Search
 from ablate.grammar.grammar import Grammar
@@ -87,6 +88,17 @@ def test_crowding_prefers_the_ends_and_the_gaps() -> None:
     assert ranked(line) == [0, 4, 3, 2, 1]
     assert ranked([(3.0,), (1.0,), (2.0,)]) == [1, 2, 0]
     assert dominates((1.0, 1.0), (1.0, 2.0)) and not dominates((1.0, 2.0), (1.0, 2.0))
+
+
+@pytest.mark.fast
+@given(st.integers(1, 3).flatmap(lambda m: st.lists(st.tuples(*[st.integers(0, 5)] * m), min_size=1, max_size=8)))
+def test_hypervolume_counts_the_cells_of_a_grid(corners: list[tuple[int, ...]]) -> None:
+    m = len(corners[0])
+    cells = product(range(5), repeat=m)
+    dominated = sum(any(all(x <= y for x, y in zip(corner, cell)) for corner in corners) for cell in cells)
+    losses = [tuple(map(float, corner)) for corner in corners]
+    assert hypervolume(losses, (5.0,) * m) == dominated
+    assert hypervolume([losses[i] for i in front(losses)], (5.0,) * m) == dominated
 
 
 @pytest.mark.fast

@@ -1,4 +1,4 @@
-"""Which results are better where there are several objectives: dominance, fronts, crowding. All are minimised.
+"""Which results are better where there are several objectives, all minimised: fronts, crowding, hypervolume.
 
 Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
 """
@@ -52,3 +52,22 @@ def crowding(losses: Sequence[Losses]) -> list[float]:
             if span > 0:
                 distance[i] += (losses[after][objective] - losses[before][objective]) / span
     return distance
+
+
+def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
+    """The volume of what is dominated by `losses` and not worse than `reference`, exactly; 0 where none is better.
+
+    By slices along the last objective: between two of its values, only those up to the first count, in the others.
+    """
+    better = [one for one in losses if all(x < y for x, y in zip(one, reference, strict=True))]
+    if not better:
+        return 0.0
+    if len(reference) == 1:
+        return reference[0] - min(one[0] for one in better)
+    better.sort(key=lambda one: one[-1])
+    volume = 0.0
+    for place, one in enumerate(better):
+        end = better[place + 1][-1] if place + 1 < len(better) else reference[-1]
+        if end > one[-1]:
+            volume += (end - one[-1]) * hypervolume([other[:-1] for other in better[: place + 1]], reference[:-1])
+    return volume
