@@ -1,27 +1,22 @@
 """Searches on surfaces fixed beforehand: what is seen, what is the same, what comes again after a stop."""
 
-import math
-import os
 import random
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from itertools import product
 
 import pytest
 from grammar_worlds import grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import transformer
-from scipy.stats import wilcoxon
-from search_worlds import best, carried_out, search, surface
+from search_worlds import carried_out, search, surface
 
 from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
 from ablate.execute.search.choose import proposer_for
 from ablate.execute.search.proposer import Proposal
-from ablate.execute.search.ranking import crowding, dominates, front, hypervolume, ranked
-from ablate.execute.search.result import Result, told
+from ablate.execute.search.result import Result
 from ablate.execute.search.search import Search
 from ablate.grammar.grammar import Grammar
 from ablate.space.design import Goal, Sampler
@@ -38,67 +33,6 @@ TINY = grammar("norm: [none, layer_norm, rms_norm]\nblock: [[$norm, $norm, mlp]]
 SAMPLERS: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2", "gp")
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 QUICK: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2")
-
-
-@pytest.mark.fast
-def test_what_diverged_is_as_bad_as_the_worst_that_finished() -> None:
-    history = [
-        Result(0, "finished", (1.0, 5.0)),
-        Result(1, "diverged"),
-        Result(2, "finished", (3.0, 2.0)),
-        Result(3, "bug"),
-        Result(4, "out_of_memory"),
-        Result(5, "timeout"),
-        Result(6, "finished", (2.0, math.inf)),
-        Result(7, "finished", (math.nan, 4.0)),
-    ]
-    assert told(history, ("min", "max")) == [
-        *((1.0, -5.0), (3.0, -2.0), (3.0, -2.0), None, None, None, (2.0, -2.0), (3.0, -4.0)),
-    ]
-    assert told(history[1:2], ("min",)) == [None]
-
-
-vectors = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda v: tuple(map(float, v))), max_size=14)
-
-
-@pytest.mark.fast
-@given(vectors)
-def test_fronts_against_brute_force(losses: list[tuple[float, ...]]) -> None:
-    def beaten(i: int, among: list[int]) -> bool:
-        return any(
-            all(x <= y for x, y in zip(losses[j], losses[i])) and any(x < y for x, y in zip(losses[j], losses[i]))
-            for j in among
-        )
-
-    places = list(range(len(losses)))
-    assert front(losses) == [i for i in places if not beaten(i, places)]
-    order, left = ranked(losses), places
-    assert sorted(order) == places
-    while left:
-        here = [i for i in left if not beaten(i, left)]
-        start = len(places) - len(left)
-        assert sorted(order[start : start + len(here)]) == here
-        left = [i for i in left if i not in here]
-
-
-@pytest.mark.fast
-def test_crowding_prefers_the_ends_and_the_gaps() -> None:
-    line = [(0.0, 10.0), (1.0, 9.0), (2.0, 8.0), (8.0, 2.0), (10.0, 0.0)]
-    assert crowding(line) == [math.inf, 0.2 + 0.2, 0.7 + 0.7, 0.8 + 0.8, math.inf]
-    assert ranked(line) == [0, 4, 3, 2, 1]
-    assert ranked([(3.0,), (1.0,), (2.0,)]) == [1, 2, 0]
-    assert dominates((1.0, 1.0), (1.0, 2.0)) and not dominates((1.0, 2.0), (1.0, 2.0))
-
-
-@pytest.mark.fast
-@given(st.integers(1, 3).flatmap(lambda m: st.lists(st.tuples(*[st.integers(0, 5)] * m), min_size=1, max_size=8)))
-def test_hypervolume_counts_the_cells_of_a_grid(corners: list[tuple[int, ...]]) -> None:
-    m = len(corners[0])
-    cells = product(range(5), repeat=m)
-    dominated = sum(any(all(x <= y for x, y in zip(corner, cell)) for corner in corners) for cell in cells)
-    losses = [tuple(map(float, corner)) for corner in corners]
-    assert hypervolume(losses, (5.0,) * m) == dominated
-    assert hypervolume([losses[i] for i in front(losses)], (5.0,) * m) == dominated
 
 
 @pytest.mark.fast
@@ -317,83 +251,6 @@ def test_optuna_is_not_imported_before_it_is_needed() -> None:
         "sys.exit(any(name == 'optuna' or name.startswith('optuna.') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-PROPOSED = """
-import random
-from test_execute_search import SMALL
-from search_worlds import surface
-from ablate.execute.search.choose import proposer_for
-came_to, rng = surface(SMALL, 1), random.Random(4)
-history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
-print([proposer_for(s, SMALL, 7, ("min",)).propose(25, history).index for s in ("evolution", "tpe", "nsga2", "gp")])
-"""
-
-
-@pytest.mark.slow
-def test_another_process_proposes_the_same() -> None:
-    """Nothing comes from the order of sets, which differs by process."""
-    found = set()
-    for salt in ("1", "2"):
-        surroundings = os.environ | {"PYTHONHASHSEED": salt, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(
-            [sys.executable, "-c", PROPOSED], env=surroundings, capture_output=True, text=True, check=True
-        )
-        found.add(done.stdout)
-    assert len(found) == 1
-
-
-REPETITIONS, TRIALS = 20, 100
-
-
-@pytest.fixture(scope="module")
-def drawn() -> list[float]:
-    """The best of as many uniform draws, on each surface."""
-    return [found_by("random", seed) for seed in range(REPETITIONS)]
-
-
-def found_by(sampler: Sampler, seed: int) -> float:
-    found = search(transformer(), sampler, seed=seed, trials=TRIALS)
-    list(carried_out(found, surface(transformer(), seed), until=TRIALS))
-    return best(found, TRIALS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["tpe", "evolution", "nsga2"])
-def test_samplers_beat_random_on_the_shipped_grammar(sampler: Sampler, drawn: list[float]) -> None:
-    """The same number of proposals, repeats counted, on 20 surfaces of choices and their pairs; one-sided Wilcoxon."""
-    reached = [found_by(sampler, seed) for seed in range(REPETITIONS)]
-    assert wilcoxon(reached, drawn, alternative="less").pvalue < 0.05
-
-
-@pytest.mark.slow
-def test_random_does_not_beat_random(drawn: list[float]) -> None:
-    others = []
-    for seed in range(REPETITIONS):
-        found = search(transformer(), "random", seed=1000 + seed, trials=TRIALS)
-        list(carried_out(found, surface(transformer(), seed)))
-        others.append(best(found, TRIALS))
-    assert wilcoxon(others, drawn, alternative="less").pvalue > 0.05
-
-
-@pytest.mark.slow
-def test_gp_says_what_it_leaves_to_chance() -> None:
-    found = search(transformer(), "gp", trials=20)
-    list(carried_out(found, surface(transformer(), 0), until=24))
-    assert 10 / 24 <= found.wholly_random < 0.6  # the first ten have nothing to go by
-    assert found.wholly_random < found.random_share < 0.8
-
-
-@pytest.mark.slow
-def test_a_thousand_proposals_of_tpe() -> None:
-    found = search(transformer(), "tpe")
-    trained = [one.fingerprint for one in carried_out(found, surface(transformer(), 0), until=1000)]
-    assert len(trained) == len(set(trained)) == found.trained
-    assert found.folded == len(found.proposed) - found.trained
-    for one in found.proposed:
-        if one.same_as is not None:
-            assert found.proposed[one.same_as].fingerprint == one.fingerprint
-            assert found.result(one.k) == found.result(one.same_as)
 
 
 @pytest.mark.fast
