@@ -11,10 +11,13 @@ of the choice, it is drawn uniformly; `Proposal.random` counts those, and what a
 
 from __future__ import annotations
 
+import copy
 import random
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -40,6 +43,8 @@ POPULATION = 20
 """Trials of one generation of NSGA-II."""
 ASKS = 4
 """How often a sampler is asked before its last proposal is repaired."""
+LONG_AGO = datetime(2000, 1, 1)
+"""Optuna wants times of trials; nothing reads them here."""
 MUTATED = 200
 """How often a refused proposal is mutated before one mutation more is tried."""
 
@@ -147,15 +152,21 @@ class SampledProposer:
         if key not in self._past:
             from optuna.distributions import CategoricalDistribution
             from optuna.samplers import NSGAIISampler
-            from optuna.trial import create_trial
 
             made = self._choices(index)
-            self._past[key] = create_trial(
+            self._past[key] = _past_trial()(
+                number=0,  # the study numbers them
+                trial_id=0,
+                state=_trial_state("FAIL" if loss is None else "COMPLETE"),
+                value=None,
+                values=loss,
+                datetime_start=LONG_AGO,
+                datetime_complete=LONG_AGO,
                 params={**dict(known), **{one.name: one.taken for one in made}},
                 distributions={name: CategoricalDistribution(range(n + 1)) for name, n in known},
-                values=loss,
-                state=_trial_state("FAIL" if loss is None else "COMPLETE"),
+                user_attrs={},
                 system_attrs={NSGAIISampler._get_generation_key(): generation},
+                intermediate_values={},
             )
         return self._past[key]
 
@@ -175,6 +186,20 @@ def _sampler(name: OptunaName, seed: int) -> BaseSampler:
             return samplers.GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
         case "nsga2":
             return samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
+
+
+@cache
+def _past_trial() -> type[FrozenTrial]:
+    """A past trial that is not copied in depth: Optuna does so with each one that is added, and that took most of the
+    time of a proposal. Nothing changes a trial that has ended.
+    """
+    from optuna.trial import FrozenTrial
+
+    class PastTrial(FrozenTrial):
+        def __deepcopy__(self, memo: dict[int, Any]) -> FrozenTrial:
+            return copy.copy(self)
+
+    return PastTrial
 
 
 def _trial_state(name: str) -> Any:
