@@ -77,9 +77,9 @@ def test_gp_says_what_it_leaves_to_chance() -> None:
     assert 0 < found.random_share < 0.5
 
 
-def test_hundreds_of_proposals_of_tpe() -> None:
+def test_a_thousand_proposals_of_tpe() -> None:
     found = search(transformer(), "tpe")
-    trained = [one.fingerprint for one in carried_out(found, surface(transformer(), 0), until=300)]
+    trained = [one.fingerprint for one in carried_out(found, surface(transformer(), 0), until=1000)]
     assert len(trained) == len(set(trained)) == found.trained
     assert found.folded == len(found.proposed) - found.trained
     for one in found.proposed:
