@@ -12,9 +12,10 @@
     watchdog.py    trials that hang leave a trace
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
     policy.py      what follows from each way a trial can end
+    search/        proposals over a grammar: random, evolution, Optuna's samplers
     controller.py  the plan handed out, what comes back written down
 
-Here, and only here, pebble and Ray are known. In the folder of results workers write checkpoints, claims and the traces
-of trials that hang; the driver writes everything else. Never: a metric defined, a number judged, any other file written
-but through the store.
+Here, and only here, pebble, Ray and Optuna are known. In the folder of results workers write checkpoints, claims and
+the traces of trials that hang; the driver writes everything else. Never: a metric defined, a number judged, any other
+file written but through the store.
 """

@@ -3,6 +3,8 @@
     rules.py       rules as written: name, parameters, bound on recursion, alternatives
     expand.py      rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
     derivation.py  templates: everything a rule can become, numbered
+    decide.py      a derivation as named choices: asked one by one, or taken apart
+    vary.py        mutation, crossover of like rules, draws that keep to the constraints and count refusals
     condition.py   what must stand at an address
     constraint.py  what a block may not be, and why
     include.py     files with the blocks of one paper each

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ablate.block.catalogue import Branches, Catalogue, Sequenced
 from ablate.block.expression import Node, Sequence, Value
-from ablate.grammar.derivation import Bound, Choice, Constant, Hole, Let, Product, Same, Template, fill
+from ablate.grammar.derivation import Bound, Choice, Constant, Hole, Let, Named, Product, Same, Template, fill
 from ablate.grammar.grammar import Grammar
 
 EXACT_UP_TO = 10**6
@@ -99,10 +99,12 @@ class _Kinds:
             case Choice(alternatives=alternatives):
                 for option in alternatives:
                     yield from self.of(option, bound).items()
+            case Named(body=body):
+                yield from self.of(body, bound).items()
             case Product():
                 yield from self._combined(template, bound)
             case Let(name=name, drawn=drawn, body=body):
-                for k in range(drawn):
+                for k in range(drawn.count):
                     yield from self.of(body, {**bound, name: k}).items()
             case Same():
                 yield self._seen(template.at(0, bound)), 1

@@ -42,9 +42,10 @@ class Constant(Template):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Template):
-    """The values of each alternative, one alternative after another."""
+    """The values of each alternative, one alternative after another; `words` are the alternatives as written."""
 
     alternatives: tuple[Template, ...]
+    words: tuple[str, ...] = ()
     count: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,16 +81,35 @@ class Product(Template):
 
 
 @dataclass(frozen=True, slots=True)
-class Let(Template):
-    """Draw once, use in many places: `drawn` is numbered first, then `body` with that number bound to `name`."""
+class Named(Template):
+    """What a rule derives, under the rule as it was used: `norm`, `sublayer($mlp)`; `one_of` for a choice on the spot.
+
+    One rule with the same arguments, for the same kind of place and at the same depth is one and the same object.
+    """
 
     name: str
-    drawn: int
     body: Template
     count: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", self.drawn * self.body.count)
+        object.__setattr__(self, "count", self.body.count)
+
+    def at(self, k: int, bound: Bound) -> Value:
+        """The k-th value of the rule."""
+        return self.body.at(k, bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Template):
+    """Draw once, use in many places: `drawn` is numbered first, then `body` with that number bound to `name`."""
+
+    name: str
+    drawn: Template
+    body: Template
+    count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", self.drawn.count * self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
         """The body, with what the number says is drawn."""
@@ -168,7 +188,7 @@ def _listed(template: Template) -> set[str]:
             items = shape if isinstance(shape, tuple) else (shape,)
             inside = (_listed(holes[item.index]) if isinstance(item, Hole) else _top(item) for item in items)
             return {name for names in inside for name in names}
-        case Let(body=body):
+        case Let(body=body) | Named(body=body):
             return _listed(body)
         case Same(reading=reading):
             return _listed(reading)

@@ -18,11 +18,11 @@ from typing import NoReturn
 from ablate.block.catalogue import FieldType
 from ablate.block.expression import Value
 from ablate.block.read import Invalid, Reader, is_reference
-from ablate.grammar.derivation import Choice, Constant, Hole, Let, Product, Same, Template, twice
+from ablate.grammar.derivation import Choice, Constant, Hole, Let, Named, Product, Same, Template, twice
 from ablate.grammar.rules import Rule
 from ablate.source.core_schema import ValueProblem, resolve
-from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.located import Items, Located, Mapping, Scalar, Span
+from ablate.source.problems import Problems, quote, shorten, suggest
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
 MOST = 10**1000
@@ -31,12 +31,12 @@ MOST = 10**1000
 
 @dataclass
 class _Bound:
-    """A name bound by `let`: its expression, where that is read, and how many derivations it has, once it was used."""
+    """A name bound by `let`: its expression, where that is read, and what it derives, once it was used."""
 
     unique: str
     located: Located
     scope: Scope
-    drawn: int | None = None
+    drawn: Template | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,7 @@ class Expander:
         self._broken: set[tuple[object, ...]] = set()
         self._fresh = count()
         self._reached: set[str] = set()
+        self._spots: dict[tuple[str, ...], dict[Span, int]] = {}  # for each rule, its choices on the spot, numbered
 
     def unused(self) -> list[Rule]:
         """The rules that were not reached."""
@@ -130,7 +131,7 @@ class Expander:
         if rule.max_depth is not None:
             left[rule.name] = left.get(rule.name, rule.max_depth) - 1
             if left[rule.name] < 0:
-                return Choice(())
+                return Choice(())  # nothing: an alternative that needs it has no derivations
         key = (
             rule.name,
             kind,
@@ -146,7 +147,9 @@ class Expander:
             raise Invalid
         inner = Scope(resolved, {}, left, (*scope.chain, rule.name))
         self._broken.add(key)  # until it is read: a rule with a mistake is read, and complained of, once
-        template = self._alternatives(rule.alternatives, kind, inner)
+        words = ", ".join(located.text for located, _ in resolved.values())
+        label = f"{rule.name}({words})" if words else rule.name
+        template = Named(label, self._alternatives(rule.alternatives, kind, inner))
         self._broken.remove(key)
         self._known[key] = template
         return template
@@ -171,7 +174,10 @@ class Expander:
     def _choice(self, located: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(located, Items):
             self._fail("one_of needs a list of alternatives", located, ())
-        return self._alternatives(located.items, kind, scope)
+        spots = self._spots.setdefault(scope.chain[-1:], {})
+        spot = spots.setdefault(located.span, len(spots) + 1)
+        label = "one_of" if spot == 1 else f"one_of#{spot}"
+        return Named(label, self._alternatives(located.items, kind, scope))
 
     def _alternatives(self, items: tuple[Located, ...], kind: FieldType, scope: Scope) -> Template:
         found: list[Template] = []
@@ -183,7 +189,7 @@ class Expander:
                 invalid = True
         if invalid:
             raise Invalid
-        return found[0] if len(found) == 1 else Choice(tuple(found))
+        return found[0] if len(found) == 1 else Choice(tuple(found), tuple(_word(item) for item in items))
 
     def _let(self, names: Located, body: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(names, Mapping) or not names.entries:
@@ -201,9 +207,10 @@ class Expander:
 
     def _same(self, bound: _Bound, kind: FieldType) -> Template:
         reading = self.template(bound.located, kind, bound.scope)
-        if bound.drawn not in (None, reading.count):
+        if bound.drawn is None:
+            bound.drawn = reading
+        if bound.drawn.count != reading.count:
             self._fail("this has different derivations at the places where it is used", bound.located, ())
-        bound.drawn = reading.count
         return Same(bound.unique, reading)
 
     def _fail(self, message: str, located: Located, notes: tuple[str, ...]) -> NoReturn:
@@ -219,6 +226,11 @@ def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
         assert isinstance(found, Scalar)
         located = found
     return located, scope
+
+
+def _word(located: Located) -> str:
+    """An alternative as it is written, on one line."""
+    return shorten(" ".join(located.span.text.split()))
 
 
 def _split(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Space: the question asked, read and checked as a whole.
 
     documents.py  what a space may say, as frozen documents
-    design.py     the designs: compare, path, leave_one_out
+    design.py     the designs: compare, path, leave_one_out, search
     metrics.py    the names that may be measured and judged
     layers.py     grammar, file, profile and --set, one upon another
     load.py       load_space: from a path to a Space, every mistake at its place

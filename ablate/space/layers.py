@@ -12,6 +12,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest
 
 CHOICES = (
     ("design",),
+    ("design", "search", "budget"),
     ("model", "position"),
     ("model", "init"),
     ("model", "entry_norm"),
@@ -34,6 +35,8 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
     """A space on top of what its grammar says: what is missing in a section is then missed where the space says it."""
     if grammar is None or not written.entries:
         return written
+    if "design" not in written:  # what a grammar says of designs is for one that is asked for
+        grammar = Mapping(tuple(entry for entry in grammar.entries if entry[0].value != "design"), grammar.span)
     return _placed(lay(grammar, written), written, written.entries[0][0].span)
 
 

@@ -69,7 +69,7 @@ def _space(
     data, recipe = sections.data(), sections.recipe()
     measure = sections.measure()
     judge = sections.judge(measure)
-    design = sections.design()
+    design = sections.design(measure)
     seeds, threads = sections.seeds(), sections.threads()
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (

@@ -14,7 +14,7 @@ from ablate.source.document import validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote, suggest
-from ablate.space.design import Design
+from ablate.space.design import Budget, Design
 from ablate.space.documents import Data, EndRate, Judge, Measure, Model, Recipe
 from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.space import Around
@@ -151,26 +151,39 @@ class Sections:
             filled = Mapping(full, metrics.span)
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
-                self._check_metric(key, measure)
+                self._check_metric(key, measure, "judged")
         return validate(Judge, self._opened("judge", tuple(entries)), self.problems, where="judge")
 
-    def _check_metric(self, key: Scalar, measure: Measure | None) -> None:
+    def _check_metric(self, key: Scalar, measure: Measure | None, use: str) -> None:
         if key.value not in JUDGED:
-            label, notes = suggest(key.text, JUDGED) or "", (f"metrics that can be judged: {', '.join(JUDGED)}",)
+            label, notes = suggest(key.text, JUDGED) or "", (f"metrics that can be {use}: {', '.join(JUDGED)}",)
             self.problems.add(f"unknown metric {quote(key.text)}", key.span, label=label, notes=notes)
             return
         probe = JUDGED[str(key.value)].probe
         if measure is not None and probe is not None and probe not in measure.probes:
             notes = (f"add {probe} to measure.probes",)
-            self.problems.add(f"{key.text} is judged but the probe {probe} does not run", key.span, notes=notes)
+            self.problems.add(f"{key.text} is {use} but the probe {probe} does not run", key.span, notes=notes)
 
-    def design(self) -> Design | None:
-        """Which blocks are compared; exactly one kind of design."""
-        design = self._section("design", Design)
+    def design(self, measure: Measure | None) -> Design | None:
+        """Which blocks are compared or searched; exactly one kind of design."""
         located = self.located.get("design")
-        if design is not None and isinstance(located, Mapping) and len(located.entries) != 1:
+        search = located.get("search") if isinstance(located, Mapping) else None
+        objective = search.get("objective") if isinstance(search, Mapping) else None
+        for key, _ in objective.entries if isinstance(objective, Mapping) else ():
+            self._check_metric(key, measure, "searched for")
+        design = self._section("design", Design)
+        if design is None or not isinstance(located, Mapping):
+            return design
+        if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
             self.problems.add("a design has exactly one kind", self.located.key("design").span, notes=notes)
+            return None
+        budget = search.get("budget") if isinstance(search, Mapping) else None
+        if design.search is None or not isinstance(search, Mapping) or not isinstance(budget, Mapping):
+            return design
+        if len(budget.entries) != 1 or not design.search.budget.kind:
+            notes = (f"one of: {', '.join(Budget.model_fields)}",)
+            self.problems.add("a budget is of exactly one kind", search.key("budget").span, notes=notes)
             return None
         return design
 

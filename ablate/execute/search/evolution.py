@@ -1,0 +1,70 @@
+"""Evolution on derivations: the best so far, mutated by re-derivation and crossed where rules are like."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ablate.execute.search.proposer import Proposal, generator
+from ablate.execute.search.ranking import ranked
+from ablate.execute.search.result import Result, told
+from ablate.grammar.decide import choices
+from ablate.grammar.grammar import Grammar
+from ablate.grammar.vary import crossover, draw, mutate, solved
+from ablate.space.design import Goal
+
+POPULATION = 12
+CROSSED = 0.5
+"""The share of children that take a subtree from a second parent; the others, and half of these, are mutated."""
+FRESH = 100
+"""How often a child that is known already is made anew before it is let pass."""
+
+
+@dataclass(frozen=True)
+class EvolutionProposer:
+    """Until `population` derivations have results, uniform draws; then children of the best `population` of them.
+
+    The best are those of the first fronts, the least crowded ones of the last. A parent is the better of two drawn
+    uniformly. A child that has a result already is made anew.
+    """
+
+    grammar: Grammar
+    seed: int
+    goals: tuple[Goal, ...]
+    population: int = POPULATION
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        """A child of the best results in `history`; a uniform draw while there are too few."""
+        rng = generator(self.seed, k)
+        losses = {result.index: loss for result, loss in zip(history, told(history, self.goals), strict=True) if loss}
+        if len(losses) < self.population:
+            found = draw(self.grammar, rng)
+            asked = len(choices(self.grammar.derivations, found.index))
+            return Proposal(found.index, found.block, asked, asked, found.refused)
+        places = list(losses)
+        best = [places[i] for i in ranked(list(losses.values()))[: self.population]]
+        known = {result.index for result in history}
+        found = solved(self.grammar, lambda: self._unknown(best, known, rng))
+        return Proposal(found.index, found.block, len(choices(self.grammar.derivations, found.index)), 0, found.refused)
+
+    def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> int:
+        for _ in range(FRESH):
+            child = self._child(best, rng)
+            if child not in known:
+                return child
+        return child
+
+    def _child(self, best: Sequence[int], rng: random.Random) -> int:
+        parent = _tournament(best, rng)
+        if rng.random() < CROSSED:
+            child = crossover(self.grammar.derivations, parent, _tournament(best, rng), rng)
+            if child is not None and rng.random() < 0.5:
+                return child
+            parent = parent if child is None else child
+        return mutate(self.grammar.derivations, parent, rng)
+
+
+def _tournament(best: Sequence[int], rng: random.Random) -> int:
+    """The better of two, drawn uniformly from those that are given best first."""
+    return best[min(rng.randrange(len(best)), rng.randrange(len(best)))]

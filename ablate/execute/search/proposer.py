@@ -1,0 +1,67 @@
+"""The protocol of what proposes, and the simplest: uniform draws.
+
+A proposal is a function of the seed, of its number k and of the results it may see. Nothing is kept between two
+proposals, so a search that is taken up again proposes what an undisturbed one would have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ablate.block.expression import Block
+from ablate.execute.search.result import Result
+from ablate.grammar.decide import choices
+from ablate.grammar.grammar import Grammar
+from ablate.grammar.vary import draw
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Derivation `index`, which no constraint refuses.
+
+    Of its `choices`, `random` were drawn without regard to the results. `refused` says how many proposals each
+    constraint removed on the way here; `repaired` that the sampler made none that is admitted, and its last one was
+    mutated until it was.
+    """
+
+    index: int
+    block: Block
+    choices: int
+    random: int
+    refused: Mapping[str, int]
+    repaired: bool = False
+
+
+class Proposer(Protocol):
+    """Makes proposals. The same seed, k and history give the same one, on whichever machine and however often."""
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        """Proposal k, from the results it may see. InputError where constraints leave practically nothing."""
+
+
+@dataclass(frozen=True)
+class RandomProposer:
+    """Uniform draws from the derivations that no constraint refuses."""
+
+    grammar: Grammar
+    seed: int
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        """A uniform draw; the history is not looked at."""
+        found = draw(self.grammar, generator(self.seed, k))
+        asked = len(choices(self.grammar.derivations, found.index))
+        return Proposal(found.index, found.block, asked, asked, found.refused)
+
+
+def generator(seed: int, k: int) -> random.Random:
+    """The generator of proposal k."""
+    return random.Random(seed_of(seed, k))
+
+
+def seed_of(seed: int, k: int) -> int:
+    """The 32-bit seed of proposal k: the start of the SHA-256 of both numbers."""
+    return int.from_bytes(hashlib.sha256(f"proposal {seed} {k}".encode()).digest()[:4])

@@ -1,0 +1,73 @@
+"""Which results are better where there are several objectives, all minimised: fronts, crowding, hypervolume.
+
+Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ablate.execute.search.result import Losses
+
+
+def dominates(a: Losses, b: Losses) -> bool:
+    """Whether `a` is nowhere worse than `b` and somewhere better."""
+    return a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
+
+def front(losses: Sequence[Losses]) -> list[int]:
+    """The places of those that no other one dominates, in order; of equal ones all."""
+    return _fronts(losses)[0] if losses else []
+
+
+def ranked(losses: Sequence[Losses]) -> list[int]:
+    """The places, best first: by front, within one the least crowded first, else as they stand."""
+    order: list[int] = []
+    for here in _fronts(losses):
+        distance = dict(zip(here, crowding([losses[i] for i in here]), strict=True))
+        order += sorted(here, key=lambda i: -distance[i])
+    return order
+
+
+def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
+    """The places front by front. What dominates a vector stands before it in lexicographic order."""
+    fronts: list[list[int]] = []
+    for i in sorted(range(len(losses)), key=lambda place: losses[place]):
+        home = next((f for f in fronts if not any(dominates(losses[j], losses[i]) for j in reversed(f))), None)
+        if home is None:
+            fronts.append(home := [])
+        home.append(i)
+    return [sorted(found) for found in fronts]
+
+
+def crowding(losses: Sequence[Losses]) -> list[float]:
+    """For each one of a front, the size of the gap around it, summed over objectives; infinite at the ends."""
+    distance = [0.0] * len(losses)
+    for objective in range(len(losses[0]) if losses else 0):
+        order = sorted(range(len(losses)), key=lambda i: losses[i][objective])
+        span = losses[order[-1]][objective] - losses[order[0]][objective]
+        distance[order[0]] = distance[order[-1]] = math.inf
+        for before, i, after in zip(order, order[1:], order[2:], strict=False):
+            if span > 0:
+                distance[i] += (losses[after][objective] - losses[before][objective]) / span
+    return distance
+
+
+def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
+    """The volume of what is dominated by `losses` and not worse than `reference`, exactly; 0 where none is better.
+
+    By slices along the last objective: between two of its values, only those up to the first count, in the others.
+    """
+    better = [one for one in losses if all(x < y for x, y in zip(one, reference, strict=True))]
+    if not better:
+        return 0.0
+    if len(reference) == 1:
+        return reference[0] - min(one[0] for one in better)
+    better.sort(key=lambda one: one[-1])
+    volume = 0.0
+    for place, one in enumerate(better):
+        end = better[place + 1][-1] if place + 1 < len(better) else reference[-1]
+        if end > one[-1]:
+            volume += (end - one[-1]) * hypervolume([other[:-1] for other in better[: place + 1]], reference[:-1])
+    return volume

@@ -1,0 +1,208 @@
+"""Optuna's samplers on derivations: one categorical parameter for each choice, asked only where it arises.
+
+Optuna keeps no state for us: every proposal has a fresh sampler, seeded by (seed, k), and a fresh study in memory whose
+trials are the history. Its constraints are soft; ours are not: a proposal that a constraint refuses is failed and
+another one asked for; after `ASKS` of them the last one is repaired, by as few mutations as are needed.
+
+Joint samplers (TPE with `multivariate`, GP, NSGA-II) know only choices that all trials made. So each choice that any
+trial made has one answer more, "not asked". Where a sampler gives that one to a choice that is asked, or was never told
+of the choice, it is drawn uniformly; `Proposal.random` counts those, and what a repair has changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ablate.execute.search.proposer import Proposal, generator, seed_of
+from ablate.execute.search.result import Losses, Result, told
+from ablate.grammar.decide import Asked, Decision, Derived, choices, decide
+from ablate.grammar.grammar import Grammar
+from ablate.grammar.vary import mutate, solved
+from ablate.space.design import Goal
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
+Known: TypeAlias = tuple[tuple[str, int], ...]
+"""Choices by name, each with the number of its alternatives."""
+OptunaName = Literal["tpe", "gp", "nsga2"]
+
+STARTUP = 10
+"""Trials with a value before TPE and GP model anything."""
+POPULATION = 20
+"""Trials of one generation of NSGA-II."""
+ASKS = 4
+"""How often a sampler is asked before its last proposal is repaired."""
+LONG_AGO = datetime(2000, 1, 1)
+"""Optuna wants times of trials; nothing reads them here."""
+MUTATED = 200
+"""How often a refused proposal is mutated before one mutation more is tried."""
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What a trial made; `said` are the choices that the sampler itself made from the history."""
+
+    derived: Derived
+    trial: Trial
+    said: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SampledProposer:
+    """Proposals of one of Optuna's samplers; it keeps only what it has computed of derivations and past trials."""
+
+    grammar: Grammar
+    seed: int
+    goals: tuple[Goal, ...]
+    sampler: OptunaName
+    _apart: dict[int, tuple[Decision, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _past: dict[tuple[int, Losses | None, int, Known], FrozenTrial] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        """What a fresh sampler, seeded by (seed, k), proposes after these results."""
+        rng = generator(self.seed, k)
+        losses = told(history, self.goals)
+        known = self._known(history)
+        asked: list[_Answers] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna's, on samplers it calls experimental
+            study = self._study(k, history, losses, known)
+            mended = count()
+
+            def propose() -> int:
+                if len(asked) == ASKS:
+                    return self._mutated(asked[-1].derived.index, 1 + next(mended) // MUTATED, rng)
+                if asked:
+                    study.tell(asked[-1].trial, state=_trial_state("FAIL"))
+                asked.append(self._ask(study, known, rng))
+                return asked[-1].derived.index
+
+            found = solved(self.grammar, propose)
+        final = self._choices(found.index)
+        said = {} if self._starting(losses) else asked[-1].said
+        unguided = sum(said.get(one.name) != one.taken for one in final)
+        repaired = found.index != asked[-1].derived.index
+        return Proposal(found.index, found.block, len(final), unguided, found.refused, repaired)
+
+    def _mutated(self, index: int, times: int, rng: random.Random) -> int:
+        for _ in range(times):
+            index = mutate(self.grammar.derivations, index, rng)
+        return index
+
+    def _starting(self, losses: Sequence[Losses | None]) -> bool:
+        """Whether there are too few values to model anything."""
+        return sum(loss is not None for loss in losses) < (POPULATION if self.sampler == "nsga2" else STARTUP)
+
+    def _known(self, history: Sequence[Result]) -> Known:
+        """The choices that were made before, each with the number of its alternatives."""
+        return tuple({one.name: len(one.asked.words) for r in history for one in self._choices(r.index)}.items())
+
+    def _ask(self, study: Study, known: Known, rng: random.Random) -> _Answers:
+        """The choices of a fresh trial, and which of them are the sampler's own."""
+        trial = study.ask()
+        before: dict[str, int] = dict(known)
+        said: dict[str, int] = {}
+
+        def chooser(asked: Asked) -> int:
+            n = len(asked.words)
+            if asked.name not in before:
+                return rng.randrange(n)
+            answer = int(trial.suggest_categorical(asked.name, range(n + 1)))
+            if answer == n:
+                return rng.randrange(n)
+            if asked.name in trial.relative_params:
+                said[asked.name] = answer
+            return answer
+
+        return _Answers(decide(self.grammar.derivations, chooser), trial, said)
+
+    def _study(self, k: int, history: Sequence[Result], losses: Sequence[Losses | None], known: Known) -> Study:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = optuna.create_study(
+            directions=["minimize"] * len(self.goals), sampler=_sampler(self.sampler, seed_of(self.seed, k))
+        )
+        values = 0
+        for result, loss in zip(history, losses, strict=True):
+            generation = values // POPULATION
+            study.add_trial(self._frozen(result.index, loss, generation, known))
+            values += loss is not None
+        return study
+
+    def _frozen(self, index: int, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
+        """A past trial as Optuna has it, with an answer to every choice in `known`: "not asked" to what it was not.
+
+        NSGA-II finds its generations by an attribute that it leaves on trials.
+        """
+        key = (index, loss, generation, known)
+        if key not in self._past:
+            from optuna.distributions import CategoricalDistribution
+            from optuna.samplers import NSGAIISampler
+
+            made = self._choices(index)
+            self._past[key] = _past_trial()(
+                number=0,  # the study numbers them
+                trial_id=0,
+                state=_trial_state("FAIL" if loss is None else "COMPLETE"),
+                value=None,
+                values=loss,
+                datetime_start=LONG_AGO,
+                datetime_complete=LONG_AGO,
+                params={**dict(known), **{one.name: one.taken for one in made}},
+                distributions={name: CategoricalDistribution(range(n + 1)) for name, n in known},
+                user_attrs={},
+                system_attrs={NSGAIISampler._get_generation_key(): generation},
+                intermediate_values={},
+            )
+        return self._past[key]
+
+    def _choices(self, index: int) -> tuple[Decision, ...]:
+        if index not in self._apart:
+            self._apart[index] = choices(self.grammar.derivations, index)
+        return self._apart[index]
+
+
+def _sampler(name: OptunaName, seed: int) -> BaseSampler:
+    from optuna import samplers
+
+    match name:
+        case "tpe":
+            return samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True)
+        case "gp":
+            return samplers.GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
+        case "nsga2":
+            return samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
+
+
+@cache
+def _past_trial() -> type[FrozenTrial]:
+    """A past trial that is not copied in depth: Optuna does so with each one that is added, and that took most of the
+    time of a proposal. Nothing changes a trial that has ended.
+    """
+    from optuna.trial import FrozenTrial
+
+    class PastTrial(FrozenTrial):
+        def __deepcopy__(self, memo: dict[int, Any]) -> FrozenTrial:
+            return copy.copy(self)
+
+    return PastTrial
+
+
+def _trial_state(name: str) -> Any:
+    from optuna.trial import TrialState
+
+    return TrialState[name]

@@ -1,0 +1,253 @@
+"""A derivation as a sequence of named choices, and its number made from them and taken apart into them.
+
+Whoever searches a grammar sees one parameter for each choice, asked only where the choices before it lead to it. A
+choice is named by the rules that lead to it, not by the alternatives taken on the way:
+
+    block/sublayer($attention)/attention/matrix/skip:head
+
+so the matrix is the same parameter before and after a norm. A rule that fills a field of another name is shown behind
+it (`skip:head`); where one part uses a rule twice, the second is `norm#2`; what `let` draws is `n=norm`, once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ablate.block.expression import Node, Sequence, Value
+from ablate.grammar.derivation import Choice, Hole, Let, Named, Product, Template
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A choice to be made: its name, the alternatives as they are written, and how many derivations each has."""
+
+    name: str
+    words: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A choice that was made: alternative `taken`, from 0, of those asked for."""
+
+    asked: Asked
+    taken: int
+
+    @property
+    def name(self) -> str:
+        """The name of the choice."""
+        return self.asked.name
+
+    @property
+    def word(self) -> str:
+        """The alternative taken, as it is written."""
+        return self.asked.words[self.taken]
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A derivation: its number, and its choices in the order in which they were made."""
+
+    index: int
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subtree:
+    """What one rule derived inside a derivation: number `index` of what `template` derives.
+
+    One more in `index` is `stride` more in the number of the whole derivation.
+    """
+
+    path: str
+    template: Named
+    index: int
+    stride: int
+
+
+Chooser = Callable[[Asked], int]
+"""Answers a choice with the number of one of its alternatives."""
+
+
+def decide(template: Template, chooser: Chooser) -> Derived:
+    """The derivation that a chooser makes, asked for each choice in order; a choice of one is not asked.
+
+    Raises IndexError where it answers with an alternative that is not there.
+    """
+    made: list[Decision] = []
+    seen: Counter[str] = Counter()
+
+    def ask(name: str, choice: Choice) -> int:
+        live = [place for place, option in enumerate(choice.alternatives) if option.count]
+        if len(live) == 1:
+            return live[0]
+        counts = tuple(choice.alternatives[place].count for place in live)
+        asked = Asked(_once(name, seen), tuple(_words(choice)[place] for place in live), counts)
+        taken = chooser(asked)
+        if not 0 <= taken < len(live):
+            raise IndexError(f"alternative {taken} of {len(live)} for {asked.name}")
+        made.append(Decision(asked, taken))
+        return live[taken]
+
+    return Derived(_number(template, _label(template), ask), tuple(made))
+
+
+def choices(template: Template, k: int) -> tuple[Decision, ...]:
+    """The choices that lead to the k-th derivation, in the order in which `decide` asks for them."""
+    found: list[Decision] = []
+    seen: Counter[str] = Counter()
+    for name, choice, place in _taken(template, _label(template), k):
+        live = [place for place, option in enumerate(choice.alternatives) if option.count]
+        if len(live) > 1:
+            counts = tuple(choice.alternatives[p].count for p in live)
+            asked = Asked(_once(name, seen), tuple(_words(choice)[p] for p in live), counts)
+            found.append(Decision(asked, live.index(place)))
+    return tuple(found)
+
+
+def follow(template: Template, taken: Mapping[str, int], otherwise: Chooser) -> Derived:
+    """The derivation of choices given by name; what they do not say, or say wrongly, `otherwise` answers."""
+
+    def chooser(asked: Asked) -> int:
+        said = taken.get(asked.name)
+        return said if said is not None and 0 <= said < len(asked.words) else otherwise(asked)
+
+    return decide(template, chooser)
+
+
+def subtrees(template: Template, k: int) -> Iterator[Subtree]:
+    """What every rule derived in the k-th derivation, rules before those they use; those without a choice are not."""
+    yield from _subtrees(template, _label(template), k, 1)
+
+
+def _number(template: Template, path: str, ask: Callable[[str, Choice], int]) -> int:
+    match template:
+        case Named(body=body):
+            return _number(body, _below(path, body), ask)
+        case Choice(alternatives=alternatives):
+            place = ask(path, template)
+            before = sum(option.count for option in alternatives[:place])
+            return before + _number(alternatives[place], _below(path, alternatives[place]), ask)
+        case Product(holes=holes):
+            k = 0
+            for hole, inner in zip(holes, _paths(template, path), strict=True):
+                k = k * hole.count + _number(hole, inner, ask)
+            return k
+        case Let(drawn=drawn, body=body):
+            first = _number(drawn, _drawn_path(template, path), ask)
+            return first * body.count + _number(body, _below(path, body), ask)
+    return 0
+
+
+def _taken(template: Template, path: str, k: int) -> Iterator[tuple[str, Choice, int]]:
+    """Each choice on the way to the k-th derivation, by its path, and the place of the alternative taken."""
+    match template:
+        case Named(body=body):
+            yield from _taken(body, _below(path, body), k)
+        case Choice():
+            place, k = _alternative(template, k)
+            yield path, template, place
+            chosen = template.alternatives[place]
+            yield from _taken(chosen, _below(path, chosen), k)
+        case Product(holes=holes):
+            for hole, inner, (index, _) in zip(holes, _paths(template, path), _digits(template, k), strict=True):
+                yield from _taken(hole, inner, index)
+        case Let(drawn=drawn, body=body):
+            first, rest = divmod(k, body.count)
+            yield from _taken(drawn, _drawn_path(template, path), first)
+            yield from _taken(body, _below(path, body), rest)
+
+
+def _subtrees(template: Template, path: str, k: int, stride: int) -> Iterator[Subtree]:
+    match template:
+        case Named(body=body):
+            if template.count > 1:
+                yield Subtree(path, template, k, stride)
+            yield from _subtrees(body, _below(path, body), k, stride)
+        case Choice(alternatives=alternatives):
+            place, k = _alternative(template, k)
+            yield from _subtrees(alternatives[place], _below(path, alternatives[place]), k, stride)
+        case Product(holes=holes):
+            for hole, inner, (index, weight) in zip(holes, _paths(template, path), _digits(template, k), strict=True):
+                yield from _subtrees(hole, inner, index, stride * weight)
+        case Let(drawn=drawn, body=body):
+            first, rest = divmod(k, body.count)
+            yield from _subtrees(drawn, _drawn_path(template, path), first, stride * body.count)
+            yield from _subtrees(body, _below(path, body), rest, stride)
+
+
+def _alternative(choice: Choice, k: int) -> tuple[int, int]:
+    """The place of the alternative that holds the k-th derivation, and its number there."""
+    for place, option in enumerate(choice.alternatives):
+        if k < option.count:
+            return place, k
+        k -= option.count
+    raise IndexError("beyond the last derivation")
+
+
+def _digits(product: Product, k: int) -> list[tuple[int, int]]:
+    """For each hole, the number of what fills it and what one more there adds to k."""
+    found, weight = [], 1
+    for hole in reversed(product.holes):
+        k, index = divmod(k, hole.count)
+        found.append((index, weight))
+        weight *= hole.count
+    return found[::-1]
+
+
+def _words(choice: Choice) -> tuple[str, ...]:
+    return choice.words or tuple(str(place) for place in range(len(choice.alternatives)))
+
+
+def _drawn_path(let: Let, path: str) -> str:
+    return "/".join(filter(None, (path, f"{let.name.split('#')[0]}={_label(let.drawn)}".rstrip("="))))
+
+
+def _below(path: str, template: Template) -> str:
+    """The path of what stands alone at a place: a rule's name is added to the way there."""
+    return "/".join(filter(None, (path, _label(template))))
+
+
+def _paths(product: Product, path: str) -> list[str]:
+    """The path of each hole, a rule used twice numbered from the second on; a hole that is the whole is at `path`."""
+    if isinstance(product.shape, Hole):
+        return [path]
+    fields = dict(_fields(product.shape, ""))
+    seen: Counter[str] = Counter()
+    steps = [_once(_step(fields[place], _label(hole)), seen) for place, hole in enumerate(product.holes)]
+    return ["/".join(filter(None, (path, step))) for step in steps]
+
+
+def _step(field: str, label: str) -> str:
+    return f"{field}:{label}" if field and label and field != label else label or field or "let"
+
+
+def _label(template: Template) -> str:
+    """The rule that a template is of, seen through what only passes it on; "" for one that is of none."""
+    match template:
+        case Named(name=name):
+            return name
+        case Product(shape=Hole(), holes=(hole,)):
+            return _label(hole)
+    return ""
+
+
+def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
+    """Each hole of a shape, with the field that it alone fills; "" for one in a sequence or a list."""
+    match shape:
+        case Hole(index=index):
+            yield index, field
+        case Node(fields=fields):
+            for name, child in fields:
+                yield from _fields(child, name)
+        case Sequence() | tuple():
+            for child in shape:
+                yield from _fields(child, "")
+
+
+def _once(name: str, seen: Counter[str]) -> str:
+    """A name, numbered from the second time on."""
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name}#{seen[name]}"

@@ -1,0 +1,94 @@
+"""New derivations from known ones: mutation re-derives a subtree, crossover exchanges subtrees of like rules.
+
+All of it is arithmetic on the numbers of derivations, uniform over what it chooses from, and decided by the generator
+it is handed. `draw` and `solved` keep to what the constraints admit, and count what each of them removed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ablate.block.expression import Block
+from ablate.errors import InputError
+from ablate.grammar.decide import Subtree, subtrees
+from ablate.grammar.derivation import Template
+from ablate.grammar.grammar import DRAWS, Grammar
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A derivation that no constraint refuses. `tried` were looked at; `refused` says how many each reason removed.
+
+    One that several constraints refuse counts for each of them.
+    """
+
+    index: int
+    block: Block
+    tried: int
+    refused: Mapping[str, int]
+
+
+def draw(grammar: Grammar, rng: random.Random) -> Drawn:
+    """A uniform draw from the derivations that no constraint refuses; InputError where there are practically none."""
+    return solved(grammar, lambda: rng.randrange(grammar.count))
+
+
+def solved(grammar: Grammar, propose: Callable[[], int]) -> Drawn:
+    """The first of the proposed derivations that no constraint refuses.
+
+    Raises InputError after 10,000 refusals in a row.
+    """
+    refused: Counter[str] = Counter()
+    for tried in range(1, DRAWS + 1):
+        index = propose()
+        block = grammar.derive(index)
+        reasons = grammar.refusals(block)
+        if not reasons:
+            return Drawn(index, block, tried, dict(refused))
+        refused.update(reasons)
+    most = max(refused, key=lambda reason: refused[reason])
+    raise InputError(
+        f"grammar {grammar.name}: constraints refused {DRAWS:,} blocks in a row\n"
+        f"  = most of them because {most}\n"
+        "  = offer less in the rules of what the constraints refuse"
+    )
+
+
+def mutate(template: Template, k: int, rng: random.Random) -> int:
+    """The k-th derivation with one subtree, chosen uniformly, derived anew: uniformly among its other derivations.
+
+    A template with one derivation has no other; it is returned as it is.
+    """
+    places = list(subtrees(template, k))
+    if not places:
+        return k
+    place = rng.choice(places)
+    drawn = rng.randrange(place.template.count - 1)
+    return k + (drawn + (drawn >= place.index) - place.index) * place.stride
+
+
+def crossover(template: Template, k: int, other: int, rng: random.Random) -> int | None:
+    """The k-th derivation with one of its subtrees as a like rule derived it in `other`.
+
+    Like rules have the same name and arguments, and stand at the same kind of place and depth. The pair is chosen
+    uniformly among those that give neither of the two; None where there is none.
+    """
+    children = [k + (theirs.index - mine.index) * mine.stride for mine, theirs in like(template, k, other)]
+    children = [child for child in children if child != other]
+    return rng.choice(children) if children else None
+
+
+def like(template: Template, k: int, other: int) -> list[tuple[Subtree, Subtree]]:
+    """Pairs of subtrees of two derivations that are of like rules and differ."""
+    theirs: dict[int, list[Subtree]] = {}
+    for subtree in subtrees(template, other):
+        theirs.setdefault(id(subtree.template), []).append(subtree)
+    return [
+        (mine, one)
+        for mine in subtrees(template, k)
+        for one in theirs.get(id(mine.template), ())
+        if one.index != mine.index
+    ]

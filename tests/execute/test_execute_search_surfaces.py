@@ -1,0 +1,88 @@
+"""Whole searches of the shipped grammar, on surfaces fixed beforehand: do they find more than chance does?"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from reading import transformer
+from scipy.stats import wilcoxon
+from search_worlds import best, carried_out, search, surface
+
+from ablate.execute.search.sampled import STARTUP
+from ablate.space.design import Sampler
+
+pytestmark = pytest.mark.slow
+
+PROPOSED = """
+import random
+from test_execute_search import SMALL
+from search_worlds import surface
+from ablate.execute.search.choose import proposer_for
+came_to, rng = surface(SMALL, 1), random.Random(4)
+history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
+print([proposer_for(s, SMALL, 7, ("min",)).propose(25, history).index for s in ("evolution", "tpe", "nsga2", "gp")])
+"""
+
+
+def test_another_process_proposes_the_same() -> None:
+    """Nothing comes from the order of sets, which differs by process."""
+    found = set()
+    for salt in ("1", "2"):
+        surroundings = os.environ | {"PYTHONHASHSEED": salt, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROPOSED], env=surroundings, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+REPETITIONS, TRIALS = 20, 100
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[float]:
+    """The best of as many uniform draws, on each surface."""
+    return [found_by("random", seed) for seed in range(REPETITIONS)]
+
+
+def found_by(sampler: Sampler, seed: int) -> float:
+    found = search(transformer(), sampler, seed=seed, trials=TRIALS)
+    list(carried_out(found, surface(transformer(), seed), until=TRIALS))
+    return best(found, TRIALS)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "evolution", "nsga2"])
+def test_samplers_beat_random_on_the_shipped_grammar(sampler: Sampler, drawn: list[float]) -> None:
+    """The same number of proposals, repeats counted, on 20 surfaces of choices and their pairs; one-sided Wilcoxon."""
+    reached = [found_by(sampler, seed) for seed in range(REPETITIONS)]
+    assert wilcoxon(reached, drawn, alternative="less").pvalue < 0.05
+
+
+def test_random_does_not_beat_random(drawn: list[float]) -> None:
+    others = []
+    for seed in range(REPETITIONS):
+        found = search(transformer(), "random", seed=1000 + seed, trials=TRIALS)
+        list(carried_out(found, surface(transformer(), seed)))
+        others.append(best(found, TRIALS))
+    assert wilcoxon(others, drawn, alternative="less").pvalue > 0.05
+
+
+def test_gp_says_what_it_leaves_to_chance() -> None:
+    found = search(transformer(), "gp", trials=20)
+    list(carried_out(found, surface(transformer(), 0), until=24))
+    drawn = [one.proposal.random == one.proposal.choices for one in found.proposed]
+    assert drawn == [True] * STARTUP + [False] * (len(drawn) - STARTUP)
+    assert found.wholly_random == STARTUP / len(drawn)
+    assert 0 < found.random_share < 0.5
+
+
+def test_a_thousand_proposals_of_tpe() -> None:
+    found = search(transformer(), "tpe")
+    trained = [one.fingerprint for one in carried_out(found, surface(transformer(), 0), until=1000)]
+    assert len(trained) == len(set(trained)) == found.trained
+    assert found.folded == len(found.proposed) - found.trained
+    for one in found.proposed:
+        if one.same_as is not None:
+            assert found.proposed[one.same_as].fingerprint == one.fingerprint
+            assert found.result(one.k) == found.result(one.same_as)
