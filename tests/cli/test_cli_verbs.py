@@ -28,7 +28,6 @@ def run(*words: str, heavy: set[str] = HEAVY, cwd: Path = ROOT) -> subprocess.Co
     return subprocess.run([sys.executable, "-c", program], cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.fast
 def test_help_imports_nothing_heavy():
     done = run("--help", heavy=HEAVY | {"pydantic", "yaml", "rich", "numpy"})
     assert done.returncode == 0, done.stderr
@@ -36,7 +35,6 @@ def test_help_imports_nothing_heavy():
         assert verb in done.stdout
 
 
-@pytest.mark.fast
 def test_check_of_the_shipped_space():
     done = run("check", "spaces/op_vs_preln.yaml")
     assert done.returncode == 0, done.stderr
@@ -44,7 +42,6 @@ def test_check_of_the_shipped_space():
     assert "+qk_norm" in done.stdout
 
 
-@pytest.mark.fast
 def test_check_reads_the_profiles_too(tmp_path):
     text = (ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8")
     text = text.replace("smoke: {recipe: {steps: 20}", "smoke: {recipe: {stepz: 20}")
@@ -55,7 +52,6 @@ def test_check_reads_the_profiles_too(tmp_path):
     assert "with --profile smoke" in done.stderr and "did you mean 'steps'" in done.stderr
 
 
-@pytest.mark.fast
 def test_diff_names_the_edits():
     done = run("diff", "pre_ln", "op")
     assert done.returncode == 0, done.stderr
@@ -63,7 +59,6 @@ def test_diff_names_the_edits():
         assert edit in done.stdout.replace("\n", "").replace(" ", "")
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -84,7 +79,6 @@ def test_mistakes_exit_with_2_and_no_traceback(words, said):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.fast
 def test_show_has_tree_equations_diagram_and_costs(tmp_path):
     done = run("show", "op", "--layers", "6", "--svg", str(tmp_path / "op.svg"))
     assert done.returncode == 0, done.stderr
@@ -93,7 +87,6 @@ def test_show_has_tree_equations_diagram_and_costs(tmp_path):
     assert (tmp_path / "op.svg").read_text(encoding="utf-8").startswith("<svg ")
 
 
-@pytest.mark.fast
 def test_show_as_a_space_has_it():
     done = run("show", "op", "--space", "spaces/op_vs_preln.yaml")
     assert done.returncode == 0, done.stderr
@@ -101,7 +94,6 @@ def test_show_as_a_space_has_it():
     assert "RoPE" in done.stdout
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "words",
     [("show", "op"), ("diff", "pre_ln", "op"), ("list", "blocks"), ("list", "presets"), ("list", "components")],
@@ -113,7 +105,6 @@ def test_json_is_json_and_nothing_else(words):
     assert json.loads(done.stdout)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("what", ["blocks", "presets", "components"])
 def test_lists_name_the_papers(what):
     done = run("list", what)

@@ -13,8 +13,6 @@ from ablate.compiler import size_report
 from ablate.errors import InputError
 from ablate.plan.size import cost, part_costs
 
-pytestmark = pytest.mark.fast
-
 AROUND = {
     "bare": {},
     "tied": {"tied": True},

@@ -19,8 +19,6 @@ from ablate.components.registry import implementation
 from ablate.errors import InputError
 from ablate.plan.size import cost
 
-pytestmark = pytest.mark.fast
-
 ROOT = math.sqrt(2 / math.pi)
 FORMULAS = {
     "relu": lambda x: np.maximum(x, 0),

@@ -16,8 +16,6 @@ from ablate.kernels.bias import is_own
 T, K = 12, 8
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
 
-pytestmark = pytest.mark.fast
-
 
 def compiled(bias, causal=True):
     return compiled_around(node("attention", bias=bias), sizes=replace(SIZES, causal=causal))

@@ -14,8 +14,6 @@ from matrix_worlds import RNG, SIX, ZERO, X, close, compiled, joined, parts, run
 from ablate.errors import InputError
 from ablate.plan.size import cost
 
-pytestmark = pytest.mark.fast
-
 
 def exponential(length, decay):
     distance = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))

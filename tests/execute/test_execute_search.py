@@ -35,7 +35,6 @@ samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 QUICK: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2")
 
 
-@pytest.mark.fast
 @samplers
 @pytest.mark.parametrize("goals", [("min",), ("min", "max")], ids=["one", "two"])
 def test_the_same_seed_and_history_give_the_same_proposal(sampler: Sampler, goals: tuple[Goal, ...]) -> None:
@@ -73,7 +72,6 @@ def run(
         found.tell(k, came_to(index))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("sampler", QUICK)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_a_search_that_is_resumed_ends_as_an_undisturbed_one(sampler: Sampler, parallel: int) -> None:
@@ -86,7 +84,6 @@ def test_a_search_that_is_resumed_ends_as_an_undisturbed_one(sampler: Sampler, p
         assert [again.result(one.k) for one in again.proposed] == [whole.result(one.k) for one in whole.proposed]
 
 
-@pytest.mark.fast
 def test_the_number_at_once_is_part_of_the_search() -> None:
     """So that the test above could fail."""
     one, three = (run("evolution", parallel=w, trials=30, order=None, known={}) for w in (1, 3))
@@ -107,7 +104,6 @@ class Spy:
         return Proposal(index, self.grammar.derive(index), 2, 1, {})
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("w", [1, 2, 4])
 def test_a_proposal_sees_exactly_the_results_it_may(w: int) -> None:
     spy = Spy([0, 4, 8, 5, 7, 2, 6])
@@ -121,7 +117,6 @@ def test_a_proposal_sees_exactly_the_results_it_may(w: int) -> None:
     assert spy.shown == [spy.indices[: max(0, k - w + 1)] for k in range(len(spy.shown))]
 
 
-@pytest.mark.fast
 def test_what_is_the_same_is_not_trained_twice() -> None:
     """`[none, n]` and `[n, none]` are different derivations of one block."""
     a, b = 1, 3
@@ -141,7 +136,6 @@ def test_what_is_the_same_is_not_trained_twice() -> None:
     assert spy.shown[3] == [a, b, a]  # each under its own derivation
 
 
-@pytest.mark.fast
 def test_a_repeat_of_what_still_runs_waits_for_it() -> None:
     found = Search(TINY, Spy([1, 3, 8]), parallel=2)
     assert found.ask() is not None
@@ -152,7 +146,6 @@ def test_a_repeat_of_what_still_runs_waits_for_it() -> None:
     assert found.result(1) == Result(1, "diverged")
 
 
-@pytest.mark.fast
 def test_what_cannot_be_told() -> None:
     found = Search(TINY, Spy([1, 3, 8]), parallel=1)
     assert found.ask() is not None
@@ -168,7 +161,6 @@ def test_what_cannot_be_told() -> None:
         Search(TINY, Spy([]), parallel=0)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("sampler", ["random", "evolution"])
 def test_a_search_of_everything_ends(sampler: Sampler) -> None:
     """Seven different blocks in nine derivations: each is trained once, then there is nothing new."""
@@ -179,7 +171,6 @@ def test_a_search_of_everything_ends(sampler: Sampler) -> None:
     assert found.folded == len(found.proposed) - 7 >= 1000
 
 
-@pytest.mark.fast
 def test_a_search_that_only_repeats_stops_by_itself() -> None:
     found = Search(TINY, Spy([4] * 2000), parallel=1, trials=5)
     assert len(list(carried_out(found, surface(TINY, 0)))) == 1
@@ -187,7 +178,6 @@ def test_a_search_that_only_repeats_stops_by_itself() -> None:
     assert found.folded == 1000
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_budget_is_of_all_workers_together(workers: int) -> None:
     found = run("random", parallel=workers, trials=20, order=random.Random(1), known={})
@@ -195,7 +185,6 @@ def test_the_budget_is_of_all_workers_together(workers: int) -> None:
     assert sum(found.result(one.k) is not None for one in found.proposed if one.same_as is None) == 20
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("sampler", QUICK)
 def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: Sampler) -> None:
     found = search(SMALL, sampler, trials=40)
@@ -208,7 +197,6 @@ def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: Sampler)
     assert not free.refused
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 def test_what_a_sampler_cannot_do_is_repaired(sampler: Sampler) -> None:
     """One in 41 derivations is admitted: a sampler that knows nothing finds none in four attempts."""
@@ -224,7 +212,6 @@ def test_what_a_sampler_cannot_do_is_repaired(sampler: Sampler) -> None:
     assert found.random == found.choices == 2
 
 
-@pytest.mark.fast
 @samplers
 @pytest.mark.parametrize("outcome", ["diverged", "bug"])
 def test_where_nothing_finished_proposals_are_draws(sampler: Sampler, outcome: str) -> None:
@@ -233,7 +220,6 @@ def test_where_nothing_finished_proposals_are_draws(sampler: Sampler, outcome: s
     assert found.random == found.choices
 
 
-@pytest.mark.fast
 def test_the_share_that_was_left_to_chance() -> None:
     found = search(SMALL, "random", trials=5)
     list(carried_out(found, surface(SMALL, 0)))
@@ -244,7 +230,6 @@ def test_the_share_that_was_left_to_chance() -> None:
     assert search(SMALL, "tpe").random_share == 0
 
 
-@pytest.mark.fast
 def test_optuna_is_not_imported_before_it_is_needed() -> None:
     code = (
         "import sys, ablate.execute.search.choose, ablate.execute.search.search; "
@@ -253,7 +238,6 @@ def test_optuna_is_not_imported_before_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.fast
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31 - 1), st.integers(0, 10**6))
 def test_uniform_proposals_of_the_shipped_grammar_are_admitted(seed: int, k: int) -> None:

@@ -22,7 +22,6 @@ CASES = [
 ]
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.maps}-{case.bias}-{case.scale}-{case.shape}")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_equals_eager(case):
@@ -32,7 +31,6 @@ def test_flex_equals_eager(case):
         close(actual, attend_eager(q, k, v, bias=bias, **case.asked()), 1e-12)
 
 
-@pytest.mark.fast
 def test_a_score_is_changed_only_where_it_is_asked_for():
     assert score_mod((), None) is None
     bias = torch.arange(24.0).reshape(1, 2, 3, 4)
@@ -41,7 +39,6 @@ def test_a_score_is_changed_only_where_it_is_asked_for():
         assert mod(torch.tensor(1.0), *map(torch.tensor, (1, h, t, s))) == 10 + bias[0, h, t, s]
 
 
-@pytest.mark.fast
 def test_the_block_mask_is_causal_and_kept():
     device = torch.device("cpu")
     mask = past(5, 5, device)

@@ -19,8 +19,6 @@ from ablate.plan.identity import COMPUTING, PACKAGE, components_used, meaning, s
 from ablate.space.load import load_space
 from ablate.space.space import Space
 
-pytestmark = pytest.mark.fast
-
 
 def ids(found: Space, *, vocab_size: int = 256, corpus: str = "corpus") -> list[str]:
     return [trial.id for trial in build_plan(found, vocab_size=vocab_size, corpus=corpus).trials]

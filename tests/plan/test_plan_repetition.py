@@ -12,8 +12,6 @@ from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.space.load import load_space
 
-pytestmark = pytest.mark.fast
-
 NAMED = ("block.attention.value={dense: {init: {normal: sqrt(repetition/width)}}}",)
 MODEL = ("model.embedding.std=sqrt(repetition)",)
 INIT = ("model.init={normal: repetition}",)

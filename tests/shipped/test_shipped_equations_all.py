@@ -16,8 +16,6 @@ from paper_starts import normal, uniform
 from paper_worlds import SIGNALS, block_at, depth_of, disturb, is_written, numbers_of, place_of, sizes_of, started
 from reading import transformer
 
-pytestmark = pytest.mark.fast
-
 GRAMMAR = transformer()
 BLOCKS = {name: written for paper in (simplify, outlier, espa, prior, dslm) for name, written in paper.BLOCKS.items()}
 WITHOUT_EQUATION: dict[str, str] = {}

@@ -62,8 +62,6 @@ from paper_worlds import (
 from reading import transformer
 from test_shipped_files import with_fields
 
-pytestmark = pytest.mark.fast
-
 GRAMMAR = transformer()
 
 

@@ -18,8 +18,6 @@ from ablate.signal.sublayers import (
     mlp_backward,
 )
 
-pytestmark = pytest.mark.fast
-
 BATCH, LENGTH, WIDTH, P = 6, 256, 64, 0.1
 
 

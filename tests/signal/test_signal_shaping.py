@@ -14,8 +14,6 @@ from ablate.signal.leaky_relu_shaping import leaky_by_correlation, leaky_by_slop
 from ablate.signal.shaping import shape_by_curvature, shape_by_slope
 from ablate.signal.subnetworks import Stack
 
-pytestmark = pytest.mark.fast
-
 
 def erf(z: complex) -> complex:
     """erf(x + ih) for a tiny h: its first order in h."""

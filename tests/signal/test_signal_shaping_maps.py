@@ -13,8 +13,6 @@ from ablate.signal.affine import UNCHANGED, Affine
 from ablate.signal.kernel_maps import Shaped, correlation_map, local_maps
 from ablate.signal.leaky_relu_shaping import leaky_correlation
 
-pytestmark = pytest.mark.fast
-
 RELU, GELU, TANH = (CATALOGUE[name].config() for name in ("relu", "gelu", "tanh"))
 CORRELATIONS = [-1.0, -0.999999, -0.7, -1e-9, 0.0, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0]
 

@@ -15,8 +15,6 @@ from ablate.signal.skipless_exponential import exponential_factor, exponential_m
 from ablate.signal.skipless_softmax import row_scale_and_bias
 from ablate.signal.skipless_uniform import uniform_factor, uniform_inverse, uniform_matrix
 
-pytestmark = pytest.mark.fast
-
 
 def exponential(length, decay):
     places = np.arange(length)

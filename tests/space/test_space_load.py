@@ -15,8 +15,6 @@ from ablate.space.documents import Files, Hub, Learned
 from ablate.space.load import OPTIONAL, REQUIRED, load_space
 from ablate.space.metrics import JUDGED
 
-pytestmark = pytest.mark.fast
-
 
 def refused(folder: Path, *settings: str, **sections: str | None) -> str:
     with pytest.raises(InputError) as found:

@@ -13,8 +13,6 @@ from ablate.store import claim
 from ablate.store.claim import Claim
 from ablate.store.results import Results
 
-pytestmark = pytest.mark.fast
-
 
 def hold(folder, held):
     with Claim(folder, "a1"):

@@ -11,8 +11,6 @@ from ablate.train.definitions import definitions
 from ablate.train.events import Checkpoint, Outcome, Row, Timing
 from ablate.train.loop import train
 
-pytestmark = pytest.mark.fast
-
 
 def run(model, trial, data, *, should_stop=lambda: False, resume=None):
     return list(train(model, trial, data, data.evaluation, resume=resume, should_stop=should_stop))

@@ -18,8 +18,6 @@ from ablate.space.documents import AdamW
 from ablate.train.loss import cross_entropy
 from ablate.train.optimizer import build_optimizer, set_rates
 
-pytestmark = pytest.mark.fast
-
 WIDTHS = (32, 256)
 ADAM = AdamW(
     lr=1e-2,
