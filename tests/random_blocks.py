@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ablate.block.arithmetic import Expression, parse
 from ablate.block.catalogue import (
     Arithmetic,
+    Bounded,
     Branches,
     FieldType,
     Flag,
@@ -40,8 +42,11 @@ TEXTS = (
 )
 
 
-def expressions() -> st.SearchStrategy[Expression]:
-    return st.one_of(NUMBERS, st.sampled_from(TEXTS)).map(parse)
+def expressions(kind: Arithmetic = Arithmetic()) -> st.SearchStrategy[Expression]:
+    """Arithmetic that can be read: its constants are within the bounds, what depends on the sizes may not be."""
+    constants = NUMBERS if kind == Arithmetic() else numbers(kind)
+    fitting = (text for text in TEXTS if (value := parse(text).constant) is None or kind.expected(value) is None)
+    return st.one_of(constants, st.sampled_from(tuple(fitting))).map(parse)
 
 
 @st.composite
@@ -50,11 +55,12 @@ def gains(draw: st.DrawFn, kind: GainField) -> Gain:
 
 
 @st.composite
-def numbers(draw: st.DrawFn, kind: Number) -> float:
+def numbers(draw: st.DrawFn, kind: Bounded) -> float:
     low = kind.at_least if kind.at_least is not None else kind.above if kind.above is not None else -3.0
     high = kind.at_most if kind.at_most is not None else kind.below if kind.below is not None else low + 50.0
     shares = st.sampled_from([0.25, 1e-8, 0.5, 1.0 if kind.below is None else 0.75, 0.0 if kind.above is None else 0.1])
-    return low + (high - low) * draw(shares)
+    value = low + (high - low) * draw(shares)
+    return float(math.ceil(value)) if kind.whole else value
 
 
 def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
@@ -66,7 +72,7 @@ def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
         case Word(choices=choices):
             return st.sampled_from(choices)
         case Arithmetic():
-            return expressions()
+            return expressions(kind)
         case GainField():
             return gains(kind)
         case Width():

@@ -9,10 +9,10 @@ with its branch alone).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
+from functools import partial
+from itertools import accumulate, product
 from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression, number_text
@@ -142,54 +142,145 @@ def _items(
     before: tuple[Node, ...], after: tuple[Node, ...], catalogue: Catalogue, *, whole: bool
 ) -> tuple[float, tuple[Aligned, ...]]:
     """Least-cost alignment of two lists of parts; `whole` lists (entropy regulation) may gain and lose any item."""
-    pack = tuple if whole else Sequence
+    lists = _Lists(before, after, catalogue, whole)
+    runs = _Runs(lists)
+    best: dict[Ends, tuple[float, tuple[Aligned, ...]]] = {}
+    # From the ends on: nothing recurses, however long the lists are, and what cannot be best is not looked into.
+    for i, j in product(reversed(range(len(before) + 1)), reversed(range(len(after) + 1))):
+        found: tuple[float, tuple[Aligned, ...]] = (0 if i == len(before) and j == len(after) else INFEASIBLE, ())
+        for step in lists.steps(i, j, runs):
+            rest, items = best[step.i, step.j]
+            if step.least + rest < found[0]:
+                cost, item = step.made()
+                found = (cost + rest, (item, *items)) if cost + rest < found[0] else found
+        best[i, j] = found
+        runs.add(i, j, found[0])
+    return best[0, 0]
 
-    def site(old: tuple[Node, ...], new: tuple[Node, ...]) -> Site:
-        return Site(pack(old), pack(new))
 
-    def loose(node: Node) -> bool:
-        return whole or not has_principal(node, catalogue)
+Ends: TypeAlias = tuple[int, int]
 
-    @cache
-    def best(i: int, j: int) -> tuple[float, tuple[Aligned, ...]]:
-        if i == len(before) and j == len(after):
-            return 0, ()
-        options: list[tuple[float, tuple[Aligned, ...]]] = []
 
-        def offer(cost: float, item: Aligned, rest: tuple[float, tuple[Aligned, ...]]) -> None:
-            options.append((cost + rest[0], (item, *rest[1])))
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One item of an alignment, after which `before[i]` and `after[j]` come next; it costs `least` or more."""
 
-        if i < len(before) and j < len(after):
-            old, new = before[i], after[j]
-            if old.name == new.name:
-                offer(*_value(old, new, "", "", catalogue), best(i + 1, j + 1))
-            elif loose(old) and loose(new) and catalogue[old.name].role == catalogue[new.name].role:
-                offer(1, site((old,), (new,)), best(i + 1, j + 1))
-        for old_end, new_end in (
-            product(range(i + 1, len(before) + 1), range(j + 1, len(after) + 1)) if not whole else ()
-        ):
-            old_run, new_run = Sequence(before[i:old_end]), Sequence(after[j:new_end])
-            if has_principal(old_run, catalogue) and has_principal(new_run, catalogue):
-                offer(*_replaced(old_run, new_run, "", ""), best(old_end, new_end))
-        if i < len(before):
-            if loose(before[i]):
-                offer(1, site((before[i],), ()), best(i + 1, j))
-            for end in range(j + 1, len(after) + 1) if not whole else ():
-                wrapped = _wrap(before[i], after[j:end], catalogue)
-                if wrapped is not None:
-                    cost, item = _value(before[i], wrapped, "", "", catalogue)
-                    offer(cost + WRAPPING, item, best(i + 1, end))
-        if j < len(after):
-            if loose(after[j]):
-                offer(1, site((), (after[j],)), best(i, j + 1))
-            for end in range(i + 1, len(before) + 1) if not whole else ():
-                wrapped = _wrap(after[j], before[i:end], catalogue)
-                if wrapped is not None:
-                    cost, item = _value(wrapped, after[j], "", "", catalogue)
-                    offer(cost + WRAPPING, item, best(end, j + 1))
-        return min(options, key=lambda option: option[0], default=(INFEASIBLE, ()))
+    least: float
+    made: Callable[[], Costed]
+    i: int
+    j: int
 
-    return best(0, 0)
+
+@dataclass(frozen=True)
+class _Lists:
+    """Two lists of parts, and the steps that an alignment of them may take; of equal ones the first is taken."""
+
+    before: tuple[Node, ...]
+    after: tuple[Node, ...]
+    catalogue: Catalogue
+    whole: bool
+
+    def steps(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:
+        """What may come next where `before[i]` and `after[j]` do."""
+        yield from self._paired(i, j)
+        if not self.whole:
+            yield from self._replaced_run(i, j, runs)
+        yield from self._site(i, j, i + 1, j)
+        if not self.whole:
+            yield from self._unwrapped(i, j)
+        yield from self._site(i, j, i, j + 1)
+        if not self.whole:
+            yield from self._wrapped(i, j)
+
+    def _paired(self, i: int, j: int) -> Iterator[_Step]:
+        """The next two parts as one: the same component, or a modifier in the place of another of its role."""
+        if i == len(self.before) or j == len(self.after):
+            return
+        old, new = self.before[i], self.after[j]
+        if old.name == new.name:
+            yield _Step(0, partial(_value, old, new, "", "", self.catalogue), i + 1, j + 1)
+        elif self.catalogue[old.name].role == self.catalogue[new.name].role:
+            yield from self._site(i, j, i + 1, j + 1)
+
+    def _site(self, i: int, j: int, old_end: int, new_end: int) -> Iterator[_Step]:
+        """The next part of one or of both as a site, where they have one and it may come and go."""
+        old, new = self.before[i:old_end], self.after[j:new_end]
+        there = old_end <= len(self.before) and new_end <= len(self.after)
+        if there and all(self.whole or not has_principal(part, self.catalogue) for part in (*old, *new)):
+            site = Site(old, new) if self.whole else Site(Sequence(old), Sequence(new))
+            yield _Step(1, lambda: (1, site), old_end, new_end)
+
+    def _replaced_run(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:
+        """The run of parts that is best replaced by another, where both hold a principal."""
+        if (ends := runs.best(i, j)) is not None:
+            old, new = Sequence(self.before[i : ends[0]]), Sequence(self.after[j : ends[1]])
+            yield _Step(0, partial(_replaced, old, new, "", ""), *ends)
+
+    def _unwrapped(self, i: int, j: int) -> Iterator[_Step]:
+        """A combinator that only the old list has, aligned with the bare parts of the new one."""
+        for old, end in product(self.before[i : i + 1], _ends(j, self.after)):
+            yield _Step(WRAPPING, partial(self._in_old, old, self.after[j:end]), i + 1, end)
+
+    def _wrapped(self, i: int, j: int) -> Iterator[_Step]:
+        """A combinator that only the new list has, aligned with the bare parts of the old one."""
+        for new, end in product(self.after[j : j + 1], _ends(i, self.before)):
+            yield _Step(WRAPPING, partial(self._in_new, new, self.before[i:end]), end, j + 1)
+
+    def _in_old(self, old: Node, parts: tuple[Node, ...]) -> Costed:
+        wrapped = _wrap(old, parts, self.catalogue)
+        return _dearer(_value(old, wrapped, "", "", self.catalogue)) if wrapped is not None else (INFEASIBLE, ())
+
+    def _in_new(self, new: Node, parts: tuple[Node, ...]) -> Costed:
+        wrapped = _wrap(new, parts, self.catalogue)
+        return _dearer(_value(wrapped, new, "", "", self.catalogue)) if wrapped is not None else (INFEASIBLE, ())
+
+
+class _Runs:
+    """For each place where a run of parts may be replaced by another: where both best end.
+
+    A replaced run costs 1 and its nodes, so that where it began makes no difference to where it best ends. Of equal
+    ends the nearest in the old list is best, then the nearest in the new one.
+    """
+
+    def __init__(self, lists: _Lists):
+        self.sizes = tuple(tuple(accumulate(map(_size, parts), initial=0)) for parts in (lists.before, lists.after))
+        self.first = tuple(_behind_principal(parts, lists.catalogue) for parts in (lists.before, lists.after))
+        self.last = (len(lists.before), len(lists.after))
+        self.in_row: dict[Ends, tuple[float, Ends]] = {}
+        self.beyond: dict[Ends, tuple[float, Ends]] = {}
+
+    def add(self, i: int, j: int, rest: float) -> None:
+        """What follows a run that ends before `i` and `j` costs `rest`; those behind it were added before."""
+        nowhere = (INFEASIBLE, self.last)
+        here = (self.sizes[0][i] + self.sizes[1][j] + rest, (i, j))
+        self.in_row[i, j] = min(here, self.in_row.get((i, j + 1), nowhere), key=_cost)
+        self.beyond[i, j] = min(self.in_row[i, j], self.beyond.get((i + 1, j), nowhere), key=_cost)
+
+    def best(self, i: int, j: int) -> Ends | None:
+        """Where a run from `i` and `j` best ends; None where none holds a principal on both sides."""
+        ends = (self.first[0][i], self.first[1][j])
+        return self.beyond[ends][1] if all(end > 0 for end in ends) else None
+
+
+def _cost(found: tuple[float, Ends]) -> float:
+    return found[0]
+
+
+def _behind_principal(parts: tuple[Node, ...], catalogue: Catalogue) -> tuple[int, ...]:
+    """For each place in a list, and its end, where the next part that has a principal ends; 0 where there is none."""
+    found = [0]
+    for place in reversed(range(len(parts))):
+        found.append(place + 1 if has_principal(parts[place], catalogue) else found[-1])
+    return tuple(reversed(found))
+
+
+def _dearer(costed: Costed) -> Costed:
+    return costed[0] + WRAPPING, costed[1]
+
+
+def _ends(start: int, parts: tuple[Node, ...]) -> range:
+    """Where a run of at least one part that begins at `start` may end."""
+    return range(start + 1, len(parts) + 1)
 
 
 def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | None:

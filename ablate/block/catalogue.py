@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ablate.block.arithmetic import number_text
+
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """A real number within bounds; `above` and `below` are exclusive."""
+class Bounded:
+    """Numbers within bounds; `above` and `below` are exclusive."""
 
     at_least: float | None = None
     at_most: float | None = None
     above: float | None = None
     below: float | None = None
+    whole: bool = False
+
+    def expected(self, value: float) -> str | None:
+        """What is expected in the place of a value, in words; None if it is within the bounds.
+
+        >>> Number(at_least=0).expected(-1.0)
+        'a number at least 0'
+        """
+        if self.whole and not float(value).is_integer():
+            return "a whole number"
+        bounds = (
+            (self.at_least, operator.ge, "at least"),
+            (self.at_most, operator.le, "at most"),
+            (self.above, operator.gt, "above"),
+            (self.below, operator.lt, "below"),
+        )
+        for limit, holds, words in bounds:
+            if limit is not None and not holds(value, limit):
+                return f"a number {words} {number_text(limit)}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Bounded):
+    """A real number within bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +59,8 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """A fixed number or an expression in the sizes of the model."""
+class Arithmetic(Bounded):
+    """A fixed number or an expression in the sizes of the model, whose value is within bounds."""
 
 
 @dataclass(frozen=True, slots=True)

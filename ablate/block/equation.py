@@ -27,6 +27,7 @@ from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
 from ablate.block.expression import Block, Gain, Node, Sequence
 from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.notation import Written, lowered, number, written
+from ablate.block.own import asked
 from ablate.block.sizes import Sizes
 
 LETTERS = {"skip": "α", "gain": "β", "centre": "γ"}
@@ -194,7 +195,8 @@ class _Texts:
                 values[name] = inner._gain(value)
             else:
                 values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, place)
-        config: Any = spec.config(**values)
+        with asked(spec, "its values"):
+            config: Any = spec.config(**values)
         return PartMaker(config, lambda *given: self._said(config, spec, place, of, given))
 
     def _said(self, config: Any, spec: ComponentSpec, place: Path, of: list[str], given: tuple[str, ...]) -> str:
@@ -202,8 +204,9 @@ class _Texts:
         if not hasattr(config, "equation"):
             return f"{spec.name}({given[0]})" if given else spec.name
         outer, of[0] = of[0], given[1].partition("^")[2] if len(given) > 1 else self.of[0]
-        said: str = config.equation(*given)
-        lines: tuple[str, ...] = tuple(config.details()) if hasattr(config, "details") else ()
+        with asked(spec, "equation"):
+            said: str = config.equation(*given)
+            lines: tuple[str, ...] = tuple(config.details()) if hasattr(config, "details") else ()
         of[0] = outer
         function = FUNCTION.match(said)
         if not lines or function is None:

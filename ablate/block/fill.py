@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ablate.block.address import Path
-from ablate.block.arithmetic import ArithmeticProblem, Expression
+from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
 from ablate.block.catalogue import (
     Arithmetic,
+    Bounded,
     Branches,
     ComponentSpec,
     FieldType,
     GainField,
+    Number,
     Part,
     Parts,
     Sequenced,
@@ -75,24 +77,28 @@ class Makers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a node stands: the sizes of the model, seen from its layer."""
+    """Where a node stands: the sizes of the model, seen from its layer; as text, `in layer 2 of 6`."""
 
     sizes: Sizes
 
     def number(self, expression: Expression, where: str) -> float:
         """The value of arithmetic here; InputError if it has none."""
-        layer = self.sizes.layer
-        scope = self.sizes.scope(layer or 0)
-        if layer is None:
+        scope = self.sizes.scope(self.sizes.layer or 0)
+        if self.sizes.layer is None:
             del scope["layer"]
         try:
             return expression.at(scope)
         except ArithmeticProblem as problem:
-            place = "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
             raise InputError(
-                f"{where} is {expression.text}, which has no value {place}: {problem}\n"
+                f"{where} is {expression.text}, which has no value {self}: {problem}\n"
                 "  = change the expression or the sizes of the model"
             ) from None
+
+    def bounded(self, expression: Expression, kind: Bounded, where: str) -> float:
+        """The value of arithmetic here; InputError if it has none within the bounds."""
+        value = self.number(expression, where)
+        sized = "" if expression.constant is not None else f", which is {number_text(value)} {self}"
+        return within(value, kind, f"{where} is {expression.text}{sized}")
 
     def width(self, size: Size, where: str) -> int:
         """The width in units; InputError if a multiple of the model's width is not a whole number of at least 1."""
@@ -104,13 +110,27 @@ class Surroundings:
             )
         return int(units)
 
+    def __str__(self) -> str:
+        """In words, for messages."""
+        layer = self.sizes.layer
+        return "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
+
+
+def within(value: float, kind: Bounded, said: str) -> float:
+    """The value; InputError that opens with what is `said` of it unless it is within the bounds."""
+    expected = kind.expected(value)
+    if expected is not None:
+        raise InputError(f"{said}\n  = give {expected}")
+    return value
+
 
 def field_values(
     node: Node, spec: ComponentSpec, surroundings: Surroundings, makers: Makers, path: Path = ()
 ) -> dict[str, Any]:
     """A value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
 
-    `path` is where the node stands in the block. Raises InputError where arithmetic or a width has no value.
+    `path` is where the node stands in the block. Raises InputError where arithmetic or a width has no value, and where
+    a number is out of its bounds.
     """
 
     def filled(field: str, kind: FieldType) -> Any:
@@ -121,8 +141,10 @@ def field_values(
 
 def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings, makers: Makers, path: Path) -> Any:
     match kind, value:
+        case Number(), int() | float():
+            return within(value, kind, f"{where} is {number_text(value)}")
         case Arithmetic(), Expression():
-            return surroundings.number(value, where)
+            return surroundings.bounded(value, kind, where)
         case GainField(), Gain():
             return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
         case Width(), Size():

@@ -16,7 +16,10 @@ __all__ = ["Extension", "Invalid", "Reader", "is_reference"]
 
 T = TypeVar("T")
 Extension = Callable[[Located, FieldType], "Value | None"]
-"""Reads what only a grammar knows (`$rule`, `let`, `one_of`); None for anything else."""
+"""Reads what only a grammar knows (`$rule`, `let`, `one_of`, `between`); None for anything else."""
+
+MOST_PARTS = 12
+"""So many parts may stand one after another: the work of comparing two blocks grows with a high power of that."""
 
 
 class Reader:
@@ -63,7 +66,7 @@ class Reader:
                 return self._sequence(located)
             case Branches():
                 return self._branches(located)
-        return read_scalar(located, kind, self.problems)
+        return read_scalar(located, kind, self.problems, self._extended)
 
     def default(self, component: str, field: str) -> Value:
         """The value a component's field has where nothing is said; KeyError where the grammar gives none."""
@@ -132,7 +135,7 @@ class Reader:
     def _is_value(self, body: Mapping, spec: ComponentSpec) -> bool:
         """Whether a mapping is meant as the shorthand's value (a component, a gain) and not as the fields."""
         keys = [str(key) for key in body]
-        if any(key in spec.fields for key in keys):
+        if "between" not in keys and any(key in spec.fields for key in keys):
             return False
         match spec.fields[str(spec.shorthand)]:
             case GainField():
@@ -191,6 +194,9 @@ class Reader:
         found: list[Node] = []
         for value in self._each(_items(located), self._step):
             found.extend(value.parts if isinstance(value, Sequence) else [value])
+        if len(found) > MOST_PARTS and self.extension is None:  # what rules derive is compared when it is proposed
+            notes = ("a block is repeated in every layer: say model.layers for a deeper model",)
+            fail(self.problems, f"{len(found)} parts in a row; at most {MOST_PARTS} may be", located, notes)
         return Sequence(tuple(found))
 
     def _step(self, item: Located) -> Node | Sequence:
@@ -225,10 +231,13 @@ class Reader:
 
 
 def is_reference(located: Located) -> bool:
-    """Whether a value is one that a grammar expands: `$rule`, `{let: …, in: …}` or `{one_of: …}`."""
+    """Whether a value is one that a grammar expands: `$rule`, `{let: …, in: …}`, `{one_of: …}`, `{between: …, …}`."""
     if isinstance(located, Scalar):
         return isinstance(located.value, str) and located.value.startswith("$")
-    return isinstance(located, Mapping) and set(located) in ({"let", "in"}, {"one_of"})
+    if not isinstance(located, Mapping):
+        return False
+    keys = set(located)
+    return keys in ({"let", "in"}, {"one_of"}) or "between" in keys or {"points", "scale"} <= keys
 
 
 def _is_none(located: Located) -> bool:

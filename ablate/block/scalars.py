@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from ablate.block import arithmetic
 from ablate.block.arithmetic import ArithmeticProblem, Expression
-from ablate.block.catalogue import Arithmetic, FieldType, Flag, GainField, Number, Width, Word
+from ablate.block.catalogue import Arithmetic, Bounded, FieldType, Flag, GainField, Number, Width, Word
 from ablate.block.expression import Gain, Size, Value
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
@@ -21,10 +21,18 @@ class Invalid(Exception):
     """A mistake was noted; what was being read has no value."""
 
 
-def read_scalar(located: Located, kind: FieldType, problems: Problems) -> Value:
-    """A value of a kind that holds no component; raises Invalid after noting the mistake."""
+def read_scalar(
+    located: Located,
+    kind: FieldType,
+    problems: Problems,
+    extended: Callable[[Located, FieldType], Value] = lambda located, kind: None,
+) -> Value:
+    """A value of a kind that holds no component; raises Invalid after noting the mistake.
+
+    `extended` reads what only a grammar knows; None for anything else.
+    """
     if isinstance(kind, GainField):
-        return _gain(located, kind, problems)
+        return _gain(located, kind, problems, extended)
     scalar = _scalar(located, kind, problems)
     match kind:
         case Number():
@@ -40,7 +48,7 @@ def read_scalar(located: Located, kind: FieldType, problems: Problems) -> Value:
         case Width():
             return _width(scalar, problems)
         case Arithmetic():
-            return _arithmetic(scalar, problems)
+            return _arithmetic(scalar, kind, problems)
     raise TypeError(f"{type(kind).__name__} holds more than a scalar")
 
 
@@ -94,16 +102,14 @@ def _number(scalar: Scalar, kind: Number, problems: Problems) -> float:
     value = float(scalar.value)
     if not math.isfinite(value):
         fail(problems, f"expected a finite number, got {scalar.text}", scalar)
-    bounds = (
-        (kind.at_least, value.__ge__, "at least"),
-        (kind.at_most, value.__le__, "at most"),
-        (kind.above, value.__gt__, "above"),
-        (kind.below, value.__lt__, "below"),
-    )
-    for limit, holds, words in bounds:
-        if limit is not None and not holds(float(limit)):
-            fail(problems, f"expected a number {words} {limit:g}, got {shown(scalar)}", scalar)
+    _check_bounds(value, kind, scalar, problems)
     return value
+
+
+def _check_bounds(value: float, kind: Bounded, scalar: Scalar, problems: Problems) -> None:
+    expected = kind.expected(value)
+    if expected is not None:
+        fail(problems, f"expected {expected}, got {shown(scalar)}", scalar)
 
 
 def _width(scalar: Scalar, problems: Problems) -> Size:
@@ -125,11 +131,12 @@ def _width(scalar: Scalar, problems: Problems) -> Size:
     )
 
 
-def _arithmetic(scalar: Scalar, problems: Problems) -> Expression:
+def _arithmetic(scalar: Scalar, kind: Bounded, problems: Problems) -> Expression:
+    """Arithmetic; what is constant in it is within its bounds, the rest is checked at the sizes of a model."""
     if isinstance(scalar.value, bool) or scalar.value is None:
         fail(problems, f"expected a number or an expression, got {shown(scalar)}", scalar)
     try:
-        return arithmetic.parse(scalar.value)
+        expression = arithmetic.parse(scalar.value)
     except ArithmeticProblem as problem:
         notes = (
             f"sizes known here: {', '.join(arithmetic.NAMES)}; and pi",
@@ -137,11 +144,16 @@ def _arithmetic(scalar: Scalar, problems: Problems) -> Expression:
         )
         problems.add(str(problem), scalar.within(problem.start, problem.end), notes=notes)
         raise Invalid from None
+    if expression.constant is not None:
+        _check_bounds(expression.constant, kind, scalar, problems)
+    return expression
 
 
-def _gain(located: Located, kind: GainField, problems: Problems) -> Gain:
+def _gain(
+    located: Located, kind: GainField, problems: Problems, extended: Callable[[Located, FieldType], Value]
+) -> Gain:
     if isinstance(located, Scalar):
-        return Gain(_arithmetic(located, problems))
+        return Gain(_arithmetic(located, Arithmetic(), problems))
     if not isinstance(located, Mapping):
         fail(problems, "a gain is a number, an expression, or {init: …, trainable: true}", located)
     for key, _ in located.entries:
@@ -149,8 +161,9 @@ def _gain(located: Located, kind: GainField, problems: Problems) -> Gain:
             fail_unknown(problems, f"a gain has no {quote(key.text)}", key, GAIN_KEYS, "it has")
     if "init" not in located:
         fail(problems, "a gain needs `init`, the number it is or starts at", located)
-    start = read_scalar(located["init"], Arithmetic(), problems)
+    start = extended(located["init"], Arithmetic())
+    if start is None:
+        start = read_scalar(located["init"], Arithmetic(), problems)
     trainable = read_scalar(located["trainable"], Flag(), problems) if "trainable" in located else True
     per = read_scalar(located["per"], Word(kind.per), problems) if "per" in located else "scalar"
-    assert isinstance(start, Expression)
-    return Gain(start, bool(trainable), str(per))
+    return Gain(start, bool(trainable), str(per))  # type: ignore[arg-type]  # in a rule, the hole for what it derives

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 
 from torch import nn
 
@@ -12,6 +11,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
 from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.own import asked
 from ablate.block.sizes import Sizes
 from ablate.compiler.block import Block, Chain
 from ablate.compiler.scale import ScaleMaker
@@ -31,7 +31,13 @@ class Builder:
         spec = self.catalogue[node.name]
         module = implementation(spec.name, spec.path)
         config = module.Config(**field_values(node, spec, self.surroundings, self, path))
-        return PartMaker(config, partial(module, config, self.surroundings.sizes))
+
+        def made(*widths: int) -> nn.Module:
+            with asked(spec, "its module"):
+                built: nn.Module = module(config, self.surroundings.sizes, *widths)
+            return built
+
+        return PartMaker(config, made)
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """A maker of the Scale that is, or starts at, `value`."""

@@ -141,9 +141,10 @@ def number(
     at_most: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    whole: bool = False,
 ) -> Any:
-    """A real number within bounds."""
-    return _declared(Number(at_least, at_most, above, below))
+    """A real number within bounds; the config holds it as a float."""
+    return _declared(Number(at_least, at_most, above, below, whole))
 
 
 def flag() -> Any:
@@ -156,9 +157,16 @@ def word(*choices: str) -> Any:
     return _declared(Word(choices))
 
 
-def arithmetic() -> Any:
-    """A fixed number or an expression in the model's sizes; the config holds its float."""
-    return _declared(Arithmetic())
+def arithmetic(
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> Any:
+    """A fixed number or an expression in the model's sizes, of a value within bounds; the config holds its float."""
+    return _declared(Arithmetic(at_least, at_most, above, below, whole))
 
 
 def scaling(*, per: tuple[str, ...] = ("scalar",)) -> Any:

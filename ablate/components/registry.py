@@ -25,7 +25,7 @@ from ablate.components.installed import installed, tell
 from ablate.errors import InputError
 
 FOLDER = Path(__file__).parent
-NOT_COMPONENTS = {"__init__.py", "declare.py", "protocols.py", "installed.py", "registry.py"}
+NOT_COMPONENTS = {"__init__.py", "declare.py", "protocols.py", "solved.py", "installed.py", "registry.py"}
 
 
 def component_files() -> tuple[Path, ...]:

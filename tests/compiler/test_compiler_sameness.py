@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 import torch
-from builders import CATALOGUE, architecture
+from builders import CATALOGUE, architecture, gain, node
+from component_contract import hosts
 from random_blocks import respelt
 from reading import read_block, transformer
 
-from ablate.block.expression import Block, walk
+from ablate.block.catalogue import Branches, ComponentSpec, FieldType, Flag, GainField, Number, Sequenced
+from ablate.block.expression import Block, Gain, Node, Value, walk
 from ablate.block.fingerprint import fingerprint
+from ablate.block.normal import normalise
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError
@@ -52,6 +56,8 @@ RULES = {
 }
 """Every rule of `block/normal.py`, and every `Transparent` and `Same` that a component declares."""
 
+RULED = [spec for spec in CATALOGUE if spec.transparent or spec.same]
+
 
 def losses(block: Block, steps: int, sizes: Sizes = SIZES) -> list[float]:
     """The training loss of each step, as it comes out."""
@@ -81,8 +87,7 @@ def test_an_admitted_rule_trains_to_the_same_bits(rule):
 
 def test_every_declared_rule_is_tested():
     written = {node.name for texts in RULES.values() for text in texts for node in walk(read_block(text))}
-    declared = {spec.name for spec in CATALOGUE if spec.transparent or spec.same}
-    assert declared <= written
+    assert {spec.name for spec in RULED} <= written
 
 
 NOT_ADMITTED = {
@@ -109,6 +114,51 @@ def test_what_is_the_same_at_initialisation_only_is_not_admitted(case):
     first, second = losses(one, 20), losses(other, 20)
     assert first[0] == pytest.approx(second[0], rel=1e-2)
     assert first != second
+
+
+def others(value: Value, kind: FieldType) -> Iterator[Value]:
+    """Other values of a field, such as no rule names; of the sequences that a rule keeps there are none."""
+    match kind, value:
+        case Flag(), bool():
+            yield not value
+        case Number(), _:
+            yield 0.7
+        case GainField(), Gain():
+            yield gain(0.7)
+            yield Gain(value.value, trainable=True)
+        case ((Sequenced() | Branches()), _):
+            return
+        case _:
+            raise AssertionError(f"no other value for a field that is {kind}")
+
+
+def near_misses(spec: ComponentSpec) -> Iterator[tuple[str, Node, Node]]:
+    """The component as its rule has it, and with each of its fields changed.
+
+    Fields that the rule does not name too, so that one it forgets is seen.
+    """
+    rule = spec.transparent or spec.same
+    assert rule is not None
+    there = node(spec.name, **rule.when)
+    for field, kind in spec.fields.items():
+        for number, value in enumerate(others(there[field], kind)):
+            yield f"{spec.name}-{field}-{number}", there, there.replace({field: value})
+
+
+NEAR_MISSES = [
+    pytest.param(block, near, id=name)
+    for spec in RULED
+    for name, there, changed in near_misses(spec)
+    for block, near in zip(hosts(there, spec), hosts(changed, spec), strict=True)
+]
+
+
+@pytest.mark.parametrize(("block", "near"), NEAR_MISSES)
+def test_a_component_is_the_same_as_another_at_the_declared_values_alone(block, near):
+    other = normalise(block, CATALOGUE)
+    assert other != block and losses(other, 3) == losses(block, 3)
+    assert fingerprint(near, CATALOGUE) != fingerprint(block, CATALOGUE)
+    assert losses(near, 3) != losses(block, 3)
 
 
 def sampled(grammar: Grammar, chance: random.Random) -> tuple[Block, Block]:

@@ -191,8 +191,8 @@ def test_targets_that_no_network_can_have_are_refused_where_they_are_read(text, 
         (node("dks", activation="softplus", layers="depth"), "zeta 5 over 2 layers asks; the largest found is 1.467"),
         (node("tat", activation="relu"), "infinite for relu"),
         (node("tat", activation=node("dks", activation="relu")), "infinite for dks"),
-        (node("dks", layers="depth/4"), "a network of 0.5 nonlinear layers"),
-        (node("dks", skip="2"), "2 is no weight of a normalised skip"),
+        (node("dks", layers="depth/4"), "dks.layers is depth/4, which is 0.5 in layer 1 of 2"),
+        (node("dks", skip="2"), "dks.skip is 2"),
     ],
 )
 def test_what_cannot_be_shaped_is_refused_before_anything_runs(activation, said):

@@ -150,8 +150,8 @@ def test_an_edge_is_not_lost_to_rounding():
 @pytest.mark.parametrize(
     ("fields", "causal", "because"),
     [
-        ({"buckets": 8.5}, True, "whole numbers"),
-        ({"max_distance": 9.5}, True, "whole numbers"),
+        ({"buckets": 8.5}, True, r"t5\.buckets is 8\.5\n  = give a whole number"),
+        ({"max_distance": 9.5}, True, r"t5\.max_distance is 9\.5\n  = give a whole number"),
         ({"buckets": 7.0}, False, "an even number"),
         ({"buckets": 2.0}, False, "an even number"),
         ({"buckets": 32.0, "max_distance": 16.0}, True, "below 16 have buckets"),

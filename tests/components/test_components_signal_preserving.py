@@ -165,8 +165,11 @@ def test_one_matrix_serves_every_sequence_and_head():
 
 REFUSED = {
     "beside too large a skip": (node("e_spa", decay=0.005, skip=0.9), "Eq. 24"),
-    "a skip of 1": (node("e_spa", decay=0.2, skip=1), "normalised skip of 1"),
-    "always the same token": (node("e_spa", decay=0.2, repetition=1), "repetition of 1"),
+    "a skip of 1": (node("e_spa", decay=0.2, skip=1), r"e_spa\.skip is 1\n  = give a number below 1"),
+    "always the same token": (
+        node("e_spa", decay=0.2, repetition=1),
+        r"e_spa\.repetition is 1\n  = give a number below 1",
+    ),
     "more than 1 to give": (node("u_spa", correlation=0.9, skip=0.9), "Sec. 3.4"),
     "correlations that fall": (node("u_spa", correlation=0.3, initial=0.5), "Theorem 1"),
 }

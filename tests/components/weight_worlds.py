@@ -3,23 +3,14 @@
 import numpy as np
 import torch
 from builders import CATALOGUE, SIZES, default_init, node, sequence
+from recipes import adamw
 
 from ablate.compiler import compile_block
-from ablate.space.documents import AdamW
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 12, 16))
 ORTHOGONAL = node("orthogonal")
-ADAMW = AdamW(
-    lr=1e-2,
-    betas=(0.9, 0.99),
-    eps=1e-8,
-    eps_when="after_correction",
-    weight_decay=0.1,
-    decays=("weights",),
-    decay_when="before_update",
-    embedding_lr=None,
-)
+ADAMW = adamw(betas=(0.9, 0.99), decays=("weights",))
 
 
 def mlp(**weights):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from reading import DEPTHS, transformer
 from torch import nn
 
 from ablate.api import read_init
-from ablate.block.expression import Block
+from ablate.block.expression import Block, Node, Sequence
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
 
@@ -34,6 +35,24 @@ class Written:
     output: Callable[[Array, Weights, Place], Array]
     starts: Callable[[Place], Mapping[str, Start]]
     init: str = GPT2
+
+
+def with_fields(block: Block, **changes: Any) -> Block:
+    """The block with fields of every component that has them changed: eps=0.0, activation=…"""
+
+    def at(value: Any) -> Any:
+        match value:
+            case Node():
+                own = {name: changes[name] for name, _ in value.fields if name in changes}
+                return Node(value.name, tuple((n, own.get(n, at(child))) for n, child in value.fields))
+            case Sequence():
+                return Sequence(tuple(at(child) for child in value))
+            case tuple():
+                return tuple(at(child) for child in value)
+        return value
+
+    changed: Block = at(block)
+    return changed
 
 
 def depth_of(name: str) -> int:

@@ -57,10 +57,10 @@ from paper_worlds import (
     place_of,
     sizes_of,
     through,
+    with_fields,
     wrong_starts,
 )
 from reading import transformer
-from test_shipped_files import with_fields
 
 GRAMMAR = transformer()
 

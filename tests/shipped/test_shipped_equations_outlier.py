@@ -34,9 +34,8 @@ from paper_equations import (
 )
 from paper_starts import ALL, Start, constant, normal, rms, same
 from paper_starts import layer as layer_norms
-from paper_worlds import TOLERANCE, Written, depth_of, largest_error, wrong_starts
+from paper_worlds import TOLERANCE, Written, depth_of, largest_error, with_fields, wrong_starts
 from reading import transformer
-from test_shipped_files import with_fields
 
 pytestmark = pytest.mark.fast
 

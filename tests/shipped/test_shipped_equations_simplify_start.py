@@ -10,9 +10,8 @@ import pytest
 import torch
 from builders import CATALOGUE, architecture, node
 from paper_equations import Array
-from paper_worlds import GPT2, block_at, gradients, numbers_of, sizes_of, started
+from paper_worlds import GPT2, block_at, gradients, numbers_of, sizes_of, started, with_fields
 from reading import read_block, transformer
-from test_shipped_files import with_fields
 from torch import nn
 
 from ablate.block.expression import Block

@@ -9,11 +9,13 @@ import pytest
 import torch
 import yaml
 from builders import node, pre_ln
+from homogeneity import departure
+from paper_worlds import with_fields
 from reading import DEPTHS, read_block
 
 import ablate
 from ablate.block.arithmetic import parse
-from ablate.block.expression import Node, Sequence, walk
+from ablate.block.expression import Node, walk
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
 from ablate.block.sizes import Sizes
@@ -38,23 +40,6 @@ TABLE3 = {
     "outlier_table3_pre_qk_only": True,
     "outlier_table3_op": True,
 }
-
-
-def with_fields(block: Sequence, **changes) -> Sequence:
-    """The block with fields of every component that has them changed: eps=0.0, activation=…"""
-
-    def at(value):
-        match value:
-            case Node():
-                own = {name: changes[name] for name, _ in value.fields if name in changes}
-                return Node(value.name, tuple((n, own.get(n, at(child))) for n, child in value.fields))
-            case Sequence():
-                return Sequence(tuple(at(child) for child in value))
-            case tuple():
-                return tuple(at(child) for child in value)
-        return value
-
-    return at(block)
 
 
 @pytest.mark.fast
@@ -110,19 +95,7 @@ def test_what_is_printed_reads_back(name):
 def test_table_3_is_homogeneous_where_the_paper_says_so(name, k):
     """OUTLIER, Table 3: rows marked homogeneous satisfy f(kx) = k·f(x); the others miss it clearly."""
     written = with_fields(GRAMMAR.block(name), eps=0.0, activation=Node("relu"))
-    layers = [
-        compile_block(written, SIZES, CATALOGUE, init=INIT, layer=layer, dtype=torch.float64) for layer in (1, 2, 3)
-    ]
-    x = torch.randn(2, SIZES.seq_len, SIZES.d_model, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-
-    def model(value):
-        for layer in layers:
-            value = layer(value)
-        return value
-
-    with torch.no_grad():
-        once, scaled = model(x), model(k * x)
-    error = ((scaled - k * once).norm() / (k * once).norm()).item()
+    error = departure(written, k, SIZES, (1, 2, 3))
     assert error < 1e-10 if TABLE3[name] else error > 1e-2
 
 

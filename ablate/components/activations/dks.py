@@ -16,33 +16,21 @@ is not 0; attention is left out. ReLU and leaky ReLU, which cannot tell input_sc
 It acts elementwise, on any shape.
 """
 
-from typing import Any
-
 from ablate.block.fill import PartMaker
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
+from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
+from ablate.components.solved import BetweenMaps
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import Stack
+from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
 @component("dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation")
-class Config:
+class Config(BetweenMaps):
     """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
 
     activation: PartMaker = part("activation")
     zeta: float = number(above=1.0)
-    skip: float = arithmetic()
-    layers: float = arithmetic()
-
-    def cost(self, sizes: Sizes) -> Cost:
-        """That of the activation inside; InputError where no maps around it meet the conditions."""
-        self.affine()
-        cost: Cost = self.activation()
-        return cost
-
-    def equation(self, x: str) -> str:
-        """The activation of x between its maps, solved."""
-        affine = self.affine()
-        return affine.after(self.activation(affine.before(x)))
+    skip: float = arithmetic(at_least=0.0, at_most=1.0)
+    layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def affine(self) -> Affine:
         """The maps, solved once a process; InputError where there are none."""
@@ -50,19 +38,6 @@ class Config:
 
         inner = self.activation.config
         return shape_by_slope(inner, inner.spec.name, self.zeta, Stack(self.layers, self.skip))
-
-    def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
-        from ablate.signal.kernel_maps import Shaped
-
-        return Shaped(self.activation.config, self.affine()).curve(x)
-
-    @property
-    def kinks(self) -> tuple[float, ...]:
-        """Where f' jumps."""
-        from ablate.signal.kernel_maps import Shaped
-
-        return Shaped(self.activation.config, self.affine()).kinks
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

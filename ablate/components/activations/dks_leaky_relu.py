@@ -16,39 +16,19 @@ map: an input_scale would only be another output_scale, and Q'(1) = 1 makes inpu
 It acts elementwise, on any shape.
 """
 
-from typing import Any
-
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.components.declare import Sizes, arithmetic, component, implements, number
+from ablate.components.solved import LeakyReLUBeforeMap
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
-from ablate.signal.subnetworks import Stack
+from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
 @component("dks_leaky_relu", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="zeta")
-class Config:
+class Config(LeakyReLUBeforeMap):
     """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
 
     zeta: float = number(above=1.0)
-    skip: float = arithmetic()
-    layers: float = arithmetic()
-    kinks = (0.0,)
-
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products; InputError where no slope reaches the target."""
-        self.shaped()
-        return Cost()
-
-    def equation(self, x: str) -> str:
-        """The leaky ReLU of x and its map, solved."""
-        shaped = self.shaped()
-        return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
-
-    def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
-        import numpy as np
-
-        slope, affine = self.shaped().slope, self.shaped().affine
-        df = affine.output_scale * np.where(x > 0, 1.0, slope)
-        return df * x + affine.output_scale * affine.output_shift, df, np.zeros_like(x)
+    skip: float = arithmetic(at_least=0.0, at_most=1.0)
+    layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def shaped(self) -> ShapedLeakyReLU:
         """The slope and the output map, solved once a process; InputError where there are none."""

@@ -14,39 +14,19 @@ is not 0; attention is left out. Shallow networks cannot have a large η: 12 lay
 It acts elementwise, on any shape.
 """
 
-from typing import Any
-
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.components.declare import Sizes, arithmetic, component, implements, number
+from ablate.components.solved import LeakyReLUBeforeMap
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlation
-from ablate.signal.subnetworks import Stack
+from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
 @component("tat_leaky_relu", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="eta")
-class Config:
+class Config(LeakyReLUBeforeMap):
     """`eta` η is the network's C(0), `skip` α, `layers` L."""
 
     eta: float = number(above=0.0, below=1.0)
-    skip: float = arithmetic()
-    layers: float = arithmetic()
-    kinks = (0.0,)
-
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products; InputError where no slope reaches the target."""
-        self.shaped()
-        return Cost()
-
-    def equation(self, x: str) -> str:
-        """The leaky ReLU of x and its map, solved."""
-        shaped = self.shaped()
-        return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
-
-    def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
-        import numpy as np
-
-        slope, affine = self.shaped().slope, self.shaped().affine
-        df = affine.output_scale * np.where(x > 0, 1.0, slope)
-        return df * x, df, np.zeros_like(x)
+    skip: float = arithmetic(at_least=0.0, at_most=1.0)
+    layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def shaped(self) -> ShapedLeakyReLU:
         """The slope and the output map, solved once a process; InputError where there are none."""

@@ -20,16 +20,12 @@ from ablate.errors import InputError
 class Config:
     """`buckets` is N, `max_distance` M, both whole; `init` fills the numbers (none: by the model's own init)."""
 
-    buckets: float = number(at_least=2.0, at_most=1024.0)
-    max_distance: float = number(at_least=2.0, at_most=1e6)
+    buckets: float = number(at_least=2.0, at_most=1024.0, whole=True)
+    max_distance: float = number(at_least=2.0, at_most=1e6, whole=True)
     init: Maker | None = part("init", optional=True)
 
     def edges(self, causal: bool) -> tuple[int, ...]:
         """The distances at which each bucket of one direction begins; InputError where there are no such buckets."""
-        if not (self.buckets.is_integer() and self.max_distance.is_integer()):
-            raise InputError(
-                f"t5 with {self.buckets:g} buckets up to a distance of {self.max_distance:g}\n  = choose whole numbers"
-            )
         here = int(self.buckets) if causal else int(self.buckets) // 2
         if here < 2 or (not causal and self.buckets % 2):
             raise InputError(

@@ -28,17 +28,12 @@ class Config:
     tables without repetition (positions) lower it: repetition/2 with two tables of one variance.
     """
 
-    correlation: float = arithmetic()
+    correlation: float = arithmetic(above=0.0, at_most=1.0)
     dropout: float = number(at_least=0.0, below=1.0)
     skip: float = arithmetic()
     gain: float = arithmetic()
 
     def __post_init__(self) -> None:
-        if not 0 < self.correlation <= 1:
-            raise InputError(
-                f"deep_scale.correlation is {self.correlation:g}\n"
-                "  = the correlation between tokens is above 0 and at most 1"
-            )
         if self.skip == self.gain == 0:
             raise InputError("deep_scale has skip 0 and gain 0\n  = give those of the residuals around it")
 

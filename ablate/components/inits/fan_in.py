@@ -8,18 +8,13 @@ Dimension key: W is [d_out, d_in].
 """
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
-from ablate.errors import InputError
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain")
 class Config:
     """`gain` is the standard deviation of the output for inputs of variance 1."""
 
-    gain: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        if self.gain < 0:
-            raise InputError(f"fan_in.gain is {self.gain:g}\n  = a standard deviation is at least 0")
+    gain: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""

@@ -8,18 +8,13 @@ Dimension key: W is [d_out, d_in].
 """
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
-from ablate.errors import InputError
 
 
 @component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std")
 class Config:
     """`std` is the standard deviation of each entry."""
 
-    std: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        if self.std < 0:
-            raise InputError(f"normal.std is {self.std:g}\n  = a standard deviation is at least 0")
+    std: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""

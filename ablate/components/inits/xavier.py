@@ -12,20 +12,15 @@ Dimension key: W is [d_out, d_in].
 """
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, flag, implements, word
-from ablate.errors import InputError
 
 
 @component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain")
 class Config:
     """`gain` multiplies the standard deviation, `distribution` is that of an entry."""
 
-    gain: float = arithmetic()
+    gain: float = arithmetic(at_least=0.0)
     distribution: str = word("uniform", "normal")
     per_head: bool = flag()
-
-    def __post_init__(self) -> None:
-        if self.gain < 0:
-            raise InputError(f"xavier.gain is {self.gain:g}\n  = a standard deviation is at least 0")
 
     def cost(self, sizes: Sizes) -> Cost:
         """Nothing to train, no products."""

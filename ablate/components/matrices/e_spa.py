@@ -22,7 +22,7 @@ from typing import Any
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
 from ablate.errors import InputError
-from ablate.signal.skipless import Step, check_repetition, exponential_step
+from ablate.signal.skipless import Step, exponential_step
 
 
 @component("e_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="decay")
@@ -34,11 +34,8 @@ class Config:
     """
 
     decay: float = number(at_least=1e-6)
-    skip: float = arithmetic()
-    repetition: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        check_repetition(self.repetition)
+    skip: float = arithmetic(at_least=0.0, below=1.0)
+    repetition: float = arithmetic(at_least=0.0, below=1.0)
 
     def step(self, sizes: Sizes) -> Step:
         """Decay rates around this layer's attention; InputError outside the layers, or beside too large a skip."""

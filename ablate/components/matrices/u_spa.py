@@ -31,8 +31,8 @@ class Config:
     """
 
     correlation: float = number(at_least=0.0, below=1.0)
-    skip: float = arithmetic()
-    initial: float = arithmetic()
+    skip: float = arithmetic(at_least=0.0, below=1.0)
+    initial: float = arithmetic(at_least=0.0, below=1.0)
 
     def step(self, sizes: Sizes) -> Step:
         """Correlations around this layer's attention; InputError outside the layers, or where there is no such A."""

@@ -8,7 +8,6 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
-from ablate.errors import InputError
 
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762")
@@ -21,13 +20,7 @@ class Config:
 
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
-    rate: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rate < float("inf"):
-            raise InputError(
-                f"dense.rate is {self.rate:g}\n  = a multiple of the recipe's rate is finite and at least 0"
-            )
+    rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """A matrix and a bias; one product for each token."""

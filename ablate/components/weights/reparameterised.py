@@ -35,7 +35,6 @@ from ablate.components.declare import (
     part,
     scaling,
 )
-from ablate.errors import InputError
 
 
 @component("reparameterised", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="gain")
@@ -47,13 +46,7 @@ class Config:
     gain: GainMaker = scaling()
     delta: Maker | None = part("init", optional=True)
     bias: bool = flag()
-    rate: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rate < float("inf"):
-            raise InputError(
-                f"reparameterised.rate is {self.rate:g}\n  = a multiple of the recipe's rate is finite and at least 0"
-            )
+    rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token."""

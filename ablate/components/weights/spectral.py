@@ -21,13 +21,7 @@ class Config:
 
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
-    rate: float = arithmetic()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.rate < float("inf"):
-            raise InputError(
-                f"spectral.rate is {self.rate:g}\n  = a multiple of the recipe's rate is finite and at least 0"
-            )
+    rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """A matrix, γ and a bias; one product for each token, and the two of the power iteration."""
