@@ -54,8 +54,21 @@ def load_state(state: bytes, trial: str, model: nn.Module, optimizer: optim.Opti
         found = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
         raise _refused(trial, f"it cannot be read ({type(error).__name__})") from error
+    if not isinstance(found, dict) or "trial" not in found:
+        raise _refused(trial, "it is no state of a trial")
     if found["trial"] != trial:
         raise _refused(trial, f"it belongs to trial {found['trial']}")
+    try:
+        return _put_back(found, model, optimizer)
+    except torch.OutOfMemoryError:  # the state is not to blame
+        raise
+    except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _refused(trial, f"it does not fit its model ({type(error).__name__})") from error
+
+
+def _put_back(found: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+    if type(found["step"]) is not int or not isinstance(found["last"], dict):
+        raise TypeError("a step is a number, and last statistics have names")
     model.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
     torch.set_rng_state(found["random"])

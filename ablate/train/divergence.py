@@ -6,13 +6,16 @@ Only a number that is not finite counts. A loss that is large, or was smaller on
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from ablate.train.loss import forward
+from ablate.train.parts import Part
+from ablate.train.ranks import Ranks
 
 
 class Diverged(Exception):
@@ -23,28 +26,25 @@ class Diverged(Exception):
         self.detail = detail
 
 
-def check_finite(model: nn.Module, tokens: Tensor, dtype: str, **measured: float) -> None:
-    """Raise Diverged, with the part where it begins, if one of the `measured` numbers is not finite."""
+def check_finite(model: nn.Module, parts: Sequence[Part], dtype: str, ranks: Ranks, **measured: float) -> None:
+    """Raise Diverged, with the part of the model where it begins, if one of the `measured` numbers is not finite.
+
+    `parts` are this rank's of the batch; the numbers are the whole batch's, so that all ranks raise it or none.
+    """
     wrong = [f"{name} is {value}" for name, value in measured.items() if not math.isfinite(value)]
     if wrong:
-        seen, address = locate(model, tokens, dtype)
+        seen, address = locate(model, parts, dtype, ranks)
         raise Diverged({"cause": ", ".join(wrong), "seen": seen, "address": address, "layer": _layer(address)})
 
 
-def locate(model: nn.Module, tokens: Tensor, dtype: str) -> tuple[str, str]:
+def locate(model: nn.Module, parts: Sequence[Part], dtype: str, ranks: Ranks) -> tuple[str, str]:
     """What is not finite first, and where, by one forward pass more: (`output` | `gradient` | `loss`, address).
 
     The first part to finish with an output that is not finite is the innermost one that makes it. If all outputs are
     finite, the backward pass made it: the part named is the first on the way back (so the last on the way forward)
     whose parameters have gradients that are not finite. Else it is the loss or a norm itself, of the whole model.
     """
-    finished: list[tuple[str, bool]] = []
-    with ExitStack() as attached, torch.no_grad():
-        for name, module in model.named_modules():
-            if name:
-                hook = _noting(finished, name)
-                attached.callback(module.register_forward_hook(hook).remove)
-        forward(model, tokens, dtype)
+    finished = _merged([passed for here in ranks.gathered(_passes(model, parts, dtype)) for passed in here])
     for address, finite in finished:
         if not finite:
             return "output", address
@@ -59,9 +59,31 @@ def locate(model: nn.Module, tokens: Tensor, dtype: str) -> tuple[str, str]:
     return "loss", ""
 
 
-def _noting(finished: list[tuple[str, bool]], name: str) -> Any:
+Passed: TypeAlias = list[tuple[str, bool]]
+"""The modules in the order in which a forward pass finished them, and whether what each gave is finite."""
+
+
+def _passes(model: nn.Module, parts: Sequence[Part], dtype: str) -> list[Passed]:
+    passes: list[Passed] = []
+    with ExitStack() as attached, torch.no_grad():
+        for name, module in model.named_modules():
+            if name:
+                hook = _noting(passes, name)
+                attached.callback(module.register_forward_hook(hook).remove)
+        for part in parts:
+            passes.append([])
+            forward(model, part.tokens, dtype)
+    return passes
+
+
+def _merged(passes: list[Passed]) -> Passed:
+    """The pass of the whole batch: finite is what is finite in all its parts."""
+    return [(together[0][0], all(finite for _, finite in together)) for together in zip(*passes, strict=True)]
+
+
+def _noting(passes: list[Passed], name: str) -> Any:
     def note(module: nn.Module, inputs: Any, output: Any) -> None:
-        finished.append((name, _finite(output)))
+        passes[-1].append((name, _finite(output)))
 
     return note
 

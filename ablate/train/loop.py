@@ -8,27 +8,36 @@ Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 
 from __future__ import annotations
 
-import hashlib
-import math
-import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn, optim
 
+from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
-from ablate.probes.probe import Reading
+from ablate.probes.probe import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.watch import watching
 from ablate.train.checkpoint import Progress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.divergence import Diverged, check_finite
-from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
-from ablate.train.loss import cross_entropy, device_of, forward
+from ablate.train.evaluation import evaluate
+from ablate.train.events import Checkpoint, Outcome, Step, Training
+from ablate.train.loss import device_of
 from ablate.train.optimizer import build_optimizer, set_rates
+from ablate.train.parts import Cut, Passes
+from ablate.train.ranks import dropout_seed
+from ablate.train.rows import Clock, rows_of, statistics
 from ablate.train.schedule import relative_rate
+
+WHOLE = Cut()
+"""Each batch at once, in this process."""
+
+NO_MEMORY = ("DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What says so in a bare RuntimeError: the CPU's allocator, a device without room for a context, or for cuBLAS."""
 
 
 @runtime_checkable
@@ -48,138 +57,118 @@ def train(
     *,
     resume: bytes | None = None,
     should_stop: Callable[[], bool],
+    until: int | None = None,
+    cut: Cut = WHOLE,
 ) -> Iterator[Training]:
     """Train `model` as `trial` says, and yield what happens; the last event is the outcome.
 
     `resume` is the state of a checkpoint of the same trial: what follows is what would have followed without the
     interruption, bit for bit on CPU. When `should_stop()` turns true, a checkpoint is yielded and the outcome is
-    `interrupted`. Divergence and lack of memory are outcomes; anything else that goes wrong is raised.
+    `interrupted`. Once step `until` is done, so that what is measured at it is measured, likewise, and the outcome is
+    `paused`; nothing is done where it was done already. Divergence and lack of memory are outcomes; anything else that
+    goes wrong is raised.
+
+    `cut` says how each batch is shared out (`parts.py`). Of several ranks all yield the same but the states, which only
+    rank 0 has, and only its `should_stop` is asked; RankLost on those that are left where one is gone. RefusedError
+    where there are more ranks than sequences in a batch.
     """
-    torch.manual_seed(_dropout_seed(trial.seed))
+    if cut.ranks.size > trial.recipe.batch:
+        raise RefusedError(
+            f"a batch of {trial.recipe.batch} sequences cannot be shared out among {cut.ranks.size} ranks\n"
+            "  = train a trial on fewer processes, or with a larger recipe.batch"
+        )
+    torch.manual_seed(dropout_seed(trial.seed))
     optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
     progress = load_state(resume, trial.id, model, optimizer) if resume is not None else Progress()
+    loop = _Loop(model, optimizer, trial, progress, cut)
     try:
-        yield from _steps(model, optimizer, trial, progress, batches, evaluation, should_stop)
+        yield from loop.run(batches, evaluation, until, should_stop)
     except Diverged as error:
         yield Outcome("diverged", progress.step, error.detail | {"last": progress.last})
     except (RuntimeError, MemoryError) as error:
-        if not _lacks_memory(error):
+        if not lacks_memory(error):
             raise
         yield Outcome("out_of_memory", progress.step, {"cause": str(error).partition("\n")[0], "last": progress.last})
 
 
-def _steps(
-    model: nn.Module,
-    optimizer: optim.Optimizer,
-    trial: Trial,
-    progress: Progress,
-    batches: Batches,
-    evaluation: tuple[Tensor, Tensor],
-    should_stop: Callable[[], bool],
-) -> Iterator[Training]:
-    recipe, measure = trial.recipe, trial.measure
-    probes = select(measure.probes)
-    device = device_of(model)
-    clock = _Clock()
-    model.train()
-    for step in range(progress.step, recipe.steps):
-        if should_stop():
-            yield Checkpoint(step, save_state(trial.id, model, optimizer, progress))
-            yield Outcome("interrupted", step)
-            return
-        if step % measure.evaluation.every == 0:
-            yield from _evaluate(model, evaluation, step, trial)
+@dataclass
+class _Loop:
+    model: nn.Module
+    optimizer: optim.Optimizer
+    trial: Trial
+    progress: Progress
+    cut: Cut
 
-        measured = step % measure.every == 0 or step == recipe.steps - 1
-        clock.start()
-        tokens_BT, targets_BT = (tensor.to(device) for tensor in batches.at(step))
-        rates = set_rates(optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.adamw.lr))
-        with watching(model, probes if measured else ()) as readings:
-            loss = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT)
-            loss.backward()  # type: ignore[no-untyped-call]
+    def run(
+        self,
+        batches: Batches,
+        evaluation: tuple[Tensor, Tensor],
+        until: int | None,
+        should_stop: Callable[[], bool],
+    ) -> Iterator[Training]:
+        """All steps that are left, up to the outcome."""
+        recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
+        probes = select(measure.probes)
+        passes = Passes(self.model, recipe.dtype, self.cut)
+        clock, first = Clock(), progress.step
+        self.model.train()
+        for step in range(first, recipe.steps):
+            if why := self._halt(until, should_stop):
+                if why == "interrupted" or step > first:  # else it was at its rung before, and that state is kept
+                    yield self._checkpoint()
+                yield Outcome(why, step)
+                return
+            if step % measure.evaluation.every == 0:
+                yield from evaluate(self.model, evaluation, step, self.trial, self.cut)
+
+            measured = step % measure.every == 0 or step == recipe.steps - 1
+            clock.start()
+            tokens_BT, targets_BT = batches.at(step)
+            numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, probes if measured else ())
+            clock.stop(tokens_BT.numel())
+
+            rows = list(rows_of(step, numbers, rates, readings)) if measured else []
+            progress.last = statistics(progress.last, step, numbers, rows)
+            yield from rows
+            if measured:
+                yield from clock.timings(step)
+            if progress.step % measure.checkpoint_every == 0 and progress.step < recipe.steps:
+                yield self._checkpoint()
+            yield Step(progress.step)
+        yield from evaluate(self.model, evaluation, recipe.steps, self.trial, self.cut)
+        yield Outcome("finished", recipe.steps)
+
+    def _step(
+        self, step: int, tokens_BT: Tensor, targets_BT: Tensor, passes: Passes, probes: tuple[Probe, ...]
+    ) -> tuple[dict[str, float], dict[str, float], list[Reading]]:
+        """One update: loss and gradient norm before it, its rates, and what the probes read."""
+        model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
+        parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
+        ranks.draw_apart(self.trial.seed, step)
+        rates = set_rates(self.optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.adamw.lr))
+        with watching(model, probes) as readings:
+            loss = passes.backward(parts, readings)
         norm = gradient_norm(model)
-        numbers = {"train_loss": loss.item(), "gradient_norm": norm.item()}
-        check_finite(model, tokens_BT, recipe.dtype, **numbers)
+        numbers = {"train_loss": loss, "gradient_norm": norm.item()}
+        check_finite(model, parts, recipe.dtype, ranks, **numbers)
         clip_gradients(model, recipe.clip, norm)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        progress.step = step + 1
-        clock.stop(tokens_BT.numel())
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.step = step + 1
+        return numbers, rates, readings
 
-        rows = list(_rows(step, numbers, rates, readings)) if measured else []
-        progress.last = _statistics(progress.last, step, numbers, rows)
-        yield from rows
-        if measured:
-            yield from clock.timings(step)
-        if progress.step % measure.checkpoint_every == 0 and progress.step < recipe.steps:
-            yield Checkpoint(progress.step, save_state(trial.id, model, optimizer, progress))
-        yield Step(progress.step)
-    yield from _evaluate(model, evaluation, recipe.steps, trial)
-    yield Outcome("finished", recipe.steps)
+    def _halt(self, until: int | None, should_stop: Callable[[], bool]) -> Literal["paused", "interrupted"] | None:
+        """Why to stop before the next step, the same on all ranks."""
+        if until is not None and self.progress.step > until:
+            return "paused"
+        return "interrupted" if self.cut.ranks.heard(self.cut.ranks.rank == 0 and should_stop()) else None
 
-
-def _evaluate(model: nn.Module, evaluation: tuple[Tensor, Tensor], step: int, trial: Trial) -> Iterator[Training]:
-    """The mean loss over all windows, a batch of them at a time; sums in float64."""
-    started = time.perf_counter()
-    device, recipe = device_of(model), trial.recipe
-    total = 0.0
-    model.eval()
-    with torch.no_grad():
-        for first in range(0, len(evaluation[0]), recipe.batch):
-            tokens_BT, targets_BT = (windows[first : first + recipe.batch].to(device) for windows in evaluation)
-            losses = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT, reduction="none")
-            chunk = losses.double().sum().item()
-            check_finite(model, tokens_BT, recipe.dtype, eval_loss=chunk / targets_BT.numel())
-            total += chunk
-    model.train()
-    yield Row(step, "eval_loss", "", total / evaluation[1].numel())
-    yield Timing(step, "evaluation_seconds", time.perf_counter() - started)
+    def _checkpoint(self) -> Checkpoint:
+        alone = self.cut.ranks.rank == 0
+        state = save_state(self.trial.id, self.model, self.optimizer, self.progress) if alone else b""
+        return Checkpoint(self.progress.step, state)
 
 
-def _rows(step: int, numbers: dict[str, float], rates: dict[str, float], readings: list[Reading]) -> Iterator[Row]:
-    for metric, value in numbers.items():
-        yield Row(step, metric, "", value)
-    for group, rate in rates.items():
-        yield Row(step, "learning_rate", "" if group == "weights" else group, rate)
-    for reading in readings:
-        yield Row(step, reading.metric, reading.address, reading.value.item())
-
-
-def _statistics(last: dict[str, Any], step: int, numbers: dict[str, float], rows: list[Row]) -> dict[str, Any]:
-    """What is known of the last healthy step, and what was last measured, as JSON-able data."""
-    measured: dict[str, dict[str, float | None]] = {}
-    for row in rows:
-        measured.setdefault(row.metric, {})[row.address] = row.value if math.isfinite(row.value) else None
-    latest = {"measured_at": step, "measured": measured} if rows else {}
-    return {**last, **latest, "step": step, **numbers}
-
-
-def _dropout_seed(seed: int) -> int:
-    """The seed of dropout's own stream: neither the caller's random numbers nor the initialisation's reach it."""
-    return int.from_bytes(hashlib.sha256(f"dropout {seed}".encode()).digest()[:8]) >> 1
-
-
-def _lacks_memory(error: RuntimeError | MemoryError) -> bool:
-    # The CPU allocator raises a bare RuntimeError; its text is all there is to tell it by.
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "DefaultCPUAllocator" in str(error)
-
-
-class _Clock:
-    """The time of steps alone, without evaluations and without whoever takes the events."""
-
-    def __init__(self) -> None:
-        self.seconds, self.steps, self.tokens, self.started = 0.0, 0, 0, 0.0
-
-    def start(self) -> None:
-        self.started = time.perf_counter()
-
-    def stop(self, tokens: int) -> None:
-        self.seconds += time.perf_counter() - self.started
-        self.steps += 1
-        self.tokens += tokens
-
-    def timings(self, step: int) -> Iterator[Timing]:
-        """Means since the last call."""
-        yield Timing(step, "step_seconds", self.seconds / self.steps)
-        yield Timing(step, "tokens_per_second", self.tokens / self.seconds)
-        self.seconds, self.steps, self.tokens = 0.0, 0, 0
+def lacks_memory(error: BaseException) -> bool:
+    """Whether the memory of the device, or of this machine, did not do."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in NO_MEMORY)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from recipes import recipe
 from torch import nn
 
 from ablate.block.architecture import Architecture
@@ -13,7 +14,7 @@ from ablate.block.sizes import Sizes
 from ablate.compiler.scale import Scale
 from ablate.kernels import Attend
 from ablate.plan.trial import Trial
-from ablate.space.documents import AdamW, Data, Evaluation, Measure, Optimizer, Recipe, Schedule
+from ablate.space.documents import Data, Evaluation, Measure
 
 VOCABULARY, WIDTH, TIME, BATCH = 13, 8, 6, 4
 
@@ -152,25 +153,7 @@ def make_trial():
         data=Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1),
         corpus="a-fingerprint",
         folder=".",
-        recipe=Recipe(
-            steps=8,
-            batch=BATCH,
-            clip=1.0,
-            optimizer=Optimizer(
-                adamw=AdamW(
-                    lr=1e-2,
-                    betas=(0.9, 0.999),
-                    eps=1e-8,
-                    eps_when="after_correction",
-                    weight_decay=0.1,
-                    decays=("weights", "embedding", "head"),
-                    decay_when="before_update",
-                    embedding_lr=None,
-                )
-            ),
-            schedule=Schedule(warmup=0.25, decay="linear", floor=0.0, from_zero=False),
-            dtype="float32",
-        ),
+        recipe=recipe(steps=8, batch=BATCH, warmup=0.25),
         measure=Measure(
             every=3,
             probes=("kurtosis", "token_correlation", "gram", "attention_entropy", "gradient_norm"),

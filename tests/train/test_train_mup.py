@@ -11,24 +11,15 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, residual, sequence
 from reading import transformer
+from recipes import adamw
 
 import ablate
 from ablate.compiler import compile_model
-from ablate.space.documents import AdamW
 from ablate.train.loss import cross_entropy
 from ablate.train.optimizer import build_optimizer, set_rates
 
 WIDTHS = (32, 256)
-ADAM = AdamW(
-    lr=1e-2,
-    betas=(0.9, 0.99),
-    eps=1e-12,
-    eps_when="after_correction",
-    weight_decay=0.0,
-    decays=(),
-    decay_when="before_update",
-    embedding_lr=None,
-)
+ADAM = adamw(betas=(0.9, 0.99), eps=1e-12, weight_decay=0.0, decays=())
 MUP = {
     "weight": node("dense", init="fan_in", rate="32/width"),
     "scale": "sqrt(8)/head_width",

@@ -2,22 +2,19 @@
 
 import numpy as np
 import pytest
+import recipes
 import torch
 
-from ablate.space.documents import AdamW
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.optimizer import build_optimizer, decaying, parameter_groups, set_rates
 
 pytestmark = pytest.mark.fast
 
-
 DECAYS = ("weights", "embedding", "head")
 
 
 def settings(**changes):
-    order = {"eps_when": "after_correction", "decay_when": "before_update", "decays": DECAYS}
-    plain = {"lr": 1e-2, "betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1, "embedding_lr": None}
-    return AdamW(**{**plain, **order, **changes})
+    return recipes.adamw(**{"betas": (0.9, 0.99), **changes})
 
 
 def groups_by_name(model, adamw):

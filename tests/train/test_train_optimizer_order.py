@@ -6,31 +6,22 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, architecture, node, pre_ln
+from recipes import adamw
 from torch import nn
 
 from ablate.compiler import compile_model
-from ablate.space.documents import DECAY_KINDS, AdamW
+from ablate.space.documents import DECAY_KINDS
 from ablate.train.adamw import OrderedAdamW
 from ablate.train.optimizer import build_optimizer, decaying, parameter_groups, set_rates
 
 pytestmark = pytest.mark.fast
 
-PLAIN = {
-    "lr": 1e-2,
-    "betas": (0.9, 0.99),
-    "eps": 1e-2,  # large, so that where it is added shows
-    "eps_when": "after_correction",
-    "weight_decay": 0.1,
-    "decays": ("weights", "embedding", "head"),
-    "decay_when": "before_update",
-    "embedding_lr": None,
-}
 ORDERS = [(e, d) for e in ("after_correction", "before_correction") for d in ("before_update", "after_update")]
 SHARES = [0.0, 0.5, 1.0, 0.75, 0.25]
 
 
 def settings(**changes):
-    return AdamW(**{**PLAIN, **changes})
+    return adamw(**{"betas": (0.9, 0.99), "eps": 1e-2, **changes})  # large, so that where it is added shows
 
 
 def updated(theta, gradients, *, eps_when, decay_when, rates, decay=0.1, betas=(0.9, 0.99), eps=1e-2):

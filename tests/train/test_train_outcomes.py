@@ -134,10 +134,11 @@ def raising(error):
     "act",
     [
         raising(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore")),
+        raising(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")),
         raising(MemoryError()),
         lambda x: torch.empty(1 << 60, dtype=torch.uint8),
     ],
-    ids=["cuda", "python", "cpu"],
+    ids=["cuda", "cublas", "python", "cpu"],
 )
 def test_lack_of_memory_is_an_outcome(build, make_trial, data, act):
     model = build()
