@@ -28,6 +28,12 @@ def grammar(rules: str, *, constraints: str = "", start: str = "block", catalogu
     return found
 
 
+def many(word: str, times: int) -> str:
+    """So many of these in a row, written ten by ten, since a list of parts holds few."""
+    tens = ([word] * min(10, times - start) for start in range(0, times, 10))
+    return ", ".join(f"{{one_of: [[{', '.join(ten)}]]}}" for ten in tens)
+
+
 def texts(small: Grammar) -> list[str]:
     """Every derivation, printed, in order."""
     return [printed(small.derive(k)) for k in range(small.count)]

@@ -19,11 +19,12 @@ from ablate.space.documents import Data, Files, Hub
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The texts of each split, ordered by name, and what could not be read."""
+    """The texts of each split, ordered by name, what could not be read, and what is to be said of the source."""
 
     title: str
     texts: Mapping[Split, tuple[Text, ...]]
     skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...] = ()
 
     def bytes_of(self, split: Split) -> int:
         """Bytes of text in a split."""
@@ -79,7 +80,7 @@ def divide(source: Source, data: Data) -> Corpus:
     splits = assign_splits(sizes, tuning=data.tuning, verdict=data.verdict)
     _require_every_split(source, data, sizes, splits)
     members = {split: tuple(text for text in texts if splits[text.folder] == split) for split in SPLITS}
-    return Corpus(title=source.title, texts=members, skipped=skipped)
+    return Corpus(title=source.title, texts=members, skipped=skipped, notes=source.notes)
 
 
 def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> str:

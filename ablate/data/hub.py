@@ -39,6 +39,11 @@ class HubDataset:
         """The name on the hub: the same on every machine."""
         return f"hub:{self.name}"
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None: the title says it."""
+        return ()
+
     def stamp(self) -> str | None:
         """Always the same."""
         config = f"{self.config}/" if self.config else ""

@@ -13,11 +13,15 @@ from pathlib import Path
 from ablate.data.survey import FoundFile, look_at, stamp_of
 from ablate.data.text import Skipped, Text
 from ablate.errors import RefusedError
+from ablate.space.paths import ELSEWHERE, from_elsewhere
 
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """The files that match `patterns`, which start from `folder` unless they are absolute. `**` matches any depth."""
+    """The files that match `patterns`, which start from `folder` unless they are absolute. `**` matches any depth.
+
+    A pattern that starts from `folder` does not lead out of it, neither by `..` nor by a link.
+    """
 
     patterns: tuple[str, ...]
     folder: Path
@@ -37,7 +41,7 @@ class LocalFiles:
         """The files, ordered by name: the path below the deepest folder that holds them all.
 
         A file that is reached by several patterns or links is there once, so that it cannot be in two splits.
-        Raises RefusedError naming every pattern that matches no file.
+        Raises RefusedError naming every pattern that matches no file, or a file outside the folder.
         """
         matches = {pattern: self._match(pattern) for pattern in self.patterns}
         unmatched = [pattern for pattern, paths in matches.items() if not paths]
@@ -49,6 +53,11 @@ class LocalFiles:
         root = Path(os.path.commonpath([path.parent for path in distinct.values()]))
         return tuple(sorted(look_at(path.relative_to(root).as_posix(), path) for path in distinct.values()))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which patterns name files outside the folder."""
+        return from_elsewhere(self.patterns, self.folder, "text")
+
     def stamp(self) -> str | None:
         """The stamp of the files."""
         return stamp_of(self.files)
@@ -58,10 +67,22 @@ class LocalFiles:
         return _read(self.files)
 
     def _match(self, pattern: str) -> list[Path]:
-        # Not Path.glob, which refuses absolute patterns and cannot climb out of its folder by `..`.
+        # Not Path.glob, which refuses absolute patterns.
         found = glob.glob(str(Path(pattern).expanduser()), root_dir=self.place, recursive=True)  # noqa: PTH207
         paths = (Path(os.path.normpath(Path(self.place, name))) for name in found)
-        return [path for path in paths if path.is_file()]
+        files = [path for path in paths if path.is_file()]
+        if not Path(pattern).expanduser().is_absolute():
+            self._refuse_outside(pattern, files)
+        return files
+
+    def _refuse_outside(self, pattern: str, files: Sequence[Path]) -> None:
+        place = os.path.realpath(self.folder)
+        for file in files:
+            if not (real := Path(os.path.realpath(file))).is_relative_to(place):
+                raise RefusedError(
+                    f"data.corpus.files: '{pattern}' leads to {real}, outside the folder of the space, {place}\n"
+                    f"  = {ELSEWHERE}"
+                )
 
     def _complaint(self, pattern: str) -> str:
         if not self.folder.is_dir():

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ablate.data.text import SPLITS, Skipped, Split
 from ablate.errors import RefusedError
+from ablate.source.excerpt import drawn
 from ablate.space.documents import Document
 
 SKIPPED_SHOWN = 10
@@ -59,7 +60,7 @@ class CorpusReport(Document):
             lines += [f"    {each.name}: {each.reason}" for each in self.skipped[:SKIPPED_SHOWN]]
         if len(self.skipped) > SKIPPED_SHOWN:
             lines.append(f"    … and {len(self.skipped) - SKIPPED_SHOWN:,} more")
-        return "\n".join(lines)
+        return "\n".join(drawn(line) for line in lines)  # a name of a file may hold anything
 
 
 def require_enough(

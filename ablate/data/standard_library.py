@@ -56,6 +56,11 @@ class StandardLibrary:
         """The files, ordered by name (their path below `root`, with `/`)."""
         return tuple(sorted(_walk(self.root)))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None: the title says it."""
+        return ()
+
     def stamp(self) -> str | None:
         """The stamp of the files."""
         return stamp_of(self.files)

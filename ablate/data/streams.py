@@ -164,7 +164,7 @@ def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> Corp
         skipped=corpus.skipped,
         notes=(),
     )
-    notes = (*share_notes(report), *_vocabulary_notes(tokenizer_from(data.tokenizer, held.tokenizer)))
+    notes = (*corpus.notes, *share_notes(report), *_vocabulary_notes(tokenizer_from(data.tokenizer, held.tokenizer)))
     return report.model_copy(update={"notes": notes})
 
 

@@ -44,6 +44,10 @@ class Source(Protocol):
     def place(self) -> str:
         """Where it is on this machine; with the `Data` document it identifies the source."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of where it is."""
+
     def stamp(self) -> str | None:
         """A value that changes when the source seems to have changed, found without reading any text.
 

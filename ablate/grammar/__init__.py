@@ -2,7 +2,9 @@
 
     rules.py       rules as written: name, parameters, bound on recursion, alternatives
     expand.py      rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
+    between.py     numbers in order: `{between: [0.1, 1], points: 10, scale: log}`
     derivation.py  templates: everything a rule can become, numbered
+    contents.py    what stands in derivations, whichever is taken
     decide.py      a derivation as named choices: asked one by one, or taken apart
     vary.py        mutation, crossover of like rules, draws that keep to the constraints and count refusals
     condition.py   what must stand at an address

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ablate.block.catalogue import Branches, Catalogue, Sequenced
-from ablate.block.expression import Node, Sequence, Value
+from ablate.block.expression import Gain, Node, Sequence, Value
 from ablate.grammar.derivation import Bound, Choice, Constant, Hole, Let, Named, Product, Same, Template, fill
 from ablate.grammar.grammar import Grammar
 
@@ -145,6 +145,8 @@ def _holes(value: object) -> set[int]:
     """The indices of the holes in a shape."""
     match value:
         case Hole(index=index):
+            return {index}
+        case Gain(value=Hole(index=index)):
             return {index}
         case Node(fields=fields):
             return {index for _, child in fields for index in _holes(child)}

@@ -7,6 +7,7 @@ choice is named by the rules that lead to it, not by the alternatives taken on t
 
 so the matrix is the same parameter before and after a norm. A rule that fills a field of another name is shown behind
 it (`skip:head`); where one part uses a rule twice, the second is `norm#2`; what `let` draws is `n=norm`, once.
+Numbers in order are a choice like others, which says that it is ordered.
 """
 
 from __future__ import annotations
@@ -15,17 +16,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ablate.block.expression import Node, Sequence, Value
-from ablate.grammar.derivation import Choice, Hole, Let, Named, Product, Template
+from ablate.block.expression import Gain, Node, Sequence, Value
+from ablate.grammar.derivation import Choice, Hole, Let, Named, Product, Scale, Template
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A choice to be made: its name, the alternatives as they are written, and how many derivations each has."""
+    """A choice to be made: its name, the alternatives as they are written, and how many derivations each has.
+
+    Where the alternatives are numbers in order, `scale` is how they are spaced.
+    """
 
     name: str
     words: tuple[str, ...]
     counts: tuple[int, ...]
+    scale: Scale | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the alternatives are numbers in order."""
+        return self.scale is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ def decide(template: Template, chooser: Chooser) -> Derived:
         if len(live) == 1:
             return live[0]
         counts = tuple(choice.alternatives[place].count for place in live)
-        asked = Asked(_once(name, seen), tuple(_words(choice)[place] for place in live), counts)
+        asked = Asked(_once(name, seen), tuple(_words(choice)[place] for place in live), counts, choice.scale)
         taken = chooser(asked)
         if not 0 <= taken < len(live):
             raise IndexError(f"alternative {taken} of {len(live)} for {asked.name}")
@@ -102,7 +112,7 @@ def choices(template: Template, k: int) -> tuple[Decision, ...]:
         live = [place for place, option in enumerate(choice.alternatives) if option.count]
         if len(live) > 1:
             counts = tuple(choice.alternatives[p].count for p in live)
-            asked = Asked(_once(name, seen), tuple(_words(choice)[p] for p in live), counts)
+            asked = Asked(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
             found.append(Decision(asked, live.index(place)))
     return tuple(found)
 
@@ -239,6 +249,8 @@ def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
     match shape:
         case Hole(index=index):
             yield index, field
+        case Gain(value=Hole(index=index)):
+            yield index, field or "init"
         case Node(fields=fields):
             for name, child in fields:
                 yield from _fields(child, name)

@@ -7,15 +7,17 @@ value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from ablate.block.expression import Node, Sequence, Value
+from ablate.block.expression import Gain, Node, Sequence, Value
 
 Bound: TypeAlias = Mapping[str, int]
 """For each name of a surrounding `let`, the number of the derivation that was drawn for it."""
+Scale = Literal["linear", "log"]
+"""How numbers in order are spaced: evenly, or evenly in their logarithms."""
 
 
 class Template(ABC):
@@ -42,10 +44,14 @@ class Constant(Template):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Template):
-    """The values of each alternative, one alternative after another; `words` are the alternatives as written."""
+    """The values of each alternative, one alternative after another; `words` are the alternatives as written.
+
+    Where the alternatives are numbers in order, `scale` is how they are spaced; None where they have no order.
+    """
 
     alternatives: tuple[Template, ...]
     words: tuple[str, ...] = ()
+    scale: Scale | None = None
     count: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -144,6 +150,8 @@ def fill(shape: Value, values: list[Value]) -> Value:
             return values[index]
         case Node(name=name, fields=fields):
             return Node(name, tuple((key, fill(child, values)) for key, child in fields))
+        case Gain(value=Hole(index=index)):
+            return replace(shape, value=values[index])
         case Sequence(parts=parts):
             return Sequence(_spliced(parts, values))
         case tuple():
@@ -160,6 +168,35 @@ def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
         else:
             found.append(filled)  # type: ignore[arg-type]
     return tuple(found)
+
+
+def ordered(template: Template) -> tuple[Choice, ...]:
+    """The choices of numbers in order that a template may come to; those of the same numbers once."""
+    found: dict[tuple[str, ...], Choice] = {}
+    seen: set[int] = set()
+    pending = [template]
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Choice) and one.scale is not None:
+            found.setdefault(one.words, one)
+        pending += reversed(list(_inside(one)))
+    return tuple(found.values())
+
+
+def _inside(template: Template) -> Iterator[Template]:
+    match template:
+        case Choice(alternatives=alternatives):
+            yield from alternatives
+        case Product(holes=holes):
+            yield from holes
+        case Named(body=body):
+            yield body
+        case Let(drawn=drawn, body=body):
+            yield drawn
+            yield body
 
 
 def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:

@@ -2,7 +2,7 @@
 
 * `$rule` draws anew at every place; `$rule(a, b)` hands it arguments, which are themselves drawn anew at each use.
 * `{let: {n: $norm}, in: …}` draws once; `$n` is that same derivation wherever it stands.
-* `{one_of: […]}` is a choice on the spot.
+* `{one_of: […]}` is a choice on the spot, and so is `{between: [0.1, 1], points: 10, scale: log}`, of numbers in order.
 * A rule that reaches itself must declare `max_depth`; at that depth it has no further alternatives.
 * What a rule can become is counted exactly, up to numbers of a thousand digits.
 """
@@ -15,9 +15,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NoReturn
 
-from ablate.block.catalogue import FieldType
+from ablate.block.arithmetic import number_text
+from ablate.block.catalogue import Arithmetic, FieldType, GainField, Number, Width
 from ablate.block.expression import Value
 from ablate.block.read import Invalid, Reader, is_reference
+from ablate.grammar.between import KEYS, read_between
 from ablate.grammar.derivation import Choice, Constant, Hole, Let, Named, Product, Same, Template, twice
 from ablate.grammar.rules import Rule
 from ablate.source.core_schema import ValueProblem, resolve
@@ -89,6 +91,8 @@ class Expander:
     def _reference(self, located: Located, kind: FieldType, scope: Scope) -> Template:
         if isinstance(located, Mapping):
             entries = {str(key.value): value for key, value in located.entries}
+            if not entries.keys().isdisjoint(KEYS):
+                return self._between(located, kind, scope)
             if "one_of" in entries:
                 return self._choice(entries["one_of"], kind, scope)
             return self._let(entries["let"], entries["in"], kind, scope)
@@ -174,10 +178,22 @@ class Expander:
     def _choice(self, located: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(located, Items):
             self._fail("one_of needs a list of alternatives", located, ())
-        spots = self._spots.setdefault(scope.chain[-1:], {})
+        return Named(self._spot("one_of", located, scope), self._alternatives(located.items, kind, scope))
+
+    def _between(self, located: Mapping, kind: FieldType, scope: Scope) -> Template:
+        if not isinstance(kind, Number | Arithmetic | GainField | Width):
+            self._fail("between gives numbers, and no number can stand here", located, ())
+        between = read_between(located, self.problems)
+        written = (Scalar(number, str(number), located["between"].span) for number in between.numbers)
+        numbers = tuple(Constant(self._plain.value(number, kind)) for number in written)
+        words = tuple(number_text(number) for number in between.numbers)
+        return Named(self._spot("between", located, scope), Choice(numbers, words, between.scale))
+
+    def _spot(self, word: str, located: Located, scope: Scope) -> str:
+        """The name of a choice on the spot, numbered within its rule from the second on."""
+        spots = self._spots.setdefault((word, *scope.chain[-1:]), {})
         spot = spots.setdefault(located.span, len(spots) + 1)
-        label = "one_of" if spot == 1 else f"one_of#{spot}"
-        return Named(label, self._alternatives(located.items, kind, scope))
+        return word if spot == 1 else f"{word}#{spot}"
 
     def _alternatives(self, items: tuple[Located, ...], kind: FieldType, scope: Scope) -> Template:
         found: list[Template] = []

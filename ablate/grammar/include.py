@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
-from ablate.source.yaml import read_yaml
+from ablate.source.yaml import is_file, read_yaml
 
 KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 """What an included file may say."""
@@ -71,7 +71,7 @@ def _path(item: Located, grammar: Path, problems: Problems) -> Path | None:
     if path.resolve() == grammar.resolve():
         problems.add("a grammar cannot include itself", item.span)
         return None
-    if not path.is_file():
+    if not is_file(path):
         near = suggest(path.name, (other.name for other in _beside(path))) or ""
         problems.add(f"there is no file {quote(item.value)} to include", item.span, label=near)
         return None

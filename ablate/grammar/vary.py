@@ -10,12 +10,35 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.grammar.decide import Subtree, subtrees
 from ablate.grammar.derivation import Template
-from ablate.grammar.grammar import DRAWS, Grammar
+from ablate.grammar.grammar import DRAWS
+
+
+class Ground(Protocol):
+    """Derivations, and which of them are admitted: a grammar, or what a space makes of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def derivations(self) -> Template:
+        """What is derived, as choices."""
+
+    @property
+    def count(self) -> int:
+        """How many derivations there are."""
+
+    def derive(self, k: int) -> Block:
+        """The block of the k-th derivation."""
+
+    def refusals(self, block: Block) -> tuple[str, ...]:
+        """Why a block is not admitted; nothing where it is."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +54,12 @@ class Drawn:
     refused: Mapping[str, int]
 
 
-def draw(grammar: Grammar, rng: random.Random) -> Drawn:
+def draw(grammar: Ground, rng: random.Random) -> Drawn:
     """A uniform draw from the derivations that no constraint refuses; InputError where there are practically none."""
     return solved(grammar, lambda: rng.randrange(grammar.count))
 
 
-def solved(grammar: Grammar, propose: Callable[[], int]) -> Drawn:
+def solved(grammar: Ground, propose: Callable[[], int]) -> Drawn:
     """The first of the proposed derivations that no constraint refuses.
 
     Raises InputError after 10,000 refusals in a row.
@@ -53,7 +76,7 @@ def solved(grammar: Grammar, propose: Callable[[], int]) -> Drawn:
     raise InputError(
         f"grammar {grammar.name}: constraints refused {DRAWS:,} blocks in a row\n"
         f"  = most of them because {most}\n"
-        "  = offer less in the rules of what the constraints refuse"
+        "  = offer less in the rules of what is refused, or refuse less"
     )
 
 

@@ -27,6 +27,7 @@ COMPUTING = (
     "block/sizes.py",
     "components/declare.py",
     "components/protocols.py",
+    "components/solved.py",
     "kernels",
     "compiler",
     "data/batches.py",

@@ -45,8 +45,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
+
+    `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made without regard to any
+    result.
+    """
+
+    k: int
+    derivation: int
+    variant: str
+    repeat: bool
+    choices: int
+    random: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a space asks for. `notes` say what was folded, left out or assumed."""
+    """What a space asks for. `notes` say what was folded, left out or assumed.
+
+    `proposals` are those of a search; while it goes on, the plan is `open`: more may follow.
+    """
 
     space: str
     question: str
@@ -57,6 +76,8 @@ class Plan:
     seeds: tuple[int, ...]
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]
+    proposals: tuple[Proposed, ...] = ()
+    open: bool = False
 
     def variant(self, id: str) -> Variant:
         """The variant of that id; KeyError if the plan has none."""

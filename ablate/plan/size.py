@@ -12,10 +12,11 @@ from typing import Any
 
 from ablate.block.address import Path, address, name_parts
 from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence
 from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.own import asked
 from ablate.block.sizes import Sizes
 
 
@@ -55,6 +56,14 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
 
 
+def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> Cost:
+    with asked(spec, "cost"):
+        declared = config.cost(sizes, *widths)
+        if not isinstance(declared, Cost):
+            raise TypeError(f"it gives {declared!r}, which is no Cost")
+    return declared
+
+
 @dataclass(frozen=True, slots=True)
 class _GainCost:
     value: float | None
@@ -75,8 +84,10 @@ class _Costing:
 
     def part(self, node: Node, path: Path = ()) -> Maker:
         spec = self.catalogue[node.name]
-        config: Any = spec.config(**field_values(node, spec, self.surroundings, self, path))
-        return PartMaker(config, partial(config.cost, self.surroundings.sizes))
+        values = field_values(node, spec, self.surroundings, self, path)
+        with asked(spec, "its values"):
+            config: Any = spec.config(**values)
+        return PartMaker(config, partial(_declared, spec, config, self.surroundings.sizes))
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _GainCost(None if trainable else value, per)

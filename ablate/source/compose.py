@@ -23,6 +23,7 @@ from yaml.events import (
 )
 
 from ablate.source.core_schema import NO_TAGS, ValueProblem, construct, is_collection_tag, resolve
+from ablate.source.excerpt import drives_terminal
 from ablate.source.located import Atom, Items, Located, Mapping, Scalar, Source, Span
 from ablate.source.problems import Problems, quote, suggest
 from ablate.source.syntax import explain, explain_character
@@ -31,6 +32,8 @@ MAX_NODES: Final = 20_000
 """How many values a document may hold, an alias counted as all it stands for."""
 MAX_DEPTH: Final = 64
 """How deep lists and mappings may nest."""
+
+DRIVES: Final = "it is not seen, and changes what a terminal shows"
 
 
 def compose(source: Source, start: int = 0) -> Located:
@@ -106,6 +109,8 @@ class _Composer:
             self.problems.add(str(problem), span if event.tag is None else self._properties(event))
         if any("\ud800" <= character <= "\udfff" for character in event.value):
             self.problems.add("half a surrogate pair is no character", span, notes=("write it \\U0001F600, in one",))
+        elif unseen := next(filter(drives_terminal, event.value), None):
+            self.problems.add(f"a text may not hold the character U+{ord(unseen):04X}", span, notes=(DRIVES,))
         return Scalar(value, event.value, span)
 
     def _items(self, start: CollectionStartEvent, depth: int) -> Items:

@@ -53,7 +53,9 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> No
     for error in errors:
         place, rest = _follow(root, error["loc"])
         at = error["loc"][: len(error["loc"]) - len(rest)]
-        if is_union(bare(place.wanted)) and rest:
+        if rest == ("[key]",):
+            _note_key(place, _follow(root, at[:-1])[0], problems)
+        elif is_union(bare(place.wanted)) and rest:
             if at not in seen:  # each arm complains; the value is judged once
                 seen.add(at)
                 _note_union(place, problems)
@@ -65,12 +67,20 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> No
                 unknown.setdefault(str(error["loc"][-1]))
             else:  # a number, true, false or null, of which pydantic gives no place
                 unknown.update(dict.fromkeys(key.text for key in _keys(place) if not isinstance(key.value, str)))
-        elif rest == ("[key]",):
-            problems.add("this key must be text", _opening(place), label="put it in quotes")
         else:
             _note_value(place, error, problems)
     for place, missing, unknown in mappings.values():
         _note_keys(place, missing, list(unknown), problems)
+
+
+def _note_key(place: Place, parent: Place, problems: Problems) -> None:
+    """A key of a mapping that holds any number of them."""
+    words = [str(word) for kind in get_args(bare(parent.wanted))[:1] for word in choices(kind)]
+    if place.key is None or not words:
+        problems.add("this key must be text", _opening(place), label="put it in quotes")
+        return
+    label, notes = suggest(place.key.text, words) or "", (f"{parent.name} accepts: {', '.join(words)}",)
+    problems.add(f"unknown key {quote(place.key.text)} in {parent.name}", place.key.span, label=label, notes=notes)
 
 
 def _keys(place: Place) -> list[Scalar]:

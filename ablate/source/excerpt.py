@@ -12,6 +12,8 @@ WINDOW = 100
 LEAD = 40
 """How many characters of a long line stay to the left of the span."""
 TAB = 4
+DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Characters without a form, which turn the direction of the text around them."""
 
 
 def excerpt(span: Span, label: str, gutter: int, arrow: str = "-->") -> list[str]:
@@ -52,6 +54,13 @@ def drawn(text: str, column: int = 0) -> str:
         column += width(cell)
         cells.append(cell)
     return "".join(cells)
+
+
+def drives_terminal(character: str) -> bool:
+    """Whether a character moves the cursor, changes what is shown or turns the direction of what follows."""
+    if character.isprintable() or character in "\t\n\r":
+        return False
+    return unicodedata.category(character) in ("Cc", "Zl", "Zp") or character in DIRECTIONS
 
 
 def width(text: str) -> int:

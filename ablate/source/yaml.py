@@ -23,6 +23,7 @@ __all__ = [
     "Source",
     "Span",
     "compose",
+    "is_file",
     "overlay",
     "parse_yaml",
     "read_yaml",
@@ -45,6 +46,14 @@ def read_yaml(path: str | Path) -> Located:
     if len(data) > MAX_BYTES:
         _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
     return parse_yaml(_decode(data, name), name)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long for a name, a loop of links, a null character
+        return False
 
 
 def parse_yaml(text: str, name: str = "text") -> Located:

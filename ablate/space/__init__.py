@@ -6,8 +6,9 @@
     layers.py     grammar, file, profile and --set, one upon another
     load.py       load_space: from a path to a Space, every mistake at its place
     sections.py   one method for each section
+    search.py     what the keys of a search must be together
     blocks.py     the blocks a space speaks of
-    override.py   `block:`, changes made to every block of the design
+    override.py   `block:`, changes made to every block of the design, and to what a search derives
     space.py      Space: all of it, resolved
 
 This room starts nothing and imports no torch. It defaults nothing: what a space leaves out comes from the `space:` of

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import random
+from functools import cache
+from typing import NamedTuple
+
 from ablate.block.expression import Block
+from ablate.grammar.decide import decide
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import read_described
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
 from ablate.source.problems import Problems, quote, suggest
 from ablate.space.design import Design
 from ablate.space.documents import Judge
-from ablate.space.override import apply_overrides, read_overrides
+from ablate.space.override import Drawn, Override, apply_overrides, read_overrides
+
+DRAWN = 1_000
+"""So many blocks of a search are looked at for whether an override has an effect."""
+
+
+class Blocks(NamedTuple):
+    """The blocks that a space names, overridden, by name; and its overrides, which are for what is derived too."""
+
+    named: dict[str, Block]
+    overrides: tuple[Override, ...]
 
 
 def read_blocks(
     located: Mapping, design: Design | None, judge: Judge | None, grammar: Grammar, problems: Problems
-) -> dict[str, Block] | None:
-    """The blocks that design and judge name, by name; None where one is not known."""
+) -> Blocks | None:
+    """The blocks that design and judge name; None where one is not known."""
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
     own = {} if written is None else _own_blocks(written, grammar, problems)
@@ -31,12 +46,20 @@ def read_blocks(
         return None
     chosen = {name: known[name] for name in wanted}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]
-    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets)
+    drawn = None if design.search is None else Drawn(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
+    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets, drawn)
     for name, block in changed.items():
         for reason in grammar.refusals(block):
             message = f"block {quote(name)} is refused by a constraint of the grammar"
             problems.add(message, place_of_block(located, name), notes=(f"because {reason}",))
-    return changed
+    return Blocks(changed, overrides)
+
+
+def _drawn(grammar: Grammar) -> tuple[Block, ...]:
+    """Each alternative of a choice as likely as another, so that none is rare."""
+    rng = random.Random(0)
+    derived = (decide(grammar.derivations, lambda asked: rng.randrange(len(asked.words))) for _ in range(DRAWN))
+    return tuple(grammar.derive(one.index) for one in derived)
 
 
 def place_of_block(located: Located, name: str) -> Span | None:

@@ -6,12 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ablate.space.documents import Count, Document, Positive
+from ablate.space.documents import Count, Document, Positive, Share
 
 
 def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
+
+def _real(value: object) -> object:
+    """A whole number where a real one is meant."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
+"""A share above 0 % as one writes it."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 
@@ -38,13 +46,16 @@ class LeaveOneOut(Document):
 
 
 Goal = Literal["min", "max"]
-Sampler = Literal["random", "tpe", "gp", "nsga2", "evolution"]
+Sampler = Literal["random", "tpe", "gp", "nsga2", "cmaes", "evolution"]
+ZeroCost = Literal["parameters", "flops", "start_loss", "start_gradient_norm"]
+"""What is known of a block before it is trained: counted, or measured on one batch at its initialisation."""
 
 
 class Budget(Document):
-    """What a search may spend, all workers together; exactly one of its keys.
+    """What a search may spend on its reference and proposals, all workers together; exactly one of its keys.
 
-    `trials` that are trained (a proposal that is known costs none), `hours` of wall-clock, or `flops` of training.
+    `trials` that are trained (a proposal that is known costs none), `hours` of training, summed over trials, or `flops`
+    of training. The trials that confirm what was found are not of it.
     """
 
     trials: Count | None = None
@@ -56,18 +67,100 @@ class Budget(Document):
         """The key that was given."""
         return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
 
+    def described(self) -> str:
+        """In words."""
+        if self.trials is not None:
+            return f"{self.trials:,} trials"
+        if self.hours is not None:
+            return f"{self.hours:g} hours of training"
+        return f"{self.flops:.4g} FLOPs of training"
+
+
+class Rungs(Document):
+    """Where trials of a search are compared on the way: after the share `first` of the steps, and `factor` times that,
+    again and again; at each rung the best `1/factor` go on."""
+
+    first: Annotated[Share, Field(gt=0, lt=1)]
+    factor: Annotated[int, Field(ge=2, le=100)]
+
+
+class Pruner(Document):
+    """Early stopping by rungs: `asha` alone, or `hyperband`, which also begins in turn at the later rungs.
+
+    A block that starts slowly is stopped though it might have won: the rank correlation between rungs says how much
+    that is to be feared.
+    """
+
+    asha: Rungs | None = None
+    hyperband: Rungs | None = None
+
+    @property
+    def kind(self) -> str:
+        """The key that was given."""
+        return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
+
+    @property
+    def rungs(self) -> Rungs:
+        """Its rungs."""
+        found = self.asha or self.hyperband
+        assert found is not None
+        return found
+
+    def described(self) -> str:
+        """In words."""
+        rungs = self.rungs
+        return f"{self.kind}, from {rungs.first:.3g} of the steps on, the best 1/{rungs.factor} of a rung go on"
+
+
+class Order(Document):
+    """Of so many proposals the one with the least `by` is trained."""
+
+    by: ZeroCost
+    of: Annotated[int, Field(ge=2, le=100)]
+
+
+class Beforehand(Document):
+    """What is asked of a proposal before it is trained.
+
+    `veto` bounds from above: a number, or a share of the reference's (`110%`). `order` chooses among several.
+    """
+
+    veto: Annotated[
+        dict[
+            ZeroCost,
+            Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
+            | Annotated[str, Field(pattern=PERCENT, description="a share of the reference's such as 110%")],
+        ],
+        Field(description="a mapping such as {parameters: 110%}"),
+    ]
+    order: Order | None
+
+
+class Confirm(Document):
+    """The best `blocks` of a search, trained anew and beside the reference at `seeds` that the search has not seen.
+
+    What was chosen because its numbers were good looks better than it is; these numbers have no part in the choice.
+    """
+
+    blocks: Count
+    seeds: Annotated[int, Field(ge=2, le=1_000)]
+
 
 class Search(Document):
     """Blocks proposed one after another from what the grammar derives, named by their edits from the block `from`.
 
-    Proposal k is made from `seed`, k and the results 0 … k − `parallel`, and from nothing else: so a search that was
-    stopped goes on as it would have gone.
+    Work number j, the reference's being 0, is chosen from `seed`, j and the results of 0 … j − `parallel`, and from
+    nothing else (where these leave nothing to do, and where what is proposed is in training already, it waits for the
+    next result): so a search that was stopped goes on as it would have gone.
     """
 
     from_: Annotated[str, Field(alias="from")]
     objective: Annotated[dict[str, Goal], Field(min_length=1, description="a mapping such as {eval_loss: min}")]
     budget: Budget
     sampler: Sampler
+    pruner: Literal["none"] | Pruner
+    beforehand: Beforehand
+    confirm: Literal["none"] | Confirm
     parallel: Annotated[int, Field(ge=1, le=1_024)]
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)]
 

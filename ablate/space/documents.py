@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticKnownError
 
 from ablate.block.arithmetic import Expression, parse
+from ablate.space.paths import checked_pattern
 
 
 class Document(BaseModel):
@@ -127,9 +128,11 @@ class Recipe(Document):
 
 
 class Files(Document):
-    """Local text files: glob patterns relative to the space's folder."""
+    """Local text files: glob patterns relative to the space's folder, which they do not leave, or absolute."""
 
-    files: Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
+    files: Annotated[
+        tuple[Annotated[str, AfterValidator(checked_pattern)], ...], BeforeValidator(_tuple), Field(min_length=1)
+    ]
 
 
 class Hub(Document):

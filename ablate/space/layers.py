@@ -13,6 +13,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest
 CHOICES = (
     ("design",),
     ("design", "search", "budget"),
+    ("design", "search", "pruner"),
     ("model", "position"),
     ("model", "init"),
     ("model", "entry_norm"),

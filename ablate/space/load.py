@@ -11,9 +11,10 @@ from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named import ABOUT
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest
-from ablate.source.yaml import read_yaml
+from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
+from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.sections import Sections
 from ablate.space.space import Space
 
@@ -69,8 +70,8 @@ def _space(
     data, recipe = sections.data(), sections.recipe()
     measure = sections.measure()
     judge = sections.judge(measure)
-    design = sections.design(measure)
     seeds, threads = sections.seeds(), sections.threads()
+    design = sections.design(measure, recipe, seeds)
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (
         name is None
@@ -96,7 +97,8 @@ def _space(
         grammar=grammar,
         model=model,
         around=around,
-        blocks=blocks,
+        blocks=blocks.named,
+        overrides=blocks.overrides,
         data=data,
         recipe=recipe,
         design=design,
@@ -128,8 +130,9 @@ def _check_missing(located: Mapping, problems: Problems) -> None:
 
 
 def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """The grammar beside the space (`grammars/NAME.yaml` next to its folder), or a path relative to the space.
+    """The grammar beside the space (`grammars/NAME.yaml` next to its folder), or a path in the folder of the space.
 
+    Neither leads out of its folder, by `..` or by a link; an absolute path may name any file.
     None where there is none, or where it has mistakes; they are then in `problems`.
     """
     before = len(problems)
@@ -139,14 +142,13 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
         problems.add("a space needs a grammar", place, notes=("such as grammar: transformer",))
         return None
     name = named.value
-    tried = (
-        [path.parent / name]
-        if name.endswith((".yaml", ".yml"))
-        else [folder / "grammars" / f"{name}.yaml" for folder in (path.parent.parent, path.parent, Path())]
-    )
-    found = next((candidate for candidate in tried if candidate.is_file()), None)
+    tried = _tried(name, path)
+    found = next((candidate for candidate in tried if is_file(candidate)), None)
+    if found is not None and not Path(name).is_absolute() and not is_inside(found, tried[found]):
+        problems.add(f"{quote(name)} leads out of {tried[found]}", named.span, notes=(ELSEWHERE,))
+        return None
     if found is None:
-        looked = tuple(f"looked for {candidate}" for candidate in dict.fromkeys(tried))
+        looked = tuple(f"looked for {candidate}" for candidate in tried)
         problems.add(f"there is no grammar {quote(name)}", named.span, notes=looked)
         return None
     try:
@@ -154,3 +156,11 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
     except InputError as unreadable:
         raise InputError("\n\n".join(filter(None, (problems.text(), str(unreadable))))) from None
     return grammar if len(problems) == before else None
+
+
+def _tried(name: str, space: Path) -> dict[Path, Path]:
+    """Where a grammar may be, the first place first, each with the folder that it may not leave."""
+    if name.endswith((".yaml", ".yml")):
+        return {space.parent / name: space.parent}
+    folders = (up / "grammars" for up in (space.parent.parent, space.parent, Path()))
+    return {folder / f"{name}.yaml": folder for folder in folders}

@@ -1,14 +1,16 @@
 """Block overrides of a space: `{attention.position: rope, mlp: {activation: relu}}` changes fields of every block.
 
 An override that changes no block of the design has no effect, and that is a mistake, not a warning; but what a preset
-says holds for all of its paper's blocks, and need not change these.
+says holds for all of its paper's blocks, and need not change these. The blocks of a search are not known beforehand, so
+there an override must change its reference or one of many blocks that are drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 
 from ablate.block.address import name_parts
@@ -29,6 +31,17 @@ class Override:
     address: Address
     key: Scalar
     value: Located
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Blocks that a design may come to beside those it names, asked for only where they are needed.
+
+    What `reader` notes of them is lost: not every override is for every block.
+    """
+
+    blocks: Callable[[], tuple[Block, ...]]
+    reader: Reader
 
 
 def read_overrides(located: Located | None, problems: Problems) -> tuple[Override, ...]:
@@ -71,26 +84,42 @@ def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
 
 
 def apply_overrides(
-    blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader, presets: Collection[Source] = ()
+    blocks: Map[str, Block],
+    overrides: tuple[Override, ...],
+    reader: Reader,
+    presets: Collection[Source] = (),
+    drawn: Drawn | None = None,
 ) -> dict[str, Block]:
-    """Every block with every override; one that changes none of them, and is from none of the texts of `presets`, is
-    noted as having no effect.
+    """Every block with every override; one that changes none of them nor of the drawn, and is from none of the texts of
+    `presets`, is noted as having no effect.
     """
     changed = dict(blocks)
     for override in overrides:
-        change = partial(_set, fields=override.address.fields, override=override, reader=reader)
         try:
-            after = {n: change_parts(b, override.address.part, change, reader.catalogue) for n, b in changed.items()}
+            after = {name: _apply(override, block, reader) for name, block in changed.items()}
         except Invalid:
             continue
-        by_hand = override.key.span.source not in presets
-        if by_hand and not any(matched for _, matched in after.values()):
-            _note_unmatched(override, changed, reader)
-        elif by_hand and all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items()):
-            message = f"{override.address.text} has no effect here: every block of this design already is so"
-            reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
+        without = all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items())
+        if without and override.key.span.source not in presets and not _changes(override, drawn):
+            _note_no_effect(override, tuple(changed.values()), drawn, reader)
         changed = {name: block for name, (block, _) in after.items()}
     return changed
+
+
+def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:
+    """A block with every override; one of a part that it does not have changes nothing, and that is no mistake here.
+
+    Raises Invalid for one that a part of it cannot take; the reader's problems then say why.
+    """
+    for override in overrides:
+        block, _ = _apply(override, block, reader)
+    return block
+
+
+def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int]:
+    """The block with one override, and how many of its parts that names."""
+    change = partial(_set, fields=override.address.fields, override=override, reader=reader)
+    return change_parts(block, override.address.part, change, reader.catalogue)
 
 
 def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader) -> Node:
@@ -113,15 +142,33 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
     return node.replace({first: _set(inner, rest, override, reader)})
 
 
-def _note_unmatched(override: Override, blocks: Map[str, Block], reader: Reader) -> None:
-    part = override.address.part
-    names = sorted({name for block in blocks.values() for _, name in name_parts(block, reader.catalogue)})
-    reader.problems.add(
-        f"{override.address.text} has no effect here: no block of this design has a part {quote(part)}",
-        override.key.span,
-        label=suggest(part, names) or "",
-        notes=(f"their parts are: {', '.join(names)}",),
-    )
+def _changes(override: Override, drawn: Drawn | None) -> bool:
+    """Whether it makes another block of one of the drawn; those that cannot take it do not count."""
+    if drawn is None:
+        return False
+    for block in drawn.blocks():
+        try:
+            after, matched = _apply(override, block, drawn.reader)
+        except Invalid:
+            continue
+        if matched and not _same(after, block, drawn.reader.catalogue):
+            return True
+    return False
+
+
+def _note_no_effect(override: Override, named: tuple[Block, ...], drawn: Drawn | None, reader: Reader) -> None:
+    part, missed = override.address.part, f"{override.address.text} has no effect here"
+    others = () if drawn is None else drawn.blocks()
+    names = sorted({name for block in (*named, *others) for _, name in name_parts(block, reader.catalogue)})
+    if any(fnmatchcase(name, part) for name in names):
+        drawn_too = f", and of {len(others):,} drawn from the grammar," if others else ""
+        message = f"{missed}: every block of this design{drawn_too} already is so"
+        reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
+        return
+    nor_drawn = f", nor any of {len(others):,} drawn from the grammar," if others else ""
+    message = f"{missed}: no block of this design{nor_drawn} has a part {quote(part)}"
+    parts = (f"their parts are: {', '.join(names)}",)
+    reader.problems.add(message, override.key.span, label=suggest(part, names) or "", notes=parts)
 
 
 def _same(one: Block, other: Block, catalogue: Catalogue) -> bool:

@@ -14,9 +14,10 @@ from ablate.source.document import validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote, suggest
-from ablate.space.design import Budget, Design
+from ablate.space.design import Design
 from ablate.space.documents import Data, EndRate, Judge, Measure, Model, Recipe
 from ablate.space.metrics import JUDGED, PROBES
+from ablate.space.search import check_search
 from ablate.space.space import Around
 
 T = TypeVar("T", bound=BaseModel)
@@ -164,7 +165,7 @@ class Sections:
             notes = (f"add {probe} to measure.probes",)
             self.problems.add(f"{key.text} is {use} but the probe {probe} does not run", key.span, notes=notes)
 
-    def design(self, measure: Measure | None) -> Design | None:
+    def design(self, measure: Measure | None, recipe: Recipe | None, seeds: tuple[int, ...] | None) -> Design | None:
         """Which blocks are compared or searched; exactly one kind of design."""
         located = self.located.get("design")
         search = located.get("search") if isinstance(located, Mapping) else None
@@ -178,13 +179,8 @@ class Sections:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
             self.problems.add("a design has exactly one kind", self.located.key("design").span, notes=notes)
             return None
-        budget = search.get("budget") if isinstance(search, Mapping) else None
-        if design.search is None or not isinstance(search, Mapping) or not isinstance(budget, Mapping):
-            return design
-        if len(budget.entries) != 1 or not design.search.budget.kind:
-            notes = (f"one of: {', '.join(Budget.model_fields)}",)
-            self.problems.add("a budget is of exactly one kind", search.key("budget").span, notes=notes)
-            return None
+        if design.search is not None and isinstance(search, Mapping):
+            check_search(design.search, search, self.problems, recipe=recipe, measure=measure, seeds=seeds)
         return design
 
     def seeds(self) -> tuple[int, ...] | None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ablate.block.architecture import Architecture
 from ablate.block.expression import Block, Node
 from ablate.block.sizes import Sizes
+from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
-from ablate.source.located import Located, Scalar
+from ablate.source.located import Located, Mapping, Scalar, to_python
 from ablate.space.design import Design
-from ablate.space.documents import Data, Judge, Learned, Measure, Model, Recipe
+from ablate.space.documents import Data, Files, Judge, Learned, Measure, Model, Recipe
+from ablate.space.override import Override
+from ablate.space.paths import from_elsewhere
 
 REPETITION = "repetition"
 """The size that is measured on the corpus, and only for models that name it."""
@@ -32,8 +36,8 @@ class Space:
     """A question about blocks: which, trained how, on what, judged by what.
 
     `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
-    with the overrides applied. `located` is the space as it was resolved (file, profile, --set and the grammar's
-    defaults), `keys` the places to point at when a later room finds a mistake.
+    with the `overrides` applied, which are also for what a search derives. `located` is the space as it was resolved
+    (file, profile, --set and the grammar's defaults), `keys` the places to point at when a later room finds a mistake.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Space:
     model: Model
     around: Around
     blocks: Map[str, Block]
+    overrides: tuple[Override, ...]
     data: Data
     recipe: Recipe
     design: Design
@@ -59,6 +64,19 @@ class Space:
     def folder(self) -> Path:
         """Where relative paths of its corpus start."""
         return self.path.parent
+
+    @property
+    def grammar_from_elsewhere(self) -> tuple[str, ...]:
+        """A note where it names its grammar by a path outside its folder."""
+        assert isinstance(self.located, Mapping)
+        named = self.located["grammar"]
+        return from_elsewhere((str(to_python(named)),), self.folder, "the grammar")
+
+    @property
+    def texts_from_elsewhere(self) -> tuple[str, ...]:
+        """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too."""
+        corpus = self.data.corpus
+        return from_elsewhere(corpus.files, self.folder, "text") if isinstance(corpus, Files) else ()
 
     def architecture(self, block: Block, vocab_size: int, repetition: float | None = None) -> Architecture:
         """The model of this space around a block; `repetition` enters only where the model names it."""
@@ -90,7 +108,14 @@ class Space:
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 
-    @property
+    @cached_property
     def names_repetition(self) -> bool:
-        """Whether any of its models depends on how often two tokens of one sequence are the same."""
-        return any(REPETITION in self.architecture(block, vocab_size=1).names() for block in self.blocks.values())
+        """Whether any of its models, a search's proposals too, may depend on how often two tokens of one sequence are
+        the same.
+        """
+        if any(REPETITION in self.architecture(block, vocab_size=1).names() for block in self.blocks.values()):
+            return True
+        if self.design.search is None:
+            return False
+        said = any(REPETITION in str(to_python(override.value)) for override in self.overrides)
+        return said or REPETITION in sizes_derived(self.grammar.derivations)

@@ -28,6 +28,9 @@ RULES = {
     "one_of": "block:\n  - [residual: {gain: {one_of: [1, 2]}, branch: [mlp]}]\n"
     "  - [residual: {gain: {one_of: [1, 2, 3]}, skip: {one_of: [0, 1]}, branch: [mlp]}]",
     "recursion": "block: {max_depth: 4, one_of: [mlp, residual: [$block, $block]]}",
+    "between": "g: [1, {between: [0.1, 0.7], points: 3, scale: linear}, {init: $start}]\n"
+    "start: {between: [0.01, 1], points: 3, scale: log}\n"
+    f"{NORM}\nblock: [mlp, {{let: {{n: $g}}, in: [residual: {{gain: $n, skip: $n, branch: [$norm, mlp]}}]}}]",
     "single": "inner: [$deeper]\ndeeper: [mlp, attention]\nblock: [[$inner, $inner]]",
 }
 SMALL = {name: grammar(rules) for name, rules in RULES.items()}

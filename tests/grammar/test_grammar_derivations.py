@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from grammar_worlds import grammar, texts
+from grammar_worlds import grammar, many, texts
 from scipy.stats import chisquare
 
 from ablate.errors import InputError
@@ -178,7 +178,7 @@ def test_choices_on_the_spot_in_any_field() -> None:
 
 
 def wide(places: int) -> Grammar:
-    return grammar(f"{NORM}\nblock: [[{', '.join(['$norm'] * places)}]]")
+    return grammar(f"{NORM}\nblock: [[{many('$norm', places)}]]")
 
 
 @pytest.mark.fast

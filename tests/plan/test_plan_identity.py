@@ -235,6 +235,7 @@ def edited(ending: str, text: str = "EDITED = 1\n"):
 
 CARRY_NO_NUMBERS = {
     "block/architecture.py": "data; enters by its values",
+    "block/own.py": "messages",
     "block/expression.py": "data; enters by its values",
     "block/catalogue.py": "what a component may hold; checked before",
     "block/cost.py": "counted, not trained",

@@ -1,0 +1,97 @@
+"""What blocks become in a space: models at its sizes, variants, trials with their identities."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ablate.block.architecture import Architecture
+from ablate.block.cost import Cost
+from ablate.block.expression import Block
+from ablate.block.fingerprint import digest, fingerprint
+from ablate.block.normal import normalise
+from ablate.plan.identity import computed, model_identity, trial_id_of
+from ablate.plan.plan import Variant
+from ablate.plan.size import cost
+from ablate.plan.trial import Trial
+from ablate.space.space import Space
+
+
+@dataclass(frozen=True)
+class Models:
+    """A space over a corpus of that vocabulary and fingerprint.
+
+    `repetition` is as it was measured on the corpus, None where none was read: models that name it are then checked at
+    what tokens by Zipf's law would have (arXiv:2403.09635, App. A.1), and `notes` say so.
+    """
+
+    space: Space
+    vocab_size: int
+    corpus: str
+    repetition: float | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the repetition, where a model names it."""
+        if not self.space.names_repetition:
+            return ()
+        if self.repetition is None:
+            expected = f"{self._expected:.4f}, as Zipf's law would give"
+            return (f"repetition is not known before the corpus is read: checked at {expected}",)
+        length = f"{self.space.model.context} tokens of the training split"
+        return (f"repetition, measured in sequences of {length}: {self.repetition:.4f}",)
+
+    def architecture(self, block: Block) -> Architecture:
+        """The model around a block."""
+        if not self.space.names_repetition:
+            return self.space.architecture(block, self.vocab_size, None)
+        found = self._expected if self.repetition is None else self.repetition
+        return self.space.architecture(block, self.vocab_size, found)
+
+    def identity(self, block: Block) -> str:
+        """The same for blocks that are the same model at the sizes of this space."""
+        return digest(model_identity(self.architecture(block), self.space.grammar.catalogue), 64)
+
+    def cost(self, block: Block) -> Cost:
+        """Parameters and FLOPs; InputError where a component cannot be built at these sizes."""
+        return cost(self.architecture(block), self.space.grammar.catalogue)
+
+    def variant(self, names: Sequence[str], block: Block, edits: tuple[str, ...], counted: Cost) -> Variant:
+        """A block under its names, the first of which is shown."""
+        catalogue = self.space.grammar.catalogue
+        return Variant(
+            id=fingerprint(block, catalogue),
+            names=tuple(dict.fromkeys(names)),
+            block=normalise(block, catalogue),
+            edits=edits,
+            parameters=counted.parameters,
+            flops=counted.flops,
+        )
+
+    def trials(self, variants: Iterable[Variant], seeds: Sequence[int]) -> Iterator[Trial]:
+        """Seed by seed, so that an interrupted run has whole pairs."""
+        space, catalogue = self.space, self.space.grammar.catalogue
+        architectures = {variant.id: self.architecture(variant.block) for variant in variants}
+        models = {id: computed(architecture, catalogue) for id, architecture in architectures.items()}
+        for seed in seeds:
+            for id, architecture in architectures.items():
+                trial = Trial(
+                    id="",
+                    variant=id,
+                    architecture=architecture,
+                    data=space.data,
+                    corpus=self.corpus,
+                    folder=str(space.folder),
+                    recipe=space.recipe,
+                    measure=space.measure,
+                    seed=seed,
+                    salt=0,
+                    threads=space.threads,
+                )
+                yield dataclasses.replace(trial, id=trial_id_of(trial, models[id]))
+
+    @property
+    def _expected(self) -> float:
+        return min(1.0, math.pi**2 / (6 * math.log(max(2, self.vocab_size)) ** 2))

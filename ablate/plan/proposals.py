@@ -1,0 +1,91 @@
+"""A search's plan as it grows: what was proposed joins it, each block once, beside the reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ablate.block.diff import Edit, diff, path_order
+from ablate.block.expression import Block
+from ablate.plan.models import Models
+from ablate.plan.plan import Comparison, Plan, Proposed, Variant
+from ablate.plan.trial import Trial
+from ablate.space.design import Confirm, Pruner, Search
+from ablate.space.space import Space
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A block that joins a plan: the variant, named by the proposal that was first, and how it differs."""
+
+    variant: Variant
+    edits: tuple[Edit, ...]
+    comparison: Comparison
+
+
+def search_notes(space: Space) -> tuple[str, ...]:
+    """What a search will do beyond training its reference; nothing for another design."""
+    search, grammar = space.design.search, space.grammar
+    return () if search is None else tuple(_notes(search, space, f"{grammar.count:.3g} derivations of {grammar.name}"))
+
+
+def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
+    goals = " and ".join(f"{metric} {goal}" for metric, goal in search.objective.items())
+    yield (
+        f"a search for {goals} among {derivations}: proposals by {search.sampler} from seed {search.seed}, "
+        f"{search.parallel} at a time; each is trained once it is proposed, and none is known before"
+    )
+    yield f"budget: {search.budget.described()}, {search.from_} among them, all workers together"
+    for measure, bound in search.beforehand.veto.items():
+        said = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"
+        yield f"vetoed before training: {measure} above {said}"
+    if (order := search.beforehand.order) is not None:
+        yield f"of {order.of} proposals each, the one with the least {order.by} is trained"
+    yield (
+        f"stopped on the way: {search.pruner.described()}"
+        if isinstance(search.pruner, Pruner)
+        else "no trial is stopped on the way"
+    )
+    if isinstance(search.confirm, Confirm):
+        most = search.confirm.seeds * (search.confirm.blocks + 1)
+        yield (
+            f"then the best {search.confirm.blocks} beside {search.from_} at {search.confirm.seeds} fresh seeds, "
+            f"beyond the budget: at most {most} trials"
+        )
+    else:
+        yield "the best are not confirmed at fresh seeds (design.search.confirm): they will look better than they are"
+
+
+def most_trials(space: Space) -> int | None:
+    """How many trials a search has at most; None where its budget does not say, and where trials pause on the way."""
+    search, seeds = space.design.search, len(space.seeds)
+    if search is None or search.budget.trials is None or isinstance(search.pruner, Pruner):
+        return None
+    confirm = search.confirm.seeds * (search.confirm.blocks + 1) if isinstance(search.confirm, Confirm) else 0
+    return search.budget.trials // seeds * seeds + confirm
+
+
+def join(models: Models, name: str, block: Block, reference: Variant) -> Joined:
+    """What `block` is beside the reference, its edits in the order in which a path would apply them."""
+    grammar = models.space.grammar
+    edits = path_order(diff(reference.block, block, grammar.catalogue, defaults=grammar.defaults).edits)
+    variant = models.variant([name], block, tuple(edit.name for edit in edits), models.cost(block))
+    detail = "; ".join(edit.detail for edit in edits)
+    comparison = Comparison(kind="baseline", change=name, detail=detail, before=reference.id, after=variant.id)
+    return Joined(variant=variant, edits=tuple(edits), comparison=comparison)
+
+
+def grown(
+    plan: Plan, joined: Sequence[Joined], trials: Sequence[Trial], proposals: Sequence[Proposed], *, open: bool
+) -> Plan:
+    """The plan of a search with what has joined it so far; `trials` are all of them."""
+    return dataclasses.replace(
+        plan,
+        variants=(plan.variants[0], *(one.variant for one in joined)),
+        comparisons=tuple(one.comparison for one in joined),
+        trials=tuple({trial.id: trial for trial in (*plan.trials, *trials)}.values()),
+        seeds=tuple(sorted({trial.seed for trial in (*plan.trials, *trials)})),
+        proposals=tuple(proposals),
+        open=open,
+    )

@@ -1,0 +1,97 @@
+"""What the keys of a search must be together, which no key shows alone: each mistake at its place."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel
+
+from ablate.source.located import Located, Mapping, Span
+from ablate.source.problems import Problems
+from ablate.space.design import Pruner, Rungs, Search
+from ablate.space.documents import Measure, Recipe
+
+ROUNDING = 1e-9
+"""A share of the steps that is short of a whole number of evaluations by so little is meant to be one."""
+
+
+def check_search(
+    search: Search,
+    located: Mapping,
+    problems: Problems,
+    *,
+    recipe: Recipe | None,
+    measure: Measure | None,
+    seeds: tuple[int, ...] | None,
+) -> None:
+    """Note what does not fit together in a search that was read from `located`, and in the sections around it.
+
+    A section that is None has mistakes of its own, and what depends on it is not looked at.
+    """
+    if _is_one(search.budget, "budget", "a budget", located, problems) and seeds is not None:
+        _check_trials(search, len(seeds), located, problems)
+    pruner = search.pruner
+    if isinstance(pruner, Pruner):
+        extra = "or pruner: none"
+        one = _is_one(pruner, "pruner", "a pruner", located, problems, extra)
+        if one and recipe is not None and measure is not None:
+            span = _span(located, "pruner", pruner.kind, "first")
+            check_rungs(pruner.rungs, recipe.steps, measure.evaluation.every, span, problems)
+    if search.sampler == "cmaes" and len(search.objective) > 1:
+        message = f"cmaes has one objective, and this search has {len(search.objective)}: {', '.join(search.objective)}"
+        notes = ("leave one of them, or take a sampler for several, such as nsga2",)
+        problems.add(message, _span(located, "sampler"), notes=notes)
+
+
+def _is_one(document: BaseModel, key: str, what: str, located: Mapping, problems: Problems, *or_else: str) -> bool:
+    """Whether exactly one of the kinds of a document is said; noted where not."""
+    found = located.get(key)
+    said = [value for name in type(document).model_fields if (value := getattr(document, name)) is not None]
+    if len(said) == 1 and isinstance(found, Mapping) and len(found.entries) == 1:
+        return True
+    notes = (f"one of: {', '.join(type(document).model_fields)}", *or_else)
+    problems.add(f"{what} is of exactly one kind", located.key(key).span, notes=notes)
+    return False
+
+
+def _check_trials(search: Search, seeds: int, located: Mapping, problems: Problems) -> None:
+    """A budget in trials is for the reference and one block at least, and for as many as are to be confirmed."""
+    trials = search.budget.trials
+    if trials is None:
+        return
+    each = f"{seeds} {'seed' if seeds == 1 else 'seeds'} for each block"
+    blocks = trials // seeds - 1
+    if blocks < 1:
+        message = f"a budget of {trials} {'trial' if trials == 1 else 'trials'} leaves none for what is proposed"
+        notes = (f"{each}, and the reference is the first: give it {2 * seeds:,} at least",)
+        problems.add(message, _span(located, "budget", "trials"), notes=notes)
+    elif search.confirm != "none" and search.confirm.blocks > blocks:
+        message = f"{search.confirm.blocks} blocks are to be confirmed, but at most {blocks} are trained"
+        notes = (f"a budget of {trials:,} trials, {each}, and the reference is one of them",)
+        problems.add(message, _span(located, "confirm", "blocks"), notes=notes)
+
+
+def check_rungs(rungs: Rungs, steps: int, every: int, span: Span | None, problems: Problems) -> None:
+    """The first rung, at an evaluation, must be at one after the start and before the end."""
+    first = math.floor(rungs.first * steps / every + ROUNDING) * every
+    if 0 < first < steps - 1:
+        return
+    share = f"{100 * rungs.first:.4g}% of {steps:,} steps"
+    if first == 0 and every < steps - 1:
+        message = f"the first rung, at {share}, is before the first evaluation, at step {every:,}"
+        notes = (f"begin later (first: {math.ceil(100 * every / steps)}%), or evaluate more often",)
+    else:
+        message = f"no evaluation, one every {every:,} of {steps:,} steps, is a rung before the end"
+        notes = ("evaluate more often, begin earlier, or say pruner: none",)
+    problems.add(message, span, notes=notes)
+
+
+def _span(located: Mapping, *path: str) -> Span:
+    """Where the value at a path stands; where its way there ends, if a layer below does not say it."""
+    found: Located = located
+    for key in path:
+        inner = found.get(key) if isinstance(found, Mapping) else None
+        if inner is None:
+            break
+        found = inner
+    return found.span
