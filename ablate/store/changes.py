@@ -21,12 +21,15 @@ TEXT, WHOLE, REAL, TEXTS = pyarrow.string(), pyarrow.int64(), pyarrow.float64(),
 COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     "spaces": dict.fromkeys(["space", "question", "design", "baseline"], TEXT)
     | {"seeds": pyarrow.list_(WHOLE), "notes": TEXTS}
-    | dict.fromkeys(["source", "resolved", "corpus", "plan_digest"], TEXT),
+    | dict.fromkeys(["source", "resolved", "corpus"], TEXT)
+    | {"open": pyarrow.bool_(), "plan_digest": TEXT},
     "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
     | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT},
     "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
     "comparisons": {"space": TEXT, "position": WHOLE}
     | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id"], TEXT),
+    "proposals": {"space": TEXT, "k": WHOLE, "derivation": TEXT, "variant_id": TEXT, "repeat": pyarrow.bool_()}
+    | dict.fromkeys(["choices", "random"], WHOLE),
     "definitions": dict.fromkeys(["space", "metric", "definition", "source"], TEXT),
     "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
     | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
@@ -40,6 +43,9 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
 
 Metrics and summaries are filled from rows: those of sealed files, and those of segments while trials run.
 """
+
+OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions")
+"""The tables that are filled from plans."""
 
 DAMAGED = "damaged"
 """The status of a trial whose sealed file is not what was sealed."""
@@ -189,9 +195,9 @@ def _clock(ending: Ending) -> Rows:
 
 
 def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Rows]:
-    rows: dict[str, Rows] = {name: [] for name in ("spaces", "variants", "memberships", "comparisons", "definitions")}
+    rows: dict[str, Rows] = {name: [] for name in OF_PLANS}
     for space, (plan_digest, plan) in plans.items():
-        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan_digest)
+        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan.get("open"), plan_digest)
         head = (plan["question"], plan["design"], plan["baseline"], plan["seeds"], plan["notes"])
         rows["spaces"].append((space, *head, *texts))
         for position, v in enumerate(plan["variants"], 1):
@@ -199,6 +205,7 @@ def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, 
             rows["variants"].append((space, v["id"], v["name"], position, *known))
         for position, c in enumerate(plan["comparisons"], 1):
             rows["comparisons"].append((space, position, c["kind"], c["change"], c["detail"], c["before"], c["after"]))
+        rows["proposals"] += [(space, *one.values()) for one in plan.get("proposals", ())]
         rows["memberships"] += [(space, *trial) for trial in plan["trials"]]
         rows["definitions"] += [(space, d["metric"], d["definition"], d["source"]) for d in plan["definitions"]]
     return rows

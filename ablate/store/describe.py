@@ -9,7 +9,7 @@ from typing import Any
 
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
-from ablate.plan.plan import Plan, Variant
+from ablate.plan.plan import Plan, Proposed, Variant
 from ablate.plan.trial import Trial
 from ablate.space.metrics import Definition
 from ablate.store.lines import compact
@@ -72,6 +72,8 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "variants": [_variant(variant) for variant in plan.variants],
         "comparisons": [asdict(comparison) for comparison in plan.comparisons],
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
+        "proposals": [_proposal(one) for one in plan.proposals],
+        "open": plan.open,
         "source": documents.source,
         "resolved": dict(documents.resolved),
         "definitions": [asdict(definition) for definition in documents.definitions],
@@ -87,6 +89,11 @@ def digest(document: Any) -> str:
 def _baseline(plan: Plan) -> str:
     """The id of the variant that the plan compares with, which it may call by any of its names."""
     return next((v.id for v in plan.variants if plan.baseline == v.id or plan.baseline in v.names), plan.baseline)
+
+
+def _proposal(one: Proposed) -> dict[str, Any]:
+    """The derivation as text: its number may be beyond 64 bits."""
+    return {**asdict(one), "derivation": str(one.derivation)}
 
 
 def _variant(variant: Variant) -> dict[str, Any]:

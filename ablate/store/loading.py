@@ -17,7 +17,7 @@ import pyarrow
 
 from ablate.errors import RefusedError
 from ablate.store import sealed
-from ablate.store.changes import Changes, table_of
+from ablate.store.changes import OF_PLANS, Changes, table_of
 from ablate.store.segment import Segment
 
 SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ BYTES_AT_ONCE = 16 * 2**20
 """Of sealed files: some two million rows, which are some ten times as much in memory."""
 
 KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(["spaces", "variants", "memberships", "comparisons", "definitions"], ("space", "spaces")),
+    **dict.fromkeys(OF_PLANS, ("space", "spaces")),
     **dict.fromkeys(["trials", "metrics", "summaries", "timings"], ("trial_id", "trials")),
     "versions": ("versions_id", "versions"),
 }

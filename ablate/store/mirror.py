@@ -13,7 +13,7 @@ from typing import Any
 
 from ablate.errors import RefusedError
 from ablate.store.findings import Finding, Severity
-from ablate.store.mlflow.connection import STORE, Place, connected
+from ablate.store.mlflow.connection import STORE, Destination, connected
 from ablate.store.mlflow.faults import faults, runs
 from ablate.store.mlflow.file import new_store, sweep
 from ablate.store.mlflow.read import read_pages
@@ -48,7 +48,7 @@ class Mirrored:
 
 def check_uri(uri: str | None) -> None:
     """InputError for a `uri` that is none, before anything is sent."""
-    Place(Path(), uri)
+    Destination(Path(), uri)
 
 
 def mirror(folder: Path, *, uri: str | None = None, reports: Mapping[str, Report] | None = None) -> Mirrored:
@@ -59,24 +59,24 @@ def mirror(folder: Path, *, uri: str | None = None, reports: Mapping[str, Report
     half-way. Raises RefusedError, which costs no result, where MLflow cannot be reached or fails, and InputError for a
     `uri` that is none.
     """
-    place, pages, reports = Place(folder, uri), read_pages(folder), reports or {}
-    sent = read_sent(folder, place.key)
+    destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
+    sent = read_sent(folder, destination.key)
     moved = any(one.folder != str(folder.resolve()) for one in sent.values())
-    if place.embedded and pages and (moved or not (folder / STORE).exists()):
+    if destination.embedded and pages and (moved or not (folder / STORE).exists()):
         return rebuild(folder, reports=reports)
-    if place.embedded:
+    if destination.embedded:
         pages = [page for page in pages if not _same(page, sent.get(page.space), reports.get(page.space))]
     if not pages:
-        return Mirrored(where=place.shown)
+        return Mirrored(where=destination.shown)
     done = {}
-    with connected(place) as (mlflow, client):
+    with connected(destination) as (mlflow, client):
         for page in pages:
             known, report = sent.get(page.space), reports.get(page.space)
             if known and _same(page, known, report) and _still_there(client, known):
                 continue
-            done[page.space] = synchronise(mlflow, client, place, page, report)
-            _note(place, page, done[page.space], report, known)
-    return _mirrored(place, done)
+            done[page.space] = synchronise(mlflow, client, destination, page, report)
+            _note(destination, page, done[page.space], report, known)
+    return _mirrored(destination, done)
 
 
 def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Report] | None = None) -> Mirrored:
@@ -88,23 +88,23 @@ def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Repor
     had. What people added in MLflow to what is replaced (tags, notes, files) is lost. Needs and raises what `mirror`
     does.
     """
-    place, pages, reports = Place(folder, uri), read_pages(folder), reports or {}
+    destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
     done = {}
-    if place.embedded:
+    if destination.embedded:
         reports = {**kept_reports(folder), **reports}
         with new_store(folder) as (mlflow, client):
             for page in pages:
-                done[page.space] = synchronise(mlflow, client, place, page, reports.get(page.space))
+                done[page.space] = synchronise(mlflow, client, destination, page, reports.get(page.space))
     else:
-        with connected(place) as (mlflow, client):
+        with connected(destination) as (mlflow, client):
             for page in pages:
                 report = reports.get(page.space)
-                done[page.space] = synchronise(mlflow, client, place, page, report, anew=True)
+                done[page.space] = synchronise(mlflow, client, destination, page, report, anew=True)
     for page in pages:
-        _note(place, page, done[page.space], reports.get(page.space), None)
-    if place.embedded:
+        _note(destination, page, done[page.space], reports.get(page.space), None)
+    if destination.embedded:
         sweep(folder, {one.verdicts for one in done.values()})
-    return _mirrored(place, done)
+    return _mirrored(destination, done)
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -112,22 +112,22 @@ def examine(folder: Path) -> list[Finding]:
 
     What a person deleted by hand is harmless, a folder that was never mirrored is well, the rest `rebuild` puts right.
     """
-    place, pages = Place(folder), read_pages(folder)
+    destination, pages = Destination(folder), read_pages(folder)
     if not (folder / STORE).exists():
-        lost = sum(len(page.runs) for page in pages if page.space in read_sent(folder, place.key))
+        lost = sum(len(page.runs) for page in pages if page.space in read_sent(folder, destination.key))
         return [_finding(folder, f"is not there; {runs(lost)} missing")] if lost else []
     try:
-        with connected(place) as (mlflow, client):
+        with connected(destination) as (mlflow, client):
             return [
                 _finding(folder, f"{page.space}: {what}", by_hand)
                 for page in pages
-                for what, by_hand in _faults(mlflow, client, place, page)
+                for what, by_hand in _faults(mlflow, client, destination, page)
             ]
     except RefusedError as error:
         return [_finding(folder, f"cannot be read: {str(error).splitlines()[0]}")]
 
 
-def _faults(mlflow: Any, client: Any, place: Place, page: Page) -> list[tuple[str, bool]]:
+def _faults(mlflow: Any, client: Any, destination: Destination, page: Page) -> list[tuple[str, bool]]:
     """What is wrong with the experiment of a page, and whether a person did it."""
     experiment = client.get_experiment_by_name(page.space)
     if experiment is None:
@@ -135,8 +135,8 @@ def _faults(mlflow: Any, client: Any, place: Place, page: Page) -> list[tuple[st
     if experiment.lifecycle_stage == "deleted":
         return [("the experiment was deleted by hand", True)]
     there = runs_there(mlflow, client, experiment.experiment_id)
-    found = faults(page, there, identity(place.folder))
-    if experiment.artifact_location != place.artifacts:
+    found = faults(page, there, identity(destination.folder))
+    if experiment.artifact_location != destination.artifacts:
         found.append((f"its files are looked for in {experiment.artifact_location}, from where this was moved", False))
     return found
 
@@ -157,25 +157,25 @@ def _still_there(client: Any, known: Sent) -> bool:
     return found is not None and (found.experiment_id, found.creation_time) == (known.experiment, known.created)
 
 
-def _note(place: Place, page: Page, done: Done, report: Report | None, before: Sent | None) -> None:
+def _note(destination: Destination, page: Page, done: Done, report: Report | None, before: Sent | None) -> None:
     write_sent(
-        place.folder,
+        destination.folder,
         Sent(
-            place=place.key,
+            destination=destination.key,
             space=page.space,
             experiment=done.experiment,
             created=done.created,
             page=page_digest(page),
             report=report_digest(report) if report else before.report if before and done.verdicts else "",
             verdicts=done.verdicts,
-            folder=str(place.folder.resolve()),
+            folder=str(destination.folder.resolve()),
         ),
     )
 
 
-def _mirrored(place: Place, done: Mapping[str, Done]) -> Mirrored:
+def _mirrored(destination: Destination, done: Mapping[str, Done]) -> Mirrored:
     return Mirrored(
-        where=place.shown,
+        where=destination.shown,
         sent=sum(one.sent for one in done.values()),
         removed=sum(one.removed for one in done.values()),
         spaces=tuple(done),

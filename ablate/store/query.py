@@ -1,7 +1,8 @@
 """SQL over a results folder: read-only unless asked, and also while a run is writing.
 
 What the DuckDB file does not know yet (trials that run now, trials just sealed, a plan just made) is laid over it in
-memory, under the same names. After that the connection can reach no file, load no extension and change no setting.
+memory, under the same names. After that the connection can reach no file, load no extension and change no setting; nor
+can one that writes, but for the copy of the DuckDB file that it changes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 import duckdb
 
 from ablate.errors import InputError, RefusedError
+from ablate.source.excerpt import drawn
+from ablate.source.problems import quote
 from ablate.store import changes as changed
 from ablate.store.changes import Changes
 from ablate.store.durable import UNFINISHED, put_in_place
@@ -40,7 +43,15 @@ from ablate.store.projection import (
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
 """The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
 
-CLOSED: Mapping[str, Any] = {"enable_external_access": "false", "lock_configuration": "true"}
+CLOSED: Mapping[str, Any] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
+"""No file, no network, no code from elsewhere, and no setting that could bring them back. The last one must be last."""
+
+ALONE = "`ablate sql` works on these results alone; open ablate.duckdb with DuckDB itself to join it with other files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,7 @@ def query(
     ours lasts until the trial or space is written again), which needs the folder to itself. A mistake in the SQL is an
     InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
+    _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
     if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
     return _write(folder, sql, parameters, say) if writable else _read(folder, sql, parameters, say)
@@ -90,7 +102,7 @@ def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Sa
         unfinished = path.with_name(path.name + UNFINISHED)
         with changing(path, unfinished):
             shutil.copyfile(path, unfinished)
-            with duckdb.connect(unfinished, config={"enable_external_access": "false"}) as connection:
+            with duckdb.connect(unfinished, config=dict(CLOSED)) as connection:
                 answer = _execute(connection, sql, parameters, path)
                 connection.execute("CHECKPOINT")
             put_in_place(unfinished, path)
@@ -167,29 +179,55 @@ def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
-    try:
-        kinds = [statement.type.name for statement in connection.extract_statements(sql)]
-    except duckdb.Error as error:
-        raise InputError(f"SQL: {error}") from None
-    if not kinds:
+    statements = _statements(connection, sql)
+    if not statements:
         raise InputError("there is no SQL statement here")
-    return kinds
+    return [_kind(statement) for statement in statements]
+
+
+def _statements(connection: duckdb.DuckDBPyConnection, sql: str) -> list[duckdb.Statement]:
+    try:
+        return connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise InputError(_in_duckdbs_words(error)) from None
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # DuckDB's Python face has no name for every kind: UPDATE EXTENSIONS
+        return statement.query.split()[0].upper()
+
+
+def _in_duckdbs_words(error: duckdb.Error) -> str:
+    """What DuckDB says, without what could drive a terminal: it repeats what the SQL holds."""
+    said = "\n".join(drawn(line) for line in f"SQL: {error}".splitlines())
+    return f"{said}\n  = {ALONE}" if isinstance(error, duckdb.PermissionException) else said
 
 
 def _execute(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, path: Path
 ) -> Answer:
+    if parameters:
+        statements = _statements(connection, sql)
+        _refuse_unknown(parameters, {name for one in statements for name in one.named_parameters})
     try:
-        if parameters:
-            statements = connection.extract_statements(sql)
-            _refuse_unknown(parameters, {name for one in statements for name in one.named_parameters})
         result = connection.execute(sql, dict(parameters) if parameters else None)
         columns = tuple(column[0] for column in result.description or ())
         return Answer(columns, tuple(result.fetchall()) if columns else ())
     except duckdb.Error as error:
         if is_damage(error):
             raise RefusedError(unreadable(path, error)) from error
-        raise InputError(f"SQL: {error}") from None
+        raise InputError(_in_duckdbs_words(error)) from None
+
+
+def _refuse_broken(*texts: str) -> None:
+    """Half a surrogate pair is how Python holds a byte of the command line that is not UTF-8."""
+    for text in texts:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InputError(f"this SQL is not UTF-8: character {error.start + 1} of {quote(text)}") from None
 
 
 def _refuse_unknown(given: Iterable[str], there: set[str]) -> None:
@@ -198,4 +236,4 @@ def _refuse_unknown(given: Iterable[str], there: set[str]) -> None:
     for name in given:
         if name.lower() not in known:
             has = ", ".join(f"${one}" for one in sorted(there))
-            raise InputError(f"this SQL has no ${name}\n  = {f'it has {has}' if has else 'leave the value out'}")
+            raise InputError(f"this SQL has no ${drawn(name)}\n  = {f'it has {has}' if has else 'leave the value out'}")

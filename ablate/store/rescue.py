@@ -78,17 +78,20 @@ def _plan(connection: duckdb.DuckDBPyConnection, space: str) -> dict[str, Any]:
     """A plan as `describe.plan_document` made it; keys in that order, since the digest is of the text."""
     (head,) = _rows(
         connection,
-        "SELECT space, question, design, baseline, seeds, notes, source, resolved, corpus FROM spaces",
+        "SELECT space, question, design, baseline, seeds, notes, source, resolved, corpus, open FROM spaces",
         space,
     )
     variants = "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, block FROM variants"
     comparisons = "SELECT kind, change, detail, before_id AS before, after_id AS after FROM comparisons"
+    proposals = "SELECT k, derivation, variant_id AS variant, repeat, choices, random FROM proposals"
     memberships = _rows(connection, "SELECT trial_id, variant_id, seed FROM memberships", space, "rowid")
     return {
         **{name: head[name] for name in ("space", "question", "design", "baseline", "seeds", "notes")},
         "variants": _rows(connection, variants, space, "position"),
         "comparisons": _rows(connection, comparisons, space, "position"),
         "trials": [list(row.values()) for row in memberships],
+        "proposals": _rows(connection, proposals, space, "k"),
+        "open": head["open"],
         "source": head["source"],
         "resolved": json.loads(head["resolved"]),
         "definitions": _rows(connection, "SELECT metric, definition, source FROM definitions", space, "rowid"),

@@ -16,8 +16,9 @@ from typing import Any
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.store import checkpoints, describe, ledger, projection, recovery, sealed, segment
+from ablate.store import checkpoints, course, describe, ledger, projection, recovery, sealed, segment
 from ablate.store.changes import Journal
+from ablate.store.course import Course
 from ablate.store.describe import Documents
 from ablate.store.durable import write_whole, writing
 from ablate.store.ledger import Asked
@@ -26,7 +27,7 @@ from ablate.store.lock import Lock
 from ablate.store.projection import Say
 from ablate.store.segment import Beginning, Start
 from ablate.store.versions import installed
-from ablate.train.events import Began, Event, Outcome, Row, Saved, Timing
+from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
 
 SYNC_EVERY = 0.5
 """Seconds between syncs of open segments: a loss of power costs at most this much, less than the second promised."""
@@ -100,6 +101,29 @@ class Results:
         """For each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
         return projection.finals(self.folder, trial_ids)
 
+    def members(self, space: str) -> frozenset[str]:
+        """The trials of a space's plan as it was last kept."""
+        _, plan = self._asked.plans.get(space, ("", {}))
+        return frozenset(str(trial_id) for trial_id, *_ in plan.get("trials", ()))
+
+    def saved(self, trial_id: str) -> int:
+        """The step of the last checkpoint of a trial that has not ended; 0 where it has none."""
+        found = segment.read(segment.path_of(self.folder, trial_id))
+        return found.marks[-1].saved.step if found and found.marks else 0
+
+    def course(self, trial_id: str) -> Course | None:
+        """The rows of a trial, ended or paused, and what they come to; None where there are none."""
+        if trial_id in self._unfinished():
+            return course.paused(self.folder, trial_id)
+        ending = self._endings.get(trial_id)
+        return None if ending is None else course.ended(self.folder, ending)
+
+    def prune(self, trial: Trial, step: int, detail: Mapping[str, Any]) -> None:
+        """End a trial that has paused, and that no search lets go on."""
+        with self._guard:
+            self.begin(trial)
+            self.append(trial.id, [Outcome("pruned", step, dict(detail))])
+
     # What is written
 
     def record_plan(self, plan: Plan, documents: Documents) -> None:
@@ -171,16 +195,16 @@ class Results:
         self._write(trial_id, pending)
 
     def seal(self, trial_id: str, outcome: Outcome) -> None:
-        """End a trial: its rows become a sealed file and its outcome is known. An interrupted one only pauses."""
+        """End a trial: its rows become a sealed file and its outcome is known. One that goes on only rests."""
         with self._guard:
             appender = self._open.pop(trial_id)
             del self._starts[trial_id], self._last_step[trial_id]
             try:
-                if outcome.kind != "interrupted":
+                if outcome.kind not in GOES_ON:
                     appender.write([segment.outcome_record(outcome, time.time())])
             finally:
                 appender.close()
-            if outcome.kind != "interrupted":
+            if outcome.kind not in GOES_ON:
                 self._endings[trial_id] = recovery.finish(self.folder, trial_id, self._outcomes)
 
     def refresh(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.errors import InputError
-from ablate.store import changes, claim
+from ablate.store import changes, claim, ledger, lines
 from ablate.store.changes import Journal
 from ablate.store.claim import Holder
 from ablate.store.segment import Segment
@@ -48,6 +48,12 @@ def standings(folder: Path) -> tuple[Standing, ...]:
         for names in [{v["id"]: v["name"] for v in plan["variants"]}]
         for trial_id, variant, seed in plan["trials"]
     )
+
+
+def open_searches(folder: Path) -> frozenset[str]:
+    """The spaces that are searches and not over: more trials may follow."""
+    plans = ledger.asked(lines.read(folder / ledger.PLANS)).plans
+    return frozenset(space for space, (_, plan) in plans.items() if plan.get("open"))
 
 
 def _standing(

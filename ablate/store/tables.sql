@@ -7,7 +7,7 @@ COMMENT ON COLUMN projection.sql_digest IS 'Hash of tables.sql, summaries.sql an
 
 CREATE OR REPLACE TABLE spaces (
     space VARCHAR NOT NULL, question VARCHAR, design VARCHAR, baseline VARCHAR, seeds BIGINT[], notes VARCHAR[],
-    source VARCHAR, resolved JSON, corpus JSON, plan_digest VARCHAR NOT NULL
+    source VARCHAR, resolved JSON, corpus JSON, open BOOLEAN, plan_digest VARCHAR NOT NULL
 );
 COMMENT ON TABLE spaces IS 'One row for each space, as it was last asked';
 COMMENT ON COLUMN spaces.space IS 'Name of the space';
@@ -19,6 +19,7 @@ COMMENT ON COLUMN spaces.notes IS 'What the plan folded, left out or assumed';
 COMMENT ON COLUMN spaces.source IS 'Text of the space''s file';
 COMMENT ON COLUMN spaces.resolved IS 'The space with nothing left out: what the file and the grammar''s defaults come to';
 COMMENT ON COLUMN spaces.corpus IS 'The corpus report: files, tokens, splits, fingerprint';
+COMMENT ON COLUMN spaces.open IS 'Whether it is a search that goes on: more trials may follow';
 COMMENT ON COLUMN spaces.plan_digest IS 'Hash of the plan';
 
 CREATE OR REPLACE TABLE variants (
@@ -44,7 +45,7 @@ CREATE OR REPLACE TABLE trials (
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
 COMMENT ON COLUMN trials.trial_id IS 'Hash of everything that decides its numbers';
 COMMENT ON COLUMN trials.variant_id IS 'Fingerprint of its variant';
-COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, out_of_memory, bug, timeout, or damaged (its sealed file is not what was sealed: see ablate doctor)';
+COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, or damaged (its sealed file is not what was sealed: see ablate doctor)';
 COMMENT ON COLUMN trials.ended_step IS 'Step at which it ended; NULL until then';
 COMMENT ON COLUMN trials.detail IS 'What is known of the end: for diverged the first part with a non-finite output and the last statistics; for bug the trace; for damaged what is wrong with the file';
 COMMENT ON COLUMN trials.steps IS 'Optimiser steps asked for';
@@ -82,6 +83,18 @@ COMMENT ON COLUMN comparisons.change IS 'Name of the change; for an edit the nam
 COMMENT ON COLUMN comparisons.detail IS 'What changes, field by field';
 COMMENT ON COLUMN comparisons.before_id IS 'variant_id before';
 COMMENT ON COLUMN comparisons.after_id IS 'variant_id after';
+
+CREATE OR REPLACE TABLE proposals (
+    space VARCHAR NOT NULL, k INTEGER NOT NULL, derivation VARCHAR, variant_id VARCHAR, repeat BOOLEAN, choices INTEGER, random INTEGER
+);
+COMMENT ON TABLE proposals IS 'What a search has proposed, one row for each proposal in order';
+COMMENT ON COLUMN proposals.space IS 'Name of the space';
+COMMENT ON COLUMN proposals.k IS 'Number of the proposal, from 0';
+COMMENT ON COLUMN proposals.derivation IS 'Its number among the derivations of the grammar, which may be beyond 64 bits';
+COMMENT ON COLUMN proposals.variant_id IS 'What it is: see variants';
+COMMENT ON COLUMN proposals.repeat IS 'Whether it was proposed before, or is the reference; it was not trained again';
+COMMENT ON COLUMN proposals.choices IS 'Choices that the grammar asks for on the way to it';
+COMMENT ON COLUMN proposals.random IS 'Of these, how many were made without regard to any result';
 
 CREATE OR REPLACE TABLE metrics (trial_id VARCHAR NOT NULL, step BIGINT NOT NULL, metric VARCHAR NOT NULL, address VARCHAR NOT NULL, value DOUBLE);
 COMMENT ON TABLE metrics IS 'Every measured number, once for each (trial_id, step, metric, address)';

@@ -28,6 +28,9 @@ from ablate.store.mlflow.sent import read_sent
 from ablate.store.mlflow.views import links
 
 HOST, PORT = "127.0.0.1", 5000
+NAMES = (HOST, "localhost")
+"""What a browser may call it: a page of another name neither reads it nor writes to it, wherever that resolves to."""
+CLOSED = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "false"}
 START_WITHIN, STOP_WITHIN = 90.0, 5.0
 """Seconds a server has to answer for the first time, and to end by itself."""
 PR_SET_PDEATHSIG = 1
@@ -87,7 +90,9 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{root / STORE}", "--no-serve-artifacts"]
     command += ["--default-artifact-root", (root / ARTIFACTS).as_uri(), "--uvicorn-opts", "--log-level warning"]
-    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    command += ["--allowed-hosts", ",".join(f"{name}:{port}" for name in NAMES)]
+    command += ["--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in NAMES)]
+    environment = {**os.environ, **QUIET, **CLOSED}
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def follow_parent() -> None:

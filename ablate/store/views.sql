@@ -46,6 +46,7 @@ SELECT
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
     count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'damaged')) AS failed,
+    count(*) FILTER (f.status = 'pruned') AS pruned,
     count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
     avg(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_mean,
     stddev_samp(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_sd,
@@ -65,6 +66,7 @@ COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
 COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout or damaged';
+COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a whole training';
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token';
 COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
@@ -239,6 +241,7 @@ SELECT
     count(*) AS trials,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
+    count(*) FILTER (f.status = 'pruned') AS pruned,
     count(*) FILTER (f.status = 'bug') AS bug,
     count(*) FILTER (f.status = 'out_of_memory') AS out_of_memory,
     count(*) FILTER (f.status = 'timeout') AS timeout,
@@ -252,6 +255,7 @@ COMMENT ON COLUMN standings.variants IS 'Distinct blocks';
 COMMENT ON COLUMN standings.trials IS 'Trials asked for: the sum of what follows';
 COMMENT ON COLUMN standings.finished IS 'Trials that finished';
 COMMENT ON COLUMN standings.diverged IS 'Trials that diverged: a result';
+COMMENT ON COLUMN standings.pruned IS 'Trials that a search stopped at a rung';
 COMMENT ON COLUMN standings.bug IS 'Trials that raised an error of their own';
 COMMENT ON COLUMN standings.out_of_memory IS 'Trials that ran out of memory';
 COMMENT ON COLUMN standings.timeout IS 'Trials that took longer than they were given';

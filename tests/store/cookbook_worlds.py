@@ -16,6 +16,8 @@ from ablate.space.metrics import Definition
 from ablate.store import ledger, lines
 from ablate.train.events import Event, Outcome, Row, Timing
 
+METRICS = ("eval_loss", "log_peak_kurtosis", "token_correlation")
+NAMES = ("pre_ln", "half", "op")
 ATTENTIONS = ("layers.1.attention", "layers.2.attention")
 SPIKED = {"b20001": 20}
 """Trials whose gradient norm is many times the usual at a step."""

@@ -9,18 +9,11 @@ from pathlib import Path
 
 import duckdb
 from builders import architecture, op, pre_ln
+from recipes import recipe
 
-from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.plan.plan import Comparison, Plan, Proposed, Variant
 from ablate.plan.trial import Trial
-from ablate.space.documents import (
-    AdamW,
-    Data,
-    Evaluation,
-    Measure,
-    Optimizer,
-    Recipe,
-    Schedule,
-)
+from ablate.space.documents import Data, Evaluation, Measure
 from ablate.space.metrics import Definition
 from ablate.store import checkpoints
 from ablate.store.describe import Documents
@@ -32,25 +25,7 @@ ADDRESSES = ("layers.1", "layers.2", "head")
 STEPS = (0, 10, 20, 30)
 VARIANTS = {"a1": "pre_ln", "b2": "half", "c3": "op"}
 
-RECIPE = Recipe(
-    steps=40,
-    batch=4,
-    clip=1.0,
-    optimizer=Optimizer(
-        adamw=AdamW(
-            lr=1e-2,
-            betas=(0.9, 0.999),
-            eps=1e-8,
-            eps_when="after_correction",
-            weight_decay=0.1,
-            decays=("weights", "embedding", "head"),
-            decay_when="before_update",
-            embedding_lr=None,
-        )
-    ),
-    schedule=Schedule(warmup=0.05, decay="linear", floor=0.0, from_zero=False),
-    dtype="float32",
-)
+RECIPE = recipe(steps=40, batch=4)
 DOCUMENTS = Documents(
     source='space: small\n# the user\'s own words: "quoted"\n',
     resolved={"space": "small", "seeds": [0, 1]},
@@ -107,6 +82,10 @@ def plan(seeds: tuple[int, ...] = (0, 1), space: str = "small") -> Plan:
         seeds=seeds,
         trials=tuple(trial(variant, seed) for seed in seeds for variant in VARIANTS),
         notes=("nothing was folded",),
+        proposals=(
+            Proposed(k=0, derivation=2**70, variant="b2", repeat=False, choices=3, random=3),
+            Proposed(k=1, derivation=5, variant="b2", repeat=True, choices=2, random=0),
+        ),
     )
 
 

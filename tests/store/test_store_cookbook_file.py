@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import pytest
+import test_store_cookbook_training
+import test_store_cookbook_verdicts
 
 from ablate.errors import InputError
 from ablate.store.cookbook import find, queries
 
 pytestmark = pytest.mark.fast
+
+ASKING = (test_store_cookbook_training, test_store_cookbook_verdicts)
+
+
+def test_every_query_is_asked():
+    asked = {name.removeprefix("test_") for file in ASKING for name in vars(file) if name.startswith("test_")}
+    assert len(queries()) >= 12
+    assert [q.name for q in queries() if not any(name.startswith(q.name) for name in asked)] == []
 
 
 def test_every_query_says_what_it_answers_and_takes_only_what_it_uses():

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -88,7 +88,8 @@ def listens_at(pids):
     inodes = set()
     for pid in pids:
         for handle in Path(f"/proc/{pid}/fd").iterdir():
-            inodes.add(re.sub(r"socket:\[(\d+)\]", r"\1", str(handle.readlink())))
+            with suppress(FileNotFoundError):  # closed meanwhile
+                inodes.add(re.sub(r"socket:\[(\d+)\]", r"\1", str(handle.readlink())))
     rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
     return {row[1].partition(":")[0] for row in rows if row[3] == LISTENING and row[9] in inodes}
 

@@ -162,7 +162,15 @@ def test_costs_and_standings_count_everyone(folder):
         for name in tokens
     }
     assert dict(ask(folder, "SELECT variant, seconds FROM costs")) == pytest.approx(spent, rel=1e-9)
-    assert ask(folder, "FROM standings") == [("small", 3, 6, 5, 1, 0, 0, 0, 0, 0, 0)]
+    assert ask(folder, "FROM standings") == [("small", 3, 6, 5, 1, 0, 0, 0, 0, 0, 0, 0)]
+
+
+def test_proposals_are_kept_in_order_whatever_their_number(folder):
+    assert ask(folder, "FROM proposals ORDER BY k") == [
+        ("small", 0, str(2**70), "b2", False, 3, 3),
+        ("small", 1, "5", "b2", True, 2, 0),
+    ]
+    assert ask(folder, "SELECT open FROM spaces") == [(False,)]
 
 
 def test_pairs_are_by_seed(folder):
@@ -226,8 +234,8 @@ def test_every_table_view_and_column_has_a_comment(folder):
     columns = ask(folder, "SELECT table_name || '.' || column_name, comment FROM duckdb_columns() WHERE NOT internal")
     assert {name for name, _ in tables} >= {
         "trials", "variants", "memberships", "spaces", "comparisons", "metrics", "timings", "definitions", "versions",
-        "edits", "final", "leaderboard", "curves", "divergences", "pairs", "summaries", "edit_pairs", "costs",
-        "standings",
+        "proposals", "edits", "final", "leaderboard", "curves", "divergences", "pairs", "summaries", "edit_pairs",
+        "costs", "standings",
     }  # fmt: skip
     assert len(columns) > 100
     assert [name for name, comment in (*tables, *columns) if not comment] == []

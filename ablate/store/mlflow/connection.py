@@ -1,6 +1,6 @@
 """MLflow itself: imported late, without its messages or its telemetry, and with an end to its patience.
 
-The one place that knows how a place for runs is written (a URI) and what of it may be shown.
+The one place that knows how a destination of runs is written (a URI) and what of it may be shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUIET = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Where runs go: a results folder's own SQLite file (`uri` None), or any URI that MLflow knows."""
 
     folder: Path
@@ -90,8 +90,8 @@ def without_secrets(uri: str) -> str:
 
 
 @contextmanager
-def connected(place: Place) -> Iterator[tuple[Any, Any]]:
-    """MLflow and a client of a place; whatever goes wrong there is a RefusedError of one line without secrets."""
+def connected(destination: Destination) -> Iterator[tuple[Any, Any]]:
+    """MLflow and a client of a destination; whatever goes wrong there is a RefusedError of one line without secrets."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic", "urllib3"):
@@ -102,29 +102,29 @@ def connected(place: Place) -> Iterator[tuple[Any, Any]]:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        yield mlflow, mlflow.MlflowClient(tracking_uri=place.tracking)
+        yield mlflow, mlflow.MlflowClient(tracking_uri=destination.tracking)
     except (MlflowException, RequestException, SQLAlchemyError, OSError, ImportError) as error:
         raise RefusedError(
-            f"MLflow at {place.shown} was not brought up to date: {_reason(error, place)}\n"
-            f"  = {_way_out(place, error)}; the results are safe, and what is missing is sent the next time"
+            f"MLflow at {destination.shown} was not brought up to date: {_reason(error, destination)}\n"
+            f"  = {_way_out(destination, error)}; the results are safe, and what is missing is sent the next time"
         ) from error
 
 
-def _way_out(place: Place, error: Exception) -> str:
+def _way_out(destination: Destination, error: Exception) -> str:
     if isinstance(error, ImportError):
         return "install the driver for that kind of database"
-    if place.embedded:
-        return f"if it happens again, delete {place.shown}: it is filled anew from the results"
+    if destination.embedded:
+        return f"if it happens again, delete {destination.shown}: it is filled anew from the results"
     return "see that the server runs and can be reached from here"
 
 
-def _reason(error: Exception, place: Place) -> str:
+def _reason(error: Exception, destination: Destination) -> str:
     """The first line of what went wrong, short, and without user and password wherever they stand."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = (lines[0] if lines else type(error).__name__).partition(" Response body:")[0]
-    if place.uri is not None:
-        parts = urlsplit(place.uri)
-        text = text.replace(place.uri, without_secrets(place.uri))
+    if destination.uri is not None:
+        parts = urlsplit(destination.uri)
+        text = text.replace(destination.uri, without_secrets(destination.uri))
         text = text.replace(f"{parts.netloc.rpartition('@')[0]}@", "") if "@" in parts.netloc else text
         for secret in (parts.password, parts.query):
             text = text.replace(secret, "…") if secret else text

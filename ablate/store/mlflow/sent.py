@@ -27,7 +27,7 @@ class Sent:
     folder stood, which paths of files depend on.
     """
 
-    place: str
+    destination: str
     space: str
     experiment: str
     created: int
@@ -58,11 +58,11 @@ def report_digest(report: Report | None) -> str:
     return sha256(lines.compact(sorted(report.items())).encode()).hexdigest()[:16] if report else ""
 
 
-def read_sent(folder: Path, place: str) -> dict[str, Sent]:
-    """For each space what was last sent to a place. What is not of today's form counts as never sent."""
+def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
+    """For each space what was last sent to a destination. What is not of today's form counts as never sent."""
     found = {}
     for record in lines.read(folder / FILE).records:
-        if isinstance(record, dict) and set(record) == set(Sent.__slots__) and record["place"] == place:
+        if isinstance(record, dict) and set(record) == set(Sent.__slots__) and record["destination"] == destination:
             found[record["space"]] = Sent(**record)
     return found
 

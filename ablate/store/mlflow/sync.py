@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.store.mlflow import notes, views
-from ablate.store.mlflow.connection import Place
+from ablate.store.mlflow.connection import Destination
 from ablate.store.mlflow.naming import TAG_LENGTH, short_lines
 from ablate.store.mlflow.read import read_points
 from ablate.store.mlflow.sent import Report, identity
@@ -50,15 +50,15 @@ class Done:
 
 
 def synchronise(
-    mlflow: Any, client: Any, place: Place, page: Page, report: Report | None, *, anew: bool = False
+    mlflow: Any, client: Any, destination: Destination, page: Page, report: Report | None, *, anew: bool = False
 ) -> Done:
     """Make the experiment of a space show its page; doing it twice is once, also after a crash half-way.
 
     `anew` replaces every run that this results folder has sent, right or not.
     """
-    experiment = _experiment(client, place, page.space)
+    experiment = _experiment(client, destination, page.space)
     there = list(runs_there(mlflow, client, experiment.experiment_id))
-    mine = identity(place.folder)
+    mine = identity(destination.folder)
     todo = compare(page, there, mine, anew=anew)
     for run in todo.remove:
         client.set_tag(run.info.run_id, REMOVED, "yes")
@@ -67,7 +67,7 @@ def synchronise(
         if run.info.lifecycle_stage != "active":
             client.restore_run(run.info.run_id)
         client.delete_tag(run.info.run_id, REMOVED)
-    for new, points in _with_points(place.folder, todo.send):
+    for new, points in _with_points(destination.folder, todo.send):
         _send(mlflow, client, experiment.experiment_id, new, points, mine)
     verdicts = todo.verdicts
     text = verdicts.data.tags.get(NOTE, "") if verdicts else ""
@@ -133,11 +133,11 @@ def compare(page: Page, there: Iterable[Any], mine: str, *, anew: bool = False) 
     return Difference(tuple(send), tuple(restore.values()), tuple(remove), tuple(by_hand.values()), verdicts)
 
 
-def _experiment(client: Any, place: Place, space: str) -> Any:
+def _experiment(client: Any, destination: Destination, space: str) -> Any:
     """The experiment of a space; one deleted by hand is restored, since its name stays taken."""
     found = client.get_experiment_by_name(space)
     if found is None:
-        return client.get_experiment(client.create_experiment(space, artifact_location=place.artifacts))
+        return client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
     if found.lifecycle_stage == "deleted":
         client.restore_experiment(found.experiment_id)
     return found

@@ -1,0 +1,81 @@
+"""The course of one trial, ended or paused: what its numbers came to up to a step, and the time that took.
+
+By the same statement that fills the table `summaries`, so that a number has one definition wherever it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow
+import pyarrow.compute as compute
+import pyarrow.parquet
+
+from ablate.errors import RefusedError
+from ablate.store import sealed, segment
+from ablate.store.ending import Ending
+from ablate.store.loading import SUMMARIES
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The rows and timings of a trial, as in its sealed file."""
+
+    trial_id: str
+    rows: pyarrow.Table
+
+    def numbers(self, until: int | None = None) -> Mapping[str, float]:
+        """Its summaries as if it had finished with what was measured at step `until` (None: as it ended)."""
+        rows = self.rows if until is None else self.rows.filter(compute.less_equal(self.rows["step"], until))
+        with duckdb.connect(":memory:") as connection:
+            connection.register("incoming", rows)
+            connection.execute("CREATE TABLE trials AS SELECT ? AS trial_id, 'finished' AS status", [self.trial_id])
+            found = connection.execute(f"SELECT name, value FROM ({SUMMARIES}) ORDER BY ALL").fetchall()
+        return dict(found)
+
+    def seconds(self, after: int | None = None, until: int | None = None) -> float:
+        """The time that its steps and evaluations took beyond step `after`, up to step `until`; pauses are not in it.
+
+        What was trained twice, since it was interrupted between two checkpoints, counts once.
+        """
+        return sum(seconds for step, seconds in self._spans() if _within(step, after, until))
+
+    def _spans(self) -> Iterator[tuple[int, float]]:
+        """The seconds between two measurements, and those of each evaluation, at the step where they were taken."""
+        before = -1
+        for step, name, value in self._timings():
+            if name == "step_seconds":
+                yield step, value * (step - before)
+                before = step
+            elif name == "evaluation_seconds":
+                yield step, value
+
+    def _timings(self) -> list[tuple[int, str, float]]:
+        timed = self.rows.filter(compute.equal(self.rows["kind"], "timing"))
+        columns = (timed[name].to_pylist() for name in ("step", "metric", "value"))
+        return sorted(zip(*columns, strict=True))
+
+
+def _within(step: int, after: int | None, until: int | None) -> bool:
+    return (after is None or step > after) and (until is None or step <= until)
+
+
+def ended(folder: Path, ending: Ending) -> Course:
+    """The course of an ended trial; a RefusedError where its sealed file is not what was sealed."""
+    return Course(ending.trial_id, pyarrow.parquet.read_table(sealed.whole(folder, ending)))
+
+
+def paused(folder: Path, trial_id: str) -> Course | None:
+    """The course of a trial that has begun and not ended, as far as it is written down; None where there is none."""
+    found = segment.read(segment.path_of(folder, trial_id))
+    if found is None:
+        return None
+    if found.damaged:
+        raise RefusedError(
+            f"the journal of trial {trial_id} is damaged in line {', '.join(map(str, found.damaged))}\n"
+            f"  = `ablate doctor --results {folder}` puts it right"
+        )
+    return Course(trial_id, sealed.table(found))
