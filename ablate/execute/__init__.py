@@ -3,14 +3,22 @@
     task.py        what a worker is sent, and what it sends back
     work.py        what one trial computes
     worker.py      one trial carried out: claimed, computed, saved, told; the same for every executor
+    ranks.py       one trial in several processes: the worker's side; rank.py is the entry of the others
+    state.py       the state that a trial goes on from
+    ending.py      what an exception makes of a trial
+    gpu.py         the GPU of a trial, and the memory it needed
     inline.py      in this process, one after another
     local.py       in a pool of worker processes on this machine
     ray/           on Ray Tune: a cluster, or one of its own on this machine
     cores.py       how many workers a machine bears
     device.py      where trials compute
+    memory.py      how much memory a trial needs there: predicted, then measured
+    packing.py     which trials share a GPU: the ledger of what memory each was promised
+    packer.py      tasks given their places on this machine's GPUs
     lifeline.py    worker processes die with their driver
     watchdog.py    trials that hang leave a trace
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
+    rehearsal.py   a block built without training it
     policy.py      what follows from each way a trial can end
     search/        proposals over a grammar: random, evolution, Optuna's samplers
     controller.py  the plan handed out, what comes back written down

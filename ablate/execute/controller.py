@@ -1,20 +1,23 @@
-"""The controller: hands out what the plan asks for and the store does not know yet, and writes down what comes back."""
+"""The controller: hands out what is to be trained, and writes down what comes back."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from ablate.errors import RefusedError
-from ablate.execute.policy import DEATHS_ALLOWED, REFUSED, WORKERS_LOST
+from ablate.execute.policy import DEATHS_ALLOWED, LACKED, REFUSED, SHARE, WORKERS_LOST, Attempt, after_lack
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store import claim
 from ablate.store.results import Results
-from ablate.train.events import Outcome, Row, Saved
+from ablate.train.events import GOES_ON, Outcome, Row, Saved
+
+AGAIN = "again"
+"""In the detail of an interrupted trial: what is done with it now, where that is not to go on from its checkpoint."""
 
 
 class Watcher(Protocol):
@@ -28,6 +31,52 @@ class Watcher(Protocol):
 
     def ended(self, trial_id: str, outcome_kind: str) -> None:
         """It has ended, or stopped for now (`interrupted`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A trial to be trained, and what it is called on the screen; `until` is the rung it is to pause at."""
+
+    trial: Trial
+    label: str
+    until: int | None = None
+
+
+class Source(Protocol):
+    """Where the work of a run comes from."""
+
+    @property
+    def waiting(self) -> int:
+        """How many trials are known to be left, of those that were not handed out."""
+
+    def next(self) -> Work | None:
+        """The next one; None where there is none now, which is final once nothing runs any more."""
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """It has ended, or paused at its rung; what it has yielded is in the store."""
+
+
+class Listed:
+    """Trials that are known beforehand, in order. With `anew`, what that store knows of them is given up."""
+
+    def __init__(self, work: Iterable[Work], *, anew: Results | None = None):
+        self._work, self._anew = deque(work), anew
+
+    @property
+    def waiting(self) -> int:
+        """How many were not handed out."""
+        return len(self._work)
+
+    def next(self) -> Work | None:
+        """The next one."""
+        if self._anew is not None:
+            # Not before a worker is there: until then nothing that is known may be given up.
+            self._anew.begin_anew(work.trial for work in self._work)
+            self._anew = None
+        return self._work.popleft() if self._work else None
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """Nothing follows from it."""
 
 
 @dataclass
@@ -47,58 +96,59 @@ class Ended:
 class Order:
     """What is said to every trial of a run: the components beyond the shipped ones, and the seconds each may take.
 
-    `anew` has all of them trained from their beginning, whatever is known of them.
+    `ranks` is how many processes share each of them (see `Task`).
     """
 
     plugins: tuple[Path, ...] = ()
     limit: float | None = None
-    anew: bool = False
+    ranks: int = 1
 
 
 class Controller:
-    """Carries out trials in order; what they yield is in `results` when `run` returns.
+    """Carries out what a source hands out; what the trials yield is in `results` when `run` returns.
 
     An unfinished trial goes on from its checkpoint. Whoever stops the run leaves it resumable: what was written stays.
     """
 
     def __init__(
         self,
-        trials: Iterable[Trial],
+        source: Source,
         results: Results,
         order: Order,
         *,
-        labels: Mapping[str, str],
         watcher: Watcher,
         should_stop: ShouldStop,
         say: Callable[[str], None],
     ):
-        self._waiting = deque(trials)
-        self._results, self._order = results, order
-        self._labels, self._watcher, self._should_stop, self._say = labels, watcher, should_stop, say
-        self._running: dict[str, Trial] = {}
+        self._source, self._results, self._order = source, results, order
+        self._watcher, self._should_stop, self._say = watcher, should_stop, say
+        self._again: deque[Work] = deque()
+        self._running: dict[str, Work] = {}
         self._losses: dict[str, float] = {}
         self._deaths: Counter[str] = Counter()
+        self._attempts: dict[str, Attempt] = {}
+        self._anew: set[str] = set()
         self._ended = Ended()
-        self._begun = False
 
     def run(self, executor: Executor) -> Ended:
-        """Have all of them carried out; RefusedError where the surroundings do not allow it."""
+        """Have all of it carried out; RefusedError where the surroundings do not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
-        self._ended.waiting = len(self._waiting)
+        self._ended.waiting = len(self._again) + self._source.waiting
         return self._ended
 
     def _next_task(self) -> Task | None:
         """The next trial, its segment opened in the store."""
-        if not self._waiting:
+        work = self._again.popleft() if self._again else self._source.next()
+        if work is None:
             return None
-        if self._order.anew and not self._begun:
-            # Not before a worker is there: until then nothing that is known may be given up.
-            self._results.begin_anew(self._waiting)
-        self._begun = True
-        trial = self._waiting.popleft()
+        trial = work.trial
         start = self._results.begin(trial)
-        self._running[trial.id] = trial
-        self._watcher.started(trial.id, self._labels[trial.id], trial.recipe.steps)
+        self._running[trial.id] = work
+        if trial.id not in self._attempts:
+            parts = int(start.versions.get("parts", 1)) if start.resume else 1
+            self._attempts[trial.id] = Attempt.going_on(parts)
+        attempt = self._attempts[trial.id]
+        self._watcher.started(trial.id, work.label, trial.recipe.steps)
         return Task(
             trial=trial,
             folder=self._results.folder.resolve(),
@@ -106,11 +156,16 @@ class Controller:
             versions=start.versions,
             plugins=self._order.plugins,
             limit=self._order.limit,
+            until=work.until,
+            parts=attempt.parts,
+            ranks=self._order.ranks,
+            memory=1.0 if attempt.alone else None,
         )
 
     def _handle(self, message: Message) -> None:
         """Write down what a trial has yielded, and say how far it is."""
-        trial = self._running[message.trial_id]
+        work = self._running[message.trial_id]
+        trial = work.trial
         events = [self._settled(trial, event) if isinstance(event, Outcome) else event for event in message.events]
         self._results.append(trial.id, events)
         for event in events:
@@ -120,29 +175,63 @@ class Controller:
                 case Saved():
                     self._deaths[trial.id] = 0
                 case Outcome():
-                    self._end(trial, event)
+                    self._end(work, event)
                     return
         if trial.id in self._losses:
             self._watcher.step(trial.id, message.step, self._losses[trial.id])
 
     def _settled(self, trial: Trial, outcome: Outcome) -> Outcome:
+        """How a trial ended, as far as it has: one that is tried again at once is only interrupted."""
+        if outcome.kind == "out_of_memory":
+            return self._lacking(trial, outcome)
+        if outcome.kind == "interrupted":
+            return self._stopped(trial, outcome)
+        lacked = self._attempts[trial.id].lacked
+        return replace(outcome, detail=outcome.detail | {LACKED: list(lacked)}) if lacked else outcome
+
+    def _stopped(self, trial: Trial, outcome: Outcome) -> Outcome:
         """A trial that lost its worker too often has an outcome; one that was asked to stop, or may go on, has none."""
-        if outcome.kind != "interrupted" or REFUSED in outcome.detail or self._should_stop():
+        if REFUSED in outcome.detail or self._should_stop():
             return outcome
         self._deaths[trial.id] += 1
         if self._deaths[trial.id] <= DEATHS_ALLOWED:
             return outcome
         return Outcome("bug", outcome.step, outcome.detail | {WORKERS_LOST: self._deaths[trial.id]})
 
-    def _end(self, trial: Trial, outcome: Outcome) -> None:
+    def _lacking(self, trial: Trial, outcome: Outcome) -> Outcome:
+        """A trial that ran out of memory has an outcome where nothing is left to be tried."""
+        from ablate.train.parts import most_parts  # with torch, which a run that trains nothing does without
+
+        attempt = self._attempts[trial.id]
+        most = most_parts(trial.recipe.batch, self._order.ranks)
+        then = after_lack(attempt, most=most, share=outcome.detail.get(SHARE, 1.0))
+        if then is None:
+            return replace(outcome, detail=outcome.detail | {LACKED: [*attempt.lacked, attempt.parts]})
+        self._attempts[trial.id] = then
+        if then.parts == attempt.parts:
+            error, again = "out of memory beside others on its GPU", "it goes on with one of its own"
+        else:
+            error, again = "out of memory", f"it begins anew with each batch in {then.parts} parts"
+            self._anew.add(trial.id)
+        return Outcome("interrupted", outcome.step, {"error": error, AGAIN: again})
+
+    def _end(self, work: Work, outcome: Outcome) -> None:
+        trial = work.trial
         del self._running[trial.id]
         claim.forget(self._results.folder, trial.id)
         self._watcher.ended(trial.id, outcome.kind)
         if REFUSED in outcome.detail:
             raise RefusedError(outcome.detail[REFUSED])
+        if trial.id in self._anew:
+            self._anew.remove(trial.id)
+            self._results.begin_anew([trial])  # a state of other parts is none of this attempt's
         if outcome.kind == "interrupted" and not self._should_stop():
             why = outcome.detail.get("error", "its worker was asked to stop")
-            self._say(f"{self._labels[trial.id]}: {why}; it goes on from its checkpoint")
-            self._waiting.appendleft(trial)
+            self._say(f"{work.label}: {why}; {outcome.detail.get(AGAIN, 'it goes on from its checkpoint')}")
+            self._again.append(work)
             return
         self._ended.kinds[outcome.kind] += 1
+        if outcome.kind != "interrupted":
+            self._source.ended(trial, outcome)
+        if outcome.kind not in GOES_ON:
+            del self._attempts[trial.id]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ablate.execute.packing import Gpu
+
 
 def device() -> str:
     """`cuda` where there is a GPU, else `cpu`."""
@@ -16,3 +18,11 @@ def device_name() -> str:
         return "cpu"
     major, minor = torch.cuda.get_device_capability()
     return f"{torch.cuda.get_device_name()} sm_{major}{minor}"
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that this process sees, and what memory each has, whoever else uses it."""
+    if device() == "cpu":
+        return ()
+    found = range(torch.cuda.device_count())
+    return tuple(Gpu(number, torch.cuda.get_device_properties(number).total_memory) for number in found)

@@ -3,6 +3,8 @@
 Workers are started once and reused; a task is handed out only when a worker is free. Each worker sends its messages
 through a connection of its own, so that one that dies in mid-sentence garbles nobody else's: it ends its one trial as
 interrupted, and is replaced. One that is sent SIGTERM (its machine is wanted back) saves its trial where it is.
+
+Where there are GPUs a task also waits until a place on one of them is free (see `packing`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from multiprocessing.synchronize import Event as StopEvent
 from pebble import ProcessExpired, ProcessPool
 
 from ablate.errors import RefusedError
+from ablate.execute.gpu import give_back
 from ablate.execute.lifeline import follow_parent
+from ablate.execute.packer import Packer, with_share
 from ablate.execute.policy import GRACE, REFUSED
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.watchdog import timed_out, watched
@@ -55,6 +59,7 @@ def _work(task: Task) -> None:
     with watched(task, exit=False):
         for message in messages(task, lambda: _preempted or stop.is_set()):
             _outbox.send(message)
+    give_back()
     if _preempted:
         os._exit(0)
 
@@ -70,10 +75,10 @@ class _Running:
 
 
 class Local:
-    """`workers` processes."""
+    """`workers` processes; with a `packer`, each trial on the GPU and the share of it that it gives."""
 
-    def __init__(self, workers: int):
-        self.workers = workers
+    def __init__(self, workers: int, packer: Packer | None = None):
+        self.workers, self._packer = workers, packer
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Carry out all tasks on the pool; see `Executor.run`."""
@@ -89,7 +94,7 @@ class Local:
                     initargs=(os.getpid(), inbox.address, inbox.key, stop),
                 )
 
-            driver = _Driver(new_pool, inbox, stop, self.workers, handle)
+            driver = _Driver(new_pool, inbox, stop, self.workers, handle, self._packer)
             try:
                 driver.drive(next_task, should_stop)
                 driver.pool.close()  # type: ignore[no-untyped-call]
@@ -144,17 +149,27 @@ class _Inbox:
 class _Driver:
     """The driver's side of the pool while it runs."""
 
-    def __init__(self, new_pool: Callable[[], ProcessPool], inbox: _Inbox, stop: StopEvent, workers: int, handle: Emit):
+    def __init__(
+        self,
+        new_pool: Callable[[], ProcessPool],
+        inbox: _Inbox,
+        stop: StopEvent,
+        workers: int,
+        handle: Emit,
+        packer: Packer | None = None,
+    ):
         self.new_pool, self.pool = new_pool, new_pool()
-        self.inbox, self.stop, self.workers, self.handle = inbox, stop, workers, handle
+        self.inbox, self.stop, self.workers, self.handle, self.packer = inbox, stop, workers, handle, packer
         self.running: dict[str, _Running] = {}
+        self.waiting: Task | None = None
 
     def drive(self, next_task: NextTask, should_stop: ShouldStop) -> None:
         while True:
             if should_stop():
                 self.stop.set()
+                self._give_up_waiting()
             # A worker that has sent its outcome is as good as free: the next task waits for it, not it for the task.
-            while not self.stop.is_set() and len(self.running) < self.workers and (task := next_task()) is not None:
+            while not self.stop.is_set() and len(self.running) < self.workers and (task := self._next(next_task)):
                 self.running[task.trial.id] = _Running(task, self._schedule(task), time.monotonic())
             if not self.running:
                 return
@@ -167,6 +182,22 @@ class _Driver:
                 if self.running.get(state.task.trial.id) is state:
                     trial_id = state.task.trial.id
                     self._hear(Message(trial_id, (_outcome(state),), state.step))
+
+    def _next(self, next_task: NextTask) -> Task | None:
+        """The next task there is a place for. One that finds none waits until it does, and others behind it."""
+        task = self.waiting or next_task()
+        if task is None or self.packer is None:
+            return task
+        placed = self.packer.placed(task)
+        self.waiting = task if placed is None else None
+        return placed
+
+    def _give_up_waiting(self) -> None:
+        if self.waiting is not None:
+            trial_id, step = self.waiting.trial.id, self.waiting.resume.step if self.waiting.resume else 0
+            self.waiting = None
+            detail = {"error": "asked to stop before it began"}
+            self.handle(Message(trial_id, (Outcome("interrupted", step, detail),), step))
 
     def _schedule(self, task: Task) -> Future[None]:
         hard = None if task.limit is None else task.limit + GRACE
@@ -184,7 +215,9 @@ class _Driver:
         state.step = message.step
         if any(isinstance(event, Outcome) for event in message.events):
             del self.running[message.trial_id]
-        self.handle(message)
+            if self.packer is not None:
+                self.packer.over(state.task, message)
+        self.handle(with_share(message, state.task))
 
 
 def _outcome(state: _Running) -> Outcome:

@@ -4,7 +4,11 @@
     diverged       a result; never run again
     bug            would happen again, so it is not retried; its whole trace is in its row, and the sweep goes on
     timeout        not retried under the same limit; a later run with a longer one, or none, trains it from the start
-    out_of_memory  not retried in this run; the next run, perhaps on another machine, tries it again
+    out_of_memory  retried at once, see `after_lack`: where it shared a GPU, as it was on one of its own; then from its
+                   beginning with each batch in 2, 4, … parts whose gradients are added up, which is the same batch but
+                   not the same bits. Where a part is down to one sequence that is how it ended, and the next run,
+                   perhaps on another machine, tries it again. What was tried is in the outcome (LACKED), in how many
+                   parts it came through in the versions and the outcome (`parts`)
     interrupted    not an end: asked to stop, or its worker or node was lost or preempted. It goes on from its
                    checkpoint, in this run unless that was asked to stop; after DEATHS_ALLOWED deaths without having
                    come any further it is a bug that has cost WORKERS_LOST workers, and only the next run tries it again
@@ -14,6 +18,9 @@ so.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from ablate.train.events import Outcome
 
@@ -25,6 +32,12 @@ WORKERS_LOST = "workers_lost"
 
 REFUSED = "refused"
 """In the detail of an interrupted trial: what to tell the user, because the surroundings refused."""
+
+LACKED = "out_of_memory"
+"""In the detail of an outcome: in how many parts each batch was when memory ran out, for every time it did."""
+
+SHARE = "share"
+"""In the detail of a trial that ran out of memory: the share of a GPU that it had."""
 
 DEATHS_ALLOWED = 2
 """So many deaths of workers in a row, without a new checkpoint between them, are borne."""
@@ -44,3 +57,40 @@ def is_settled(outcome: Outcome, limit: float | None = None) -> bool:
             return limit is not None and limit <= outcome.detail.get("limit", 0.0)
         case _:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How a trial is tried: each batch in so many `parts`, `alone` on its GPU or not, and what ran out of memory before
+    (`lacked`: the parts of each attempt that did)."""
+
+    parts: int = 1
+    alone: bool = False
+    lacked: tuple[int, ...] = ()
+
+    @staticmethod
+    def going_on(parts: int) -> Attempt:
+        """The attempt that a trial was at that goes on from a checkpoint with so many parts."""
+        return Attempt(parts, parts > 1, tuple(_halves(parts)))
+
+
+def after_lack(attempt: Attempt, *, most: int, share: float) -> Attempt | None:
+    """What is tried after a trial ran out of memory on `share` of a GPU; None where nothing is left to be tried.
+
+    A part is a sequence at least, so there are at most `most` of them. A trial that shared its GPU is first tried as it
+    was on one of its own: its share was only predicted, and other parts would be other bits. From then on it is alone.
+    """
+    lacked = (*attempt.lacked, attempt.parts)
+    if share < 1 and not attempt.alone:
+        return replace(attempt, alone=True, lacked=lacked)
+    if attempt.parts >= most:
+        return None
+    return Attempt(min(2 * attempt.parts, most), True, lacked)
+
+
+def _halves(parts: int) -> Iterator[int]:
+    """1, 2, 4, … below `parts`."""
+    tried = 1
+    while tried < parts:
+        yield tried
+        tried *= 2

@@ -18,6 +18,11 @@ class Task:
     `folder` is the folder of results: states are read and written there, and `cache` below it holds the token streams;
     on a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones.
     `limit` seconds after a worker has taken it up the trial ends as `timeout`; one that was interrupted has them anew.
+    `until`: once step `until` is done, so that what is measured at it is there, it ends as `paused`, and goes on from
+    there when it is handed out again. `parts`: each batch in so many parts, one after another, their gradients added up
+    (an answer to too little memory). `ranks`: each batch shared out among so many processes, on a GPU each where there
+    are any, and each share in so many `parts`. `gpu` is the one of this machine that it has, or the first of those that
+    its ranks have in a row, and `memory` the share of it; None: what its process sees first, all of it.
     """
 
     trial: Trial
@@ -26,6 +31,11 @@ class Task:
     versions: Mapping[str, str] = field(default_factory=dict)
     plugins: tuple[Path, ...] = ()
     limit: float | None = None
+    until: int | None = None
+    parts: int = 1
+    ranks: int = 1
+    gpu: int | None = None
+    memory: float | None = None
 
     @property
     def cache(self) -> Path:

@@ -14,13 +14,21 @@ from ablate.errors import RefusedError
 from ablate.execute.device import device
 from ablate.plan.trial import Trial
 from ablate.train.events import Training
-from ablate.train.loop import train
+from ablate.train.loop import WHOLE, train
 from ablate.train.loss import parameter_type
+from ablate.train.parts import Cut
 from ablate.train.threads import pin_threads
 
 
 def compute(
-    trial: Trial, *, cache: Path, plugins: tuple[Path, ...], resume: bytes | None, should_stop: Callable[[], bool]
+    trial: Trial,
+    *,
+    cache: Path,
+    plugins: tuple[Path, ...],
+    resume: bytes | None,
+    should_stop: Callable[[], bool],
+    until: int | None = None,
+    cut: Cut = WHOLE,
 ) -> Iterator[Training]:
     """Build the model and train it, from the state `resume` where there is one; see `train.loop.train`.
 
@@ -45,9 +53,11 @@ def compute(
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
     if resume is None:  # a state holds what the first batch decided
+        # All of it at once on every rank, however it is cut for training: a variance over parts has other last bits,
+        # and a pass without gradients keeps one layer's activations where training keeps all.
         profile(model, batches.at(0)[0].to(device()))
     evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)
-    yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop)
+    yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop, until=until, cut=cut)
 
 
 _prepared: dict[str, TokenStreams] = {}

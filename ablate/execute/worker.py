@@ -6,14 +6,15 @@ Every executor, and every test, takes its messages from here.
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-from ablate.errors import RefusedError
 from ablate.execute.device import device_name
-from ablate.execute.policy import REFUSED
+from ablate.execute.ending import ending_of
+from ablate.execute.gpu import peak, take
+from ablate.execute.ranks import trained
 from ablate.execute.task import Message, ShouldStop, Task
-from ablate.execute.work import compute
 from ablate.store import checkpoints
 from ablate.store.claim import Claim
 from ablate.store.versions import installed
@@ -47,27 +48,31 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
     try:
         for event in _claimed(task, should_stop):
             step = max(step, event.step)
-            yield event
-    except RefusedError as error:
-        yield Outcome("interrupted", step, {"error": str(error), REFUSED: str(error)})
+            yield replace(event, detail=_how(task) | event.detail) if isinstance(event, Outcome) else event
     except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, the trace in its row
-        yield Outcome("bug", step, {"error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
+        ending = ending_of(error, step)
+        yield replace(ending, detail=_how(task) | ending.detail)
+
+
+def _how(task: Task) -> dict[str, Any]:
+    """What the outcome says of how the trial was carried out, where it was not whole, alone and on the CPU."""
+    read = task.parts * task.ranks
+    shared = {"readings": f"means over {read} parts of each batch, but for those of parameters"} if read > 1 else {}
+    return peak() | _cut(task) | shared
+
+
+def _cut(task: Task) -> dict[str, int]:
+    return {name: n for name, n in (("parts", task.parts), ("ranks", task.ranks)) if n > 1}
 
 
 def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
     with Claim(task.folder, task.trial.id, step=task.resume.step if task.resume else 0) as claim:
-        versions = installed() | {"device": device_name()}
-        resume = _state(task, versions)
-        yield Began(task.resume.step if task.resume and resume else 0, versions)
+        take(task.gpu, task.memory)
+        versions = installed() | {"device": device_name()} | {name: str(n) for name, n in _cut(task).items()}
+        task = _from(task, versions)
+        yield Began(task.resume.step if task.resume else 0, versions)
         limit = _Limit(task.limit)
-        training = compute(
-            task.trial,
-            cache=task.cache,
-            plugins=task.plugins,
-            resume=resume,
-            should_stop=lambda: limit.is_reached() or should_stop(),
-        )
-        for event in training:
+        for event in trained(task, lambda: limit.is_reached() or should_stop()):
             match event:
                 case Step():
                     claim.beat(event.step)
@@ -82,18 +87,12 @@ def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
                     yield event
 
 
-def _state(task: Task, versions: dict[str, str]) -> bytes | None:
-    """The state to go on from. With other versions the bits would be others, so the trial starts over."""
+def _from(task: Task, versions: dict[str, str]) -> Task:
+    """The task as it goes on. With other versions the bits would be others, so the trial starts over."""
     if task.resume is not None and versions == task.versions:
-        state = checkpoints.read(task.folder, task.trial.id, task.resume)
-        if state is None:
-            raise RefusedError(
-                f"the checkpoint of trial {task.trial.id} at step {task.resume.step} is not as it was written\n"
-                "  = run again: the trial then goes on from what is whole"
-            )
-        return state
+        return task
     checkpoints.drop(task.folder, task.trial.id)
-    return None
+    return replace(task, resume=None)
 
 
 class _Limit:

@@ -83,15 +83,13 @@ def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
     import dataclasses
 
     from ablate.errors import RefusedError
-    from ablate.execute.controller import Controller, Order
+    from ablate.execute.controller import Controller, Listed, Order, Work
     from ablate.store.results import Results
 
     trials = [dataclasses.replace(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]
     with Results(tmp_path) as results:
-        labels = {trial.id: "a trial" for trial in trials}
-        controller = Controller(
-            trials, results, Order(), labels=labels, watcher=Silent(), should_stop=lambda: False, say=print
-        )
+        source = Listed(Work(trial=trial, label="a trial") for trial in trials)
+        controller = Controller(source, results, Order(), watcher=Silent(), should_stop=lambda: False, say=print)
         with pytest.raises(RefusedError, match="the corpus changed since the trial was planned"):
             controller.run(Inline())
         assert results.outcomes() == {}

@@ -45,3 +45,17 @@ def test_no_nodes_bear_nothing():
 def test_what_no_machine_can_give(cpus, gpus):
     with pytest.raises(InputError, match="\n  = "):
         Demand(cpus, gpus)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_as_many_as_share_a_gpu(n):
+    """No integer division gives a trial nothing, and n parts of one n-th are one."""
+    demand = Demand(0.5, 1 / n)
+    assert demand.fits({"CPU": 99, "GPU": 2}) == 2 * n
+    assert demand.bundle(demand.gpus) == {"CPU": 0.5, "GPU": 1 / n}
+
+
+def test_what_ray_would_take_for_nothing():
+    with pytest.raises(InputError, match=r"1e-05 GPUs for a trial\n  = Ray gives no less than 0\.0001 of one"):
+        Demand(1, 1e-5)
+    assert Demand(1, 0).bundle(0) == {"CPU": 1}

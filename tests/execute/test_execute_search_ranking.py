@@ -29,7 +29,9 @@ def test_what_diverged_is_as_bad_as_the_worst_that_finished() -> None:
     assert told(history[1:2], ("min",)) == [None]
 
 
-vectors = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).map(lambda v: tuple(map(float, v))), max_size=14)
+vectors = st.integers(1, 3).flatmap(
+    lambda m: st.lists(st.tuples(*[st.integers(0, 4)] * m).map(lambda v: tuple(map(float, v))), max_size=14)
+)
 
 
 @pytest.mark.fast

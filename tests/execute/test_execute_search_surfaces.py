@@ -1,8 +1,10 @@
 """Whole searches of the shipped grammar, on surfaces fixed beforehand: do they find more than chance does?"""
 
+import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from reading import transformer
@@ -10,18 +12,19 @@ from scipy.stats import wilcoxon
 from search_worlds import best, carried_out, search, surface
 
 from ablate.execute.search.sampled import STARTUP
+from ablate.grammar.decide import choices
 from ablate.space.design import Sampler
 
 pytestmark = pytest.mark.slow
 
 PROPOSED = """
 import random
-from test_execute_search import SMALL
-from search_worlds import surface
-from ablate.execute.search.choose import proposer_for
-came_to, rng = surface(SMALL, 1), random.Random(4)
-history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
-print([proposer_for(s, SMALL, 7, ("min",)).propose(25, history).index for s in ("evolution", "tpe", "nsga2", "gp")])
+from reading import transformer
+from search_worlds import proposer, surface
+came_to, rng = surface(transformer(), 1), random.Random(4)
+history = [came_to(rng.randrange(transformer().count)) for _ in range(25)]
+samplers = ("evolution", "tpe", "nsga2", "gp", "cmaes")
+print([proposer(sampler, transformer(), 7, ("min",)).propose(25, history).index for sampler in samplers])
 """
 
 
@@ -35,6 +38,7 @@ def test_another_process_proposes_the_same() -> None:
         )
         found.add(done.stdout)
     assert len(found) == 1
+    assert len(ast.literal_eval(found.pop())) == 5
 
 
 REPETITIONS, TRIALS = 20, 100
@@ -77,12 +81,25 @@ def test_gp_says_what_it_leaves_to_chance() -> None:
     assert 0 < found.random_share < 0.5
 
 
+def test_cma_es_says_what_it_leaves_to_chance() -> None:
+    """It moves the gains between 0.05 and 0.95 and draws all else."""
+    found = search(transformer(), "cmaes")
+    list(carried_out(found, surface(transformer(), 0), until=60))
+    numbers, others = Counter(), Counter()
+    for one in found.proposed:
+        made = choices(transformer().derivations, one.proposal.index)
+        ordered = sum(choice.asked.ordered for choice in made)
+        numbers[one.k >= 20] += ordered
+        others[one.k >= 20] += one.proposal.random - (len(made) - ordered)
+    assert others[True] < 0.2 * numbers[True]
+    assert 0.5 < found.random_share < 1
+
+
 def test_a_thousand_proposals_of_tpe() -> None:
     found = search(transformer(), "tpe")
-    trained = [one.fingerprint for one in carried_out(found, surface(transformer(), 0), until=1000)]
-    assert len(trained) == len(set(trained)) == found.trained
-    assert found.folded == len(found.proposed) - found.trained
+    trained = [job.mark for job in carried_out(found, surface(transformer(), 0), until=1000)]
+    assert len(trained) == len(set(trained))
+    assert found.folded == len(found.proposed) - len(trained)
     for one in found.proposed:
         if one.same_as is not None:
-            assert found.proposed[one.same_as].fingerprint == one.fingerprint
-            assert found.result(one.k) == found.result(one.same_as)
+            assert found.jobs[one.same_as].mark == one.mark

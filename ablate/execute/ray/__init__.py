@@ -10,6 +10,10 @@
 Only `cluster`, `driver` and `worker` load Ray, and only a run loads those. Tune is given nothing to keep: it places
 trials, reuses their processes and carries their messages; retries, checkpoints and resume are the controller's.
 
+Each trial says itself what part of a GPU it has: Tune asks for a placement group of its own for each, and hands a
+process on only to a trial whose group is the same. So parts come in steps (1/8, 2/8, …), and while one waits for more
+than others have, no other is begun: it would wait for ever.
+
 2026-11-21, Ray 2.60, two cores. Starting a cluster of our own takes 2 to 4 s, joining one under 1 s, the first
 workers 3 to 5 s more, leaving it 1 to 2 s. A trial of 1 s on a warm worker takes 8 ms longer than in this process; a
 wish to stop is obeyed within 0.3 s; after `kill -9` of the driver, or of its whole group, all is gone within 0.4 s, and
@@ -27,6 +31,9 @@ What Ray does that one would not expect, and what is done about it:
 - Tune sends a trial's configuration back with each result, so the task goes to the worker by a call of its own;
 - an actor that asked for no GPU is shown all of them: ours hides them;
 - `ray.init` and Tune put their own handlers for SIGTERM, SIGINT and SIGUSR1, and `breakpoint`, over ours;
+- after SIGTERM a worker would be gone at once, its trial with it: ours saves it, says so, and ends when it is told to
+  go on (one that said it is done would be given the next trial). SIGTERM to a node's raylet reaches no worker: Ray
+  kills them, and trials go on elsewhere from their last checkpoints;
 - what is to be said of a lost node is printed to the standard output, with a page of its log, whatever one asks for.
 """
 

@@ -31,6 +31,11 @@ OBJECT_STORE = 80 * 2**20
 CONNECT_WITHIN = 5.0
 """Seconds for a cluster to answer at its address."""
 
+ANSWER_WITHIN = 60.0
+"""Seconds for all nodes to say what GPUs they have: each starts a process for it."""
+
+SAY_GPUS = "  = say what part of a GPU a trial has, such as --gpus 0.5, instead of --pack"
+
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the old one is silent when told to be
@@ -110,6 +115,33 @@ def nodes() -> tuple[Mapping[str, float], ...]:
     import ray
 
     return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
+
+
+def gpu_memory() -> int:
+    """The bytes of the smallest GPU of the cluster, as its nodes say; RefusedError where one does not know."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]  # type: ignore[no-untyped-call]
+    ask = ray.remote(num_cpus=0, max_retries=0)(_smallest_gpu)
+    asked = {
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
+        for node in there
+    }
+    try:
+        found = ray.get(list(asked), timeout=ANSWER_WITHIN)
+    except ray.exceptions.RayError as error:
+        raise RefusedError(f"the nodes do not say what memory their GPUs have: {error}\n{SAY_GPUS}") from error
+    for memory, node in zip(found, asked.values(), strict=True):
+        if not memory:
+            raise RefusedError(f"{node['NodeManagerHostname']} says that it has GPUs, and sees none\n{SAY_GPUS}")
+    return min(found)
+
+
+def _smallest_gpu() -> int:
+    from ablate.execute.device import gpus
+
+    return min((gpu.memory for gpu in gpus()), default=0)
 
 
 @contextmanager

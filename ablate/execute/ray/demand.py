@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from ablate.errors import InputError, RefusedError
 
+UNITS = 10_000
+"""Ray counts resources in so many parts of one, and less is nothing to it: seven sevenths fit, so seen."""
+
 ROUNDING = 1e-6
-"""Ray counts resources in ten-thousandths, floats do not."""
+"""Floats do not: three thirds may be a little more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,15 @@ class Demand:
             )
         if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus != int(self.gpus)):
             raise InputError(f"{self.gpus:g} GPUs for a trial\n  = give it a part of one, such as 0.5, or whole ones")
+        if 0 < self.gpus < 1 / UNITS:
+            raise InputError(f"{self.gpus:g} GPUs for a trial\n  = Ray gives no less than {1 / UNITS:g} of one")
 
     def __str__(self) -> str:
         return " and ".join(_count(number, unit) for number, unit in ((self.cpus, "CPU"), (self.gpus, "GPU")) if number)
+
+    def bundle(self, gpus: float) -> dict[str, float]:
+        """What is asked of one node for a trial that has so many GPUs."""
+        return {"CPU": self.cpus} | ({"GPU": gpus} if gpus else {})
 
     def fits(self, resources: Mapping[str, float]) -> int:
         """How many such trials a node with these resources bears at once."""

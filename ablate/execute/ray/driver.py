@@ -23,11 +23,15 @@ from ray.tune.search import Searcher
 from ray.tune.stopper import NoopStopper
 
 from ablate.errors import RefusedError
+from ablate.execute.packer import with_share
 from ablate.execute.policy import REFUSED
 from ablate.execute.ray.worker import MESSAGE
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
+
+GPUS = "gpus"
+"""Where in a trial's configuration the number of its GPUs is."""
 
 
 class Escape(BaseException):
@@ -48,6 +52,7 @@ class _Running:
     """A trial that was handed to Tune and has not ended. `worker` is None until it has one, `place` until it spoke."""
 
     task: Task
+    gpus: float
     began: float
     worker: ActorHandle[Any] | None = None
     place: str = ""
@@ -55,25 +60,43 @@ class _Running:
 
 
 class Conductor:
-    """What is running, by Tune's names for it."""
+    """What is running, by Tune's names for it. `gpus` are those that a task is to have."""
 
-    def __init__(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop, slots: Callable[[], int]):
+    def __init__(
+        self,
+        next_task: NextTask,
+        handle: Emit,
+        should_stop: ShouldStop,
+        slots: Callable[[], int],
+        gpus: Callable[[Task], float],
+        over: Callable[[Task, Message], None] = lambda task, message: None,
+    ):
         self.running: dict[str, _Running] = {}
         self.stopping = False
         self.over = False
         self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
+        self._gpus, self._over = gpus, over
 
-    def take(self, name: str) -> Task | None:
-        """A task for a free worker, if there is one of each; `over` once there will be none."""
+    def take(self, name: str) -> tuple[Task, float] | None:
+        """A task for a free worker, if there is one of each, and its GPUs; `over` once there will be none."""
         self.look()
         with escaping():
-            if not self.stopping and len(self.running) >= self._slots():
+            if not self.stopping and (len(self.running) >= self._slots() or self._one_waits_for_more()):
                 return None
             task = None if self.stopping else self._next_task()
-        self.over = task is None and not self.running
-        if task is not None:
-            self.running[name] = _Running(task, time.monotonic(), step=task.resume.step if task.resume else 0)
-        return task
+            self.over = task is None and not self.running
+            if task is None:
+                return None
+            gpus = self._gpus(task)
+        step = task.resume.step if task.resume else 0
+        self.running[name] = _Running(_held(task, gpus), gpus, time.monotonic(), step=step)
+        return task, gpus
+
+    def _one_waits_for_more(self) -> bool:
+        """Whether a trial waits that has more GPUs than others: those that need less would go before it for ever."""
+        most = max((trial.gpus for trial in self.running.values()), default=0.0)
+        least = min((trial.gpus for trial in self.running.values()), default=0.0)
+        return most > least and any(t.worker is None and t.gpus == most for t in self.running.values())
 
     def look(self) -> None:
         """Look whether the run was asked to stop, and pass that on."""
@@ -97,10 +120,11 @@ class Conductor:
         """A trial has said something."""
         running = self.running[name]
         running.step, running.place = message.step, place
-        if any(isinstance(event, Outcome) for event in message.events):
-            del self.running[name]
         with escaping():
-            self._handle(message)
+            if any(isinstance(event, Outcome) for event in message.events):
+                del self.running[name]
+                self._over(running.task, message)
+            self._handle(with_share(message, running.task))
 
     def lost(self, name: str, error: Exception) -> None:
         """A trial has no worker any more."""
@@ -116,6 +140,11 @@ class Conductor:
         running = self.running.pop(name)
         with escaping():
             self._handle(Message(running.task.trial.id, (outcome,), running.step))
+
+
+def _held(task: Task, gpus: float) -> Task:
+    """The task, held to its part of a GPU where it has no whole one."""
+    return replace(task, memory=gpus if 0 < gpus < 1 else None)
 
 
 def _anywhere(task: Task) -> Task:
@@ -150,10 +179,10 @@ class Tasks(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Tune's own type is wrong
         """A trial to run now; None for the moment; `FINISHED` once nothing runs either."""
-        task = self._conductor.take(trial_id)
-        if task is not None:
+        taken = self._conductor.take(trial_id)
+        if taken is not None:
             # The task itself is sent to the worker: Tune would send its configuration back with each result.
-            return {"trial": task.trial.id}
+            return {"trial": taken[0].trial.id, GPUS: taken[1]}
         return Searcher.FINISHED if self._conductor.over else None
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:

@@ -6,16 +6,18 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from ablate.errors import InputError
-from ablate.execute.cores import available_cores
+from ablate.execute.cores import Pack, available_cores, on_a_gpu
+from ablate.execute.memory import Forecast
 from ablate.execute.ray import cluster
 from ablate.execute.ray.demand import Demand
-from ablate.execute.task import Emit, NextTask, ShouldStop
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
+from ablate.train.events import Outcome
 
 COUNT_EVERY = 2.0
 """Seconds between looks at how many trials the cluster bears: nodes come and go."""
@@ -23,11 +25,15 @@ COUNT_EVERY = 2.0
 
 class RayTune:
     """Up to `workers` trials at once, each on `cpus` cores and `gpus` GPUs; None: as many as the cluster bears, and
-    one GPU where it has any.
+    one GPU for each of a trial's `ranks` processes where it has any.
 
     With an `address` (`host:port`, or `auto`: the one of this machine) they run on that Ray cluster, whose nodes all
     see the folder of results under the same path; without, on one of our own, which lives as long as the run. A trial
     on no GPU is computed on the CPU, whatever its node has.
+
+    With `pack`, up to so many trials share a GPU (`auto`: see `cores.on_a_gpu`): each has the part of one that
+    `forecast` says it needs, in steps of what the smallest has. `gpu_memory` is what the smallest GPU has, in bytes;
+    None: the nodes are asked.
 
     `workers` is how many trials run at once, as far as is known: on a cluster that was joined, once `run` has seen it.
     `say` is told when it bears fewer than were asked for. InputError for a demand that makes no sense.
@@ -40,11 +46,16 @@ class RayTune:
         address: str | None = None,
         cpus: float = 1,
         gpus: float | None = None,
+        ranks: int = 1,
+        pack: Pack = None,
+        forecast: Forecast | None = None,
+        gpu_memory: int | None = None,
         say: Callable[[str], None] = warnings.warn,
     ):
         if workers is not None and workers < 1:
             raise InputError(f"{workers} workers\n  = at least one carries out trials")
-        self._demand, self._gpus = Demand(cpus, gpus or 0), gpus
+        self._demand, self._gpus, self._ranks = Demand(cpus, gpus or 0), gpus, ranks
+        self._pack, self._forecast, self._gpu_memory = pack, forecast, gpu_memory
         self._address, self._asked = address, workers
         self._borne, self._counted, self._say = -1, float("-inf"), say
         self.workers = workers or (1 if address else max(1, int(available_cores() // cpus)))
@@ -59,13 +70,41 @@ class RayTune:
 
             nodes = cluster.nodes()
             if self._gpus is None:
-                self._demand = replace(self._demand, gpus=1 if any(node.get("GPU") for node in nodes) else 0)
+                self._demand = replace(self._demand, gpus=self._gpus_of_each(nodes))
             self._demand.require(nodes)
             try:
                 self._tune(folder, next_task, handle, should_stop)
             except Escape as escape:
                 assert escape.__cause__ is not None
                 raise escape.__cause__ from None
+
+    def _gpus_of_each(self, nodes: Collection[Mapping[str, float]]) -> float:
+        """The GPUs of a trial where nobody has said how many; with `pack`, at least."""
+        if not any(node.get("GPU") for node in nodes):
+            if self._pack is not None:
+                self._say(f"--pack {self._pack} has no effect: no node of the Ray cluster has a GPU")
+            return 0
+        if self._pack is None:
+            return self._ranks
+        self._gpu_memory = self._gpu_memory or cluster.gpu_memory()
+        return 1 / on_a_gpu(self._gpu_memory, self._pack)
+
+    def _gpus_of(self, task: Task) -> float:
+        """The GPUs of a trial: what all have; more where its part of one is too little, or it is to have one alone."""
+        each = self._demand.gpus
+        if not 0 < each < 1:
+            return each
+        if task.memory == 1.0:
+            return 1
+        if self._forecast is None or not self._gpu_memory:
+            return each
+        return min(1.0, each * math.ceil(self._forecast.needed(task) / (self._gpu_memory * each)))
+
+    def _learn(self, task: Task, message: Message) -> None:
+        """Take note of the memory that a trial has needed."""
+        for event in message.events:
+            if self._forecast is not None and isinstance(event, Outcome):
+                self._forecast.learn(task.trial, task.parts, task.ranks, event)
 
     def _cluster(self) -> AbstractContextManager[Path]:
         if self._address:
@@ -76,20 +115,21 @@ class RayTune:
     def _tune(self, folder: Path, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         from ray import tune
 
-        from ablate.execute.ray.driver import Conductor, Ear, StopWaiting, Tasks
+        from ablate.execute.ray.driver import GPUS, Conductor, Ear, StopWaiting, Tasks
         from ablate.execute.ray.worker import Worker
 
-        conductor = Conductor(next_task, handle, should_stop, self._slots)
+        demand = self._demand
+        conductor = Conductor(next_task, handle, should_stop, self._slots, self._gpus_of, self._learn)
         ear = Ear(conductor)
         try:
             tune.run(
-                Worker,
+                # One node for all of a trial. Tune hands a worker on only to a trial that has the same.
+                tune.with_resources(Worker, lambda config: tune.PlacementGroupFactory([demand.bundle(config[GPUS])])),
                 name=folder.name,
                 num_samples=-1,
                 search_alg=Tasks(conductor),
                 callbacks=[ear],
                 stop=StopWaiting(conductor),
-                resources_per_trial={"cpu": self._demand.cpus, "gpu": self._demand.gpus},
                 reuse_actors=True,
                 max_failures=0,
                 raise_on_failed_trial=False,

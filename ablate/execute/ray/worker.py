@@ -12,6 +12,7 @@ from typing import Any
 import ray
 from ray.tune import Trainable
 
+from ablate.execute.gpu import give_back
 from ablate.execute.task import Message, ShouldStop, Task
 from ablate.execute.watchdog import watched
 from ablate.execute.worker import messages
@@ -28,9 +29,10 @@ class Worker(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Called once in a process."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
+        signal.signal(signal.SIGTERM, self._preempt)
         if not ray.get_gpu_ids():
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves GPUs to be seen that were not asked for
-        self._stop = False
+        self._stop = self._preempted = self._said_all = False
         self._messages: Iterator[Message] = iter(())
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -39,21 +41,30 @@ class Worker(Trainable):
 
     def begin(self, task: Task) -> None:
         """Take a task; the next step begins it."""
-        self._messages = _messages(task, lambda: self._stop)
+        self._messages = _messages(task, lambda: self._stop or self._preempted)
 
     def stop_soon(self) -> None:
         """End this trial, and any other, as interrupted at its next step."""
         self._stop = True
 
     def step(self) -> dict[str, Any]:
-        """Go on until there is something to say."""
+        """Go on until there is something to say. A process that was preempted is not used again: it does not say that
+        it is done, and is gone when it is told to go on."""
+        if self._said_all:
+            os._exit(0)
         message = next(self._messages)
         done = any(isinstance(event, Outcome) for event in message.events)
         if done:
             for _ in self._messages:
                 raise AssertionError("a trial has spoken after its outcome")
             shutil.rmtree(self.logdir, ignore_errors=True)  # Tune makes one for each trial; nothing is put there
-        return {MESSAGE: message, "done": done}
+            give_back()
+            self._said_all = self._preempted
+        return {MESSAGE: message, "done": done and not self._preempted}
+
+    def _preempt(self, *_: object) -> None:
+        """Its machine is wanted back, or its process alone: the trial saves where it is and goes on elsewhere."""
+        self._preempted = True
 
 
 def _messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:

@@ -10,11 +10,10 @@ from ablate.execute.search.proposer import Proposal, generator
 from ablate.execute.search.ranking import ranked
 from ablate.execute.search.result import Result, told
 from ablate.grammar.decide import choices
-from ablate.grammar.grammar import Grammar
-from ablate.grammar.vary import crossover, draw, mutate, solved
+from ablate.grammar.vary import Ground, crossover, draw, mutate, solved
 from ablate.space.design import Goal
 
-POPULATION = 12
+POPULATION = 10
 CROSSED = 0.5
 """The share of children that take a subtree from a second parent; the others, and half of these, are mutated."""
 FRESH = 100
@@ -29,7 +28,7 @@ class EvolutionProposer:
     uniformly. A child that has a result already is made anew.
     """
 
-    grammar: Grammar
+    ground: Ground
     seed: int
     goals: tuple[Goal, ...]
     population: int = POPULATION
@@ -39,14 +38,14 @@ class EvolutionProposer:
         rng = generator(self.seed, k)
         losses = {result.index: loss for result, loss in zip(history, told(history, self.goals), strict=True) if loss}
         if len(losses) < self.population:
-            found = draw(self.grammar, rng)
-            asked = len(choices(self.grammar.derivations, found.index))
+            found = draw(self.ground, rng)
+            asked = len(choices(self.ground.derivations, found.index))
             return Proposal(found.index, found.block, asked, asked, found.refused)
         places = list(losses)
         best = [places[i] for i in ranked(list(losses.values()))[: self.population]]
         known = {result.index for result in history}
-        found = solved(self.grammar, lambda: self._unknown(best, known, rng))
-        return Proposal(found.index, found.block, len(choices(self.grammar.derivations, found.index)), 0, found.refused)
+        found = solved(self.ground, lambda: self._unknown(best, known, rng))
+        return Proposal(found.index, found.block, len(choices(self.ground.derivations, found.index)), 0, found.refused)
 
     def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> int:
         for _ in range(FRESH):
@@ -58,11 +57,11 @@ class EvolutionProposer:
     def _child(self, best: Sequence[int], rng: random.Random) -> int:
         parent = _tournament(best, rng)
         if rng.random() < CROSSED:
-            child = crossover(self.grammar.derivations, parent, _tournament(best, rng), rng)
+            child = crossover(self.ground.derivations, parent, _tournament(best, rng), rng)
             if child is not None and rng.random() < 0.5:
                 return child
             parent = parent if child is None else child
-        return mutate(self.grammar.derivations, parent, rng)
+        return mutate(self.ground.derivations, parent, rng)
 
 
 def _tournament(best: Sequence[int], rng: random.Random) -> int:

@@ -15,17 +15,17 @@ from typing import Protocol
 from ablate.block.expression import Block
 from ablate.execute.search.result import Result
 from ablate.grammar.decide import choices
-from ablate.grammar.grammar import Grammar
-from ablate.grammar.vary import draw
+from ablate.grammar.vary import Ground, draw
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Derivation `index`, which no constraint refuses.
+    """Derivation `index`, which is admitted.
 
     Of its `choices`, `random` were drawn without regard to the results. `refused` says how many proposals each
-    constraint removed on the way here; `repaired` that the sampler made none that is admitted, and its last one was
-    mutated until it was.
+    constraint, and whatever else does not admit a block, removed on the way here; `repaired` that the sampler made none
+    that is admitted, and its last one was mutated until it was. `passed_over` counts others that were made with it and
+    were worse beforehand; what was chosen and refused for them is counted too.
     """
 
     index: int
@@ -34,6 +34,7 @@ class Proposal:
     random: int
     refused: Mapping[str, int]
     repaired: bool = False
+    passed_over: int = 0
 
 
 class Proposer(Protocol):
@@ -47,13 +48,13 @@ class Proposer(Protocol):
 class RandomProposer:
     """Uniform draws from the derivations that no constraint refuses."""
 
-    grammar: Grammar
+    ground: Ground
     seed: int
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
         """A uniform draw; the history is not looked at."""
-        found = draw(self.grammar, generator(self.seed, k))
-        asked = len(choices(self.grammar.derivations, found.index))
+        found = draw(self.ground, generator(self.seed, k))
+        asked = len(choices(self.ground.derivations, found.index))
         return Proposal(found.index, found.block, asked, asked, found.refused)
 
 

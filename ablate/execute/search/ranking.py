@@ -6,7 +6,9 @@ Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, S
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import groupby
 
 from ablate.execute.search.result import Losses
 
@@ -31,13 +33,21 @@ def ranked(losses: Sequence[Losses]) -> list[int]:
 
 
 def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
-    """The places front by front. What dominates a vector stands before it in lexicographic order."""
+    """The places front by front. What dominates a vector stands before it in lexicographic order.
+
+    What dominates one of a front is itself dominated by one of the front before: so its place is found by halving.
+    Zhang et al. 2015, An efficient approach to nondominated sorting for evolutionary multiobjective optimization.
+    """
+    order = sorted(range(len(losses)), key=lambda place: losses[place])
+    if losses and len(losses[0]) == 1:
+        return [list(alike) for _, alike in groupby(order, key=lambda place: losses[place])]
     fronts: list[list[int]] = []
-    for i in sorted(range(len(losses)), key=lambda place: losses[place]):
-        home = next((f for f in fronts if not any(dominates(losses[j], losses[i]) for j in reversed(f))), None)
-        if home is None:
-            fronts.append(home := [])
-        home.append(i)
+    for i in order:
+        vector = losses[i]
+        home = bisect_left(fronts, True, key=lambda f: not any(dominates(losses[j], vector) for j in reversed(f)))
+        if home == len(fronts):
+            fronts.append([])
+        fronts[home].append(i)
     return [sorted(found) for found in fronts]
 
 

@@ -1,17 +1,24 @@
-"""Optuna's samplers on derivations: one categorical parameter for each choice, asked only where it arises.
+"""Optuna's samplers on derivations: one parameter for each choice, asked only where it arises.
+
+A choice of numbers in order is an integer, its place among them, so that samplers may model that neighbours are alike;
+any other choice is categorical.
 
 Optuna keeps no state for us: every proposal has a fresh sampler, seeded by (seed, k), and a fresh study in memory whose
 trials are the history. Its constraints are soft; ours are not: a proposal that a constraint refuses is failed and
 another one asked for; after `ASKS` of them the last one is repaired, by as few mutations as are needed.
 
-Joint samplers (TPE with `multivariate`, GP, NSGA-II) know only choices that all trials made. So each choice that any
-trial made has one answer more, "not asked". Where a sampler gives that one to a choice that is asked, or was never told
-of the choice, it is drawn uniformly; `Proposal.random` counts those, and what a repair has changed.
+Joint samplers (TPE with `multivariate`, GP, NSGA-II) know only choices that all trials made. So each categorical choice
+that any trial made has one answer more, "not asked". Where a sampler gives that one to a choice that is asked, or was
+never told of the choice, it is drawn uniformly; `Proposal.random` counts those, and what a repair has changed. Numbers
+in order have no such answer: wherever it stood, it would be the neighbour of some number. That they were not asked is
+told by the categorical choices before them; here such a trial is given a place drawn uniformly, the same one in every
+proposal, which favours none.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
 import warnings
 from collections.abc import Sequence
@@ -24,8 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ablate.execute.search.proposer import Proposal, generator, seed_of
 from ablate.execute.search.result import Losses, Result, told
 from ablate.grammar.decide import Asked, Decision, Derived, choices, decide
-from ablate.grammar.grammar import Grammar
-from ablate.grammar.vary import mutate, solved
+from ablate.grammar.vary import Ground, mutate, solved
 from ablate.space.design import Goal
 
 if TYPE_CHECKING:
@@ -33,8 +39,8 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
-Known: TypeAlias = tuple[tuple[str, int], ...]
-"""Choices by name, each with the number of its alternatives."""
+Known: TypeAlias = tuple[tuple[str, int, bool], ...]
+"""Choices by name, each with the number of its alternatives and whether they are numbers in order."""
 OptunaName = Literal["tpe", "gp", "nsga2"]
 
 STARTUP = 10
@@ -62,7 +68,7 @@ class _Answers:
 class SampledProposer:
     """Proposals of one of Optuna's samplers; it keeps only what it has computed of derivations and past trials."""
 
-    grammar: Grammar
+    ground: Ground
     seed: int
     goals: tuple[Goal, ...]
     sampler: OptunaName
@@ -84,50 +90,49 @@ class SampledProposer:
 
             def propose() -> int:
                 if len(asked) == ASKS:
-                    return self._mutated(asked[-1].derived.index, 1 + next(mended) // MUTATED, rng)
+                    return mutated(self.ground, asked[-1].derived.index, 1 + next(mended) // MUTATED, rng)
                 if asked:
                     study.tell(asked[-1].trial, state=_trial_state("FAIL"))
                 asked.append(self._ask(study, known, rng))
                 return asked[-1].derived.index
 
-            found = solved(self.grammar, propose)
+            found = solved(self.ground, propose)
         final = self._choices(found.index)
         said = {} if self._starting(losses) else asked[-1].said
         unguided = sum(said.get(one.name) != one.taken for one in final)
         repaired = found.index != asked[-1].derived.index
         return Proposal(found.index, found.block, len(final), unguided, found.refused, repaired)
 
-    def _mutated(self, index: int, times: int, rng: random.Random) -> int:
-        for _ in range(times):
-            index = mutate(self.grammar.derivations, index, rng)
-        return index
-
     def _starting(self, losses: Sequence[Losses | None]) -> bool:
         """Whether there are too few values to model anything."""
         return sum(loss is not None for loss in losses) < (POPULATION if self.sampler == "nsga2" else STARTUP)
 
     def _known(self, history: Sequence[Result]) -> Known:
-        """The choices that were made before, each with the number of its alternatives."""
-        return tuple({one.name: len(one.asked.words) for r in history for one in self._choices(r.index)}.items())
+        """The choices that were made before."""
+        made = {one.name: one.asked for result in history for one in self._choices(result.index)}
+        return tuple((name, len(asked.words), asked.ordered) for name, asked in made.items())
 
     def _ask(self, study: Study, known: Known, rng: random.Random) -> _Answers:
         """The choices of a fresh trial, and which of them are the sampler's own."""
         trial = study.ask()
-        before: dict[str, int] = dict(known)
+        before = {name for name, _, _ in known}
         said: dict[str, int] = {}
 
         def chooser(asked: Asked) -> int:
             n = len(asked.words)
             if asked.name not in before:
                 return rng.randrange(n)
-            answer = int(trial.suggest_categorical(asked.name, range(n + 1)))
+            if asked.ordered:
+                answer = trial.suggest_int(asked.name, 0, n - 1)
+            else:
+                answer = int(trial.suggest_categorical(asked.name, range(n + 1)))
             if answer == n:
                 return rng.randrange(n)
             if asked.name in trial.relative_params:
                 said[asked.name] = answer
             return answer
 
-        return _Answers(decide(self.grammar.derivations, chooser), trial, said)
+        return _Answers(decide(self.ground.derivations, chooser), trial, said)
 
     def _study(self, k: int, history: Sequence[Result], losses: Sequence[Losses | None], known: Known) -> Study:
         import optuna
@@ -144,16 +149,16 @@ class SampledProposer:
         return study
 
     def _frozen(self, index: int, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
-        """A past trial as Optuna has it, with an answer to every choice in `known`: "not asked" to what it was not.
+        """A past trial as Optuna has it, with an answer to every choice in `known`.
 
         NSGA-II finds its generations by an attribute that it leaves on trials.
         """
         key = (index, loss, generation, known)
         if key not in self._past:
-            from optuna.distributions import CategoricalDistribution
+            from optuna.distributions import CategoricalDistribution, IntDistribution
             from optuna.samplers import NSGAIISampler
 
-            made = self._choices(index)
+            not_asked = {name: some_place(name, index, n) if ordered else n for name, n, ordered in known}
             self._past[key] = _past_trial()(
                 number=0,  # the study numbers them
                 trial_id=0,
@@ -162,8 +167,11 @@ class SampledProposer:
                 values=loss,
                 datetime_start=LONG_AGO,
                 datetime_complete=LONG_AGO,
-                params={**dict(known), **{one.name: one.taken for one in made}},
-                distributions={name: CategoricalDistribution(range(n + 1)) for name, n in known},
+                params=not_asked | {one.name: one.taken for one in self._choices(index)},
+                distributions={
+                    name: IntDistribution(0, n - 1) if ordered else CategoricalDistribution(range(n + 1))
+                    for name, n, ordered in known
+                },
                 user_attrs={},
                 system_attrs={NSGAIISampler._get_generation_key(): generation},
                 intermediate_values={},
@@ -172,8 +180,20 @@ class SampledProposer:
 
     def _choices(self, index: int) -> tuple[Decision, ...]:
         if index not in self._apart:
-            self._apart[index] = choices(self.grammar.derivations, index)
+            self._apart[index] = choices(self.ground.derivations, index)
         return self._apart[index]
+
+
+def mutated(ground: Ground, index: int, times: int, rng: random.Random) -> int:
+    """A derivation after so many mutations."""
+    for _ in range(times):
+        index = mutate(ground.derivations, index, rng)
+    return index
+
+
+def some_place(name: str, index: int, n: int) -> int:
+    """One of n places, drawn uniformly by the SHA-256 of a choice and a derivation that did not make it."""
+    return int.from_bytes(hashlib.sha256(f"not asked {name} {index}".encode()).digest()[:8]) * n >> 64
 
 
 def _sampler(name: OptunaName, seed: int) -> BaseSampler:

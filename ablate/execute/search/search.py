@@ -1,64 +1,111 @@
-"""A search: proposals asked for and told of.
+"""A search: jobs asked for and told of.
 
-Proposal k is made once results 0 … k − w are known, and from them alone, however many more are there by then; w is how
-many trials run at once. What is the same as an earlier proposal is never trained: it has that one's result.
+Job 0 is the reference, trained to the end. Job j is chosen once the results of jobs 0 ... j - w are known, and from
+them alone, however many more are there by then; w is `parallel`, how many jobs run at once. Where they leave nothing to
+be handed out, one result more is waited for, and one more; and a proposal that repeats a block in training waits for
+that block. What one job has seen, those after it see too.
+
+What is the same model as an earlier block is never trained again: it has that one's result. On a ladder, a job takes a
+block to one rung, and a later job may go on with it: the same trials, from where they paused.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
 
-from ablate.block.fingerprint import fingerprint
+from ablate.block.expression import Block
 from ablate.errors import InputError
-from ablate.execute.search.proposer import Proposal, Proposer
-from ablate.execute.search.result import Result
-from ablate.grammar.grammar import Grammar
+from ablate.execute.search.budget import Cost, Spent, affords, check_reference, used_up
+from ablate.execute.search.correlation import Correlation, correlations
+from ablate.execute.search.job import Job, Proposed
+from ablate.execute.search.proposer import Proposer
+from ablate.execute.search.result import VALUED, Came
+from ablate.execute.search.rungs import Ladder, let_on
+from ablate.execute.search.standing import Arrival, Origin, Standing, history
+from ablate.space.design import Budget, Goal
+
+if TYPE_CHECKING:
+    from ablate.execute.search.ground import SearchGround
+
+__all__ = ["Came", "Job", "Proposed", "Search"]
 
 REPEATS = 1_000
 """A search ends when this many proposals in a row were known."""
 
 
-@dataclass(frozen=True)
-class Proposed:
-    """Proposal number k, and the fingerprint of its block; `same_as` is the first proposal with that fingerprint."""
-
-    k: int
-    proposal: Proposal
-    fingerprint: str
-    same_as: int | None
-
-
 class Search:
-    """Hands out derivations to be trained, and is told what became of them."""
+    """Hands out blocks to be trained, and is told what became of them.
 
-    def __init__(self, grammar: Grammar, proposer: Proposer, *, parallel: int, trials: int | None = None):
+    `steps` is how many a trial takes, `seeds` how many trials a job stands for. Raises InputError where the budget does
+    not pay for the reference, and whatever `ground` raises on counting its flops.
+    """
+
+    def __init__(
+        self,
+        ground: SearchGround,
+        proposer: Proposer,
+        *,
+        reference: Block,
+        goals: tuple[Goal, ...],
+        budget: Budget,
+        parallel: int,
+        steps: int,
+        seeds: int,
+        ladder: Ladder | None = None,
+    ):
         if parallel < 1:
-            raise InputError(f"a search needs at least one trial at a time, got {parallel}")
-        self.grammar, self.parallel, self.trials = grammar, parallel, trials
-        self._proposer = proposer
+            raise InputError(f"a search needs at least one job at a time, got {parallel}")
+        self.ground, self.goals, self.budget, self.parallel, self.seeds = ground, goals, budget, parallel, seeds
+        self.ladder = ladder or Ladder(steps)
+        self.jobs: list[Job] = []
         self.proposed: list[Proposed] = []
-        self._results: dict[int, Result] = {}
+        self.why_over: Literal["", "budget", "exhausted"] = ""
+        self._proposer = proposer
+        self._came: dict[int, Came] = {}
+        # By mark: the first job of each block, and the level that it was sent to last.
         self._first: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
+        self._origins: list[Origin] = []
+        self._cost = Cost()
+        # The results of so many jobs, from 0 on, are what the next one is chosen from.
+        self._visible = 0
+        # Why nothing more is proposed; what was proposed may still go on.
+        self._closed: Literal["", "budget", "exhausted"] = ""
         self._repeats = 0
+        self._reference = Job(0, reference, ground.mark(reference), None, None, None)
+        check_reference(budget, self._cost_of(self._reference))
 
     @property
     def trained(self) -> int:
-        """How many proposals were handed out to be trained."""
-        return len(self._first)
+        """How many different blocks were handed out, the reference not counted."""
+        return max(0, len(self._first) - 1)
 
     @property
     def folded(self) -> int:
-        """How many proposals were the same as an earlier one."""
-        return len(self.proposed) - len(self._first)
+        """How many proposals were the same as an earlier block."""
+        return len(self.proposed) - self.trained
 
     @property
     def refused(self) -> Counter[str]:
-        """How many proposals each constraint removed, by its reason."""
+        """How many proposals each reason removed: constraints, vetoes with their prefix, sizes."""
         found: Counter[str] = Counter()
         for one in self.proposed:
             found.update(one.proposal.refused)
         return found
+
+    @property
+    def repaired(self) -> int:
+        """How many proposals were mutated until they were admitted."""
+        return sum(one.proposal.repaired for one in self.proposed)
+
+    @property
+    def passed_over(self) -> int:
+        """How many proposals were not trained because another one, made with them, was better beforehand."""
+        return sum(one.proposal.passed_over for one in self.proposed)
 
     @property
     def random_share(self) -> float:
@@ -73,54 +120,161 @@ class Search:
         return wholly / len(self.proposed) if self.proposed else 0.0
 
     @property
-    def exhausted(self) -> bool:
-        """Whether so many proposals in a row were known that no new one is to be expected."""
-        return self._repeats >= REPEATS
+    def over(self) -> bool:
+        """Whether nothing more is handed out, whatever is told. It is found out by asking."""
+        return bool(self.why_over)
 
     @property
-    def over(self) -> bool:
-        """Whether nothing more is handed out, whatever is told."""
-        return self.exhausted or (self.trials is not None and self.trained >= self.trials)
+    def spent(self) -> Spent:
+        """What was spent: trials and flops of what was handed out, seconds of what has come back."""
+        return Spent(self._cost.trials, float(self._cost.flops), self._seconds(self._came))
 
-    def result(self, k: int) -> Result | None:
-        """What became of proposal k: its own result, or that of the one it is the same as; None until it is told."""
-        one = self.proposed[k]
-        return self._results.get(one.k if one.same_as is None else one.same_as)
+    def came(self, number: int) -> Came | None:
+        """What became of a job; None until it is told."""
+        return self._came.get(number)
 
-    def ask(self) -> Proposed | None:
-        """The next derivation to be trained; None while it must wait for a result, and when the search is over."""
+    def best_of(self, mark: str) -> Came | None:
+        """What became of the last job of a block that has come back: the furthest it came. None where none has."""
+        told = (self._came[job.number] for job in reversed(self.jobs) if job.mark == mark and job.number in self._came)
+        return next(told, None)
+
+    def resting(self) -> tuple[Job, ...]:
+        """The jobs that have paused at a rung and were not let on."""
+        return tuple(
+            job
+            for job in self.jobs
+            if self._sent[job.mark] == self._level(job)
+            and job.number in self._came
+            and self._came[job.number].outcome == "paused"
+        )
+
+    def correlations(self) -> tuple[Correlation, ...]:
+        """The rank correlations of what is known, between every two rungs, the end being the last one."""
+        return correlations(self._standing(len(self.jobs)), self.ladder, len(self.goals))
+
+    def ask(self) -> Job | None:
+        """The next block to be trained; None while it must wait for a result, and when the search is over."""
+        if not self.jobs:
+            return self._handed_out(self._reference)
         while not self.over:
-            k = len(self.proposed)
-            history = self._history(k)
-            if history is None:
+            if any(number not in self._came for number in range(self._visible)):
                 return None
-            proposal = self._proposer.propose(k, history)
-            mark = fingerprint(proposal.block, self.grammar.catalogue)
-            one = Proposed(k, proposal, mark, self._first.get(mark))
-            self._first.setdefault(mark, k)
-            self.proposed.append(one)
-            if one.same_as is None:
-                self._repeats = 0
-                return one
-            self._repeats += 1
+            if used_up(self.budget, self._seconds(range(self._visible))):
+                self.why_over = "budget"
+                return None
+            standing = self._standing(self._visible)
+            job = self._promotion(standing)
+            if job is None and not self._closed:
+                job = self._proposal(standing)
+            if job is not None:
+                return self._handed_out(job)
+            if self._closed:
+                self._look_further()
         return None
 
-    def tell(self, k: int, result: Result) -> None:
-        """What became of proposal k. ValueError for one that was not handed out, or that is told twice."""
-        if k >= len(self.proposed) or self.proposed[k].same_as is not None:
-            raise ValueError(f"proposal {k} was not handed out")
-        if k in self._results:
-            raise ValueError(f"proposal {k} was told already")
-        if result.index != self.proposed[k].proposal.index:
-            raise ValueError(f"proposal {k} is derivation {self.proposed[k].proposal.index}, not {result.index}")
-        self._results[k] = result
+    def tell(self, number: int, came: Came) -> None:
+        """What became of a job.
 
-    def _history(self, k: int) -> list[Result] | None:
-        """Results 0 … k − w, each under its own derivation; None while one of them is not known."""
-        found: list[Result] = []
-        for earlier in range(max(0, k - self.parallel + 1)):
-            result = self.result(earlier)
-            if result is None:
+        ValueError for one that was not handed out, that is told twice, whose values are not one for each objective (or
+        any, where it did not come to its end), or that paused and was not asked to.
+        """
+        if not 0 <= number < len(self.jobs):
+            raise ValueError(f"job {number} was not handed out")
+        if number in self._came:
+            raise ValueError(f"job {number} was told already")
+        wrong = "paused" if self.jobs[number].until is None else "finished"
+        if came.outcome in (wrong, "interrupted"):
+            raise ValueError(
+                f"job {number} cannot be {came.outcome}: it goes to step {self.jobs[number].until or 'last'}"
+            )
+        expected = len(self.goals) if came.outcome in VALUED else 0
+        if len(came.values) != expected:
+            raise ValueError(f"job {number} is {came.outcome}: expected {expected} values, got {len(came.values)}")
+        self._came[number] = came
+
+    def _handed_out(self, job: Job) -> Job:
+        self._cost += self._cost_of(job)
+        self.jobs.append(job)
+        self._first.setdefault(job.mark, job.number)
+        self._sent[job.mark] = self._level(job)
+        self._visible = max(self._visible, len(self.jobs) - self.parallel + 1)
+        return job
+
+    def _look_further(self) -> None:
+        """Nothing is proposed any more, and nothing goes on: the next result may let something on, if there is one."""
+        if self.ladder.end and self._visible < len(self.jobs):
+            self._visible += 1
+        else:
+            self.why_over = self._closed
+
+    def _promotion(self, standing: Standing) -> Job | None:
+        """The best of what may go on from the highest rung that has such; one that the budget pays for."""
+        for level in reversed(range(self.ladder.end)):
+            for bracket in range(min(level + 1, self.ladder.brackets)):
+                here = {
+                    mark: levels[level].came
+                    for mark, levels in standing.items()
+                    if level in levels and min(levels) == bracket
+                }
+                marks = list(here)
+                for place in let_on(list(here.values()), self.ladder.factor, self.goals):
+                    if self._sent[marks[place]] > level:
+                        continue
+                    first = self.jobs[self._first[marks[place]]]
+                    job = self._job(first.block, first.mark, first.k, level + 1)
+                    if self._affords(job):
+                        return job
+        return None
+
+    def _proposal(self, standing: Standing) -> Job | None:
+        """The next proposal; None where it is known already, and where it is beyond the budget or there are no new."""
+        if not affords(self.budget, self._cost + Cost(trials=self.seeds)):
+            self._closed = "budget"
+            return None
+        k = len(self.proposed)
+        proposal = self._proposer.propose(k, history(self._origins, standing))
+        mark = self.ground.mark(proposal.block)
+        same_as = self._first.get(mark)
+        job = None
+        if same_as is None:
+            job = self._job(proposal.block, mark, k, self.ladder.begins(self.trained))
+            if not self._affords(job):
+                self._closed = "budget"
                 return None
-            found.append(Result(self.proposed[earlier].proposal.index, result.outcome, result.values))
+            self._repeats = 0
+        else:
+            self._repeats += 1
+            self._visible = max(self._visible, same_as + 1)
+            if self._repeats >= REPEATS:
+                self._closed = "exhausted"
+        self.proposed.append(Proposed(k, proposal, mark, same_as))
+        self._origins.append(Origin(proposal.index, mark, len(self.jobs)))
+        return job
+
+    def _job(self, block: Block, mark: str, k: int | None, level: int) -> Job:
+        rung = level if level < self.ladder.end else None
+        return Job(len(self.jobs), block, mark, k, self.ladder.rung(level), rung)
+
+    def _level(self, job: Job) -> int:
+        return self.ladder.end if job.rung is None else job.rung
+
+    def _affords(self, job: Job) -> bool:
+        return affords(self.budget, self._cost + self._cost_of(job))
+
+    def _cost_of(self, job: Job) -> Cost:
+        """What a job takes beyond what those before it took with its block."""
+        begun = self._sent.get(job.mark)
+        steps = self.ladder.done(self._level(job)) - self.ladder.done(begun)
+        flops = Fraction(self.ground.flops(job.block)) * self.seeds * Fraction(steps, self.ladder.steps)
+        return Cost(self.seeds if begun is None else 0, flops)
+
+    def _standing(self, visible: int) -> Standing:
+        """What is known of the first so many jobs."""
+        found: dict[str, dict[int, Arrival]] = {}
+        for job in self.jobs[:visible]:
+            if job.number in self._came:
+                found.setdefault(job.mark, {})[self._level(job)] = Arrival(job.number, self._came[job.number])
         return found
+
+    def _seconds(self, numbers: Iterable[int]) -> float:
+        return math.fsum(self._came[number].seconds for number in numbers)

@@ -1,0 +1,20 @@
+"""What an exception makes of a trial."""
+
+from __future__ import annotations
+
+import traceback
+
+from ablate.errors import RefusedError
+from ablate.execute.policy import REFUSED
+from ablate.train.events import Outcome
+from ablate.train.loop import lacks_memory
+
+
+def ending_of(error: Exception, step: int) -> Outcome:
+    """The outcome of a trial that raised `error` after `step` steps; memory may lack outside of its loop, too."""
+    if isinstance(error, RefusedError):
+        return Outcome("interrupted", step, {"error": str(error), REFUSED: str(error)})
+    if lacks_memory(error):
+        return Outcome("out_of_memory", step, {"cause": str(error).partition("\n")[0]})
+    trace = "".join(traceback.format_exception(error))
+    return Outcome("bug", step, {"error": f"{type(error).__name__}: {error}", "trace": trace})

@@ -1,0 +1,109 @@
+"""How much memory a trial needs on its device: predicted from its specification, measured once one like it has run.
+
+At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b sequences of T tokens, it holds
+
+    3Pp + max(Pp + A, 2Pp)        weights and Adam's two moments; gradients and A, or gradients and the optimizer's own
+
+    A = b·T·a·(Σ_l (P_l / D + n·D) + 3·S·H·T) + 3·b·T·V·max(p, 4)
+
+A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps what comes out of it, d_in
+numbers a token, so all of layer l keep P_l / D; each of the n parts of a block (inits are none) keeps one more tensor
+of the width D, or writes it anew. S attentions in all hold their scores, on H heads each, three times (the scores, what
+is made of them, and its gradient); of the others no score is ever held. The head keeps logits, their log-softmax and
+its gradient over V tokens. A number takes a = p bytes, in bfloat16 3 in the mean: norms and sums stay in float32.
+
+Not in it: what probes hold for a moment, fixed matrices, and what a device keeps for itself. A test holds the formula
+against what was measured on shipped blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import walk
+from ablate.compiler import compile_model
+from ablate.execute.task import Task
+from ablate.kernels import explain
+from ablate.plan.size import part_costs
+from ablate.plan.trial import Trial
+from ablate.train.events import Outcome
+
+PEAK_MEMORY = "peak_memory"
+"""In the detail of an outcome: the most bytes that the trial's tensors took on its GPU."""
+
+UNSURE = 1.5
+"""A prediction is taken times this, for what the formula leaves out and for memory in pieces too small to use."""
+
+MARGIN = 1.25
+"""A measured peak is taken times this: the allocator holds more than its tensors take."""
+
+LEAST = 256 * 2**20
+"""Bytes that any trial needs: the workspaces of matrix products."""
+
+
+def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 1, device_type: str = "cuda") -> int:
+    """Bytes at the peak, on each of its devices, with each batch among `ranks` processes and there in `parts`."""
+    architecture, dtype = trial.architecture, trial.recipe.dtype
+    sizes = architecture.sizes
+    costs = part_costs(architecture, catalogue)
+    parameters = sum(cost.parameters for cost in costs.values())
+    in_layers = sum(cost.parameters for address, cost in costs.items() if address.startswith("layers."))
+    blocks = sizes.n_layers * sum("init" not in catalogue[node.name].slots for node in walk(architecture.block))
+    scores = _score_holders(architecture, catalogue, dtype, device_type) * sizes.n_heads * sizes.seq_len
+    width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
+    tokens = math.ceil(trial.recipe.batch / ranks / parts) * sizes.seq_len
+    numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
+    activations = tokens * (kept * numbers + 3 * width * sizes.vocab_size)
+    weights = parameters * width
+    return math.ceil(3 * weights + max(weights + activations, 2 * weights))
+
+
+def _score_holders(architecture: Architecture, catalogue: Catalogue, dtype: str, device_type: str) -> int:
+    """How many attentions of the model hold a [B, H, T, T], as the model itself says on the meta device."""
+    model = compile_model(architecture, catalogue, device="meta")
+    tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
+    choices = explain(model, tokens, device_type=device_type, dtype=dtype).values()
+    return sum(choice.name == "eager" for choice in choices)
+
+
+class Forecast:
+    """What trials will need: as measured where one of the same model and batch has run, else as predicted.
+
+    `known` are trials of earlier runs and how they ended (in how many parts and ranks is in the detail).
+    """
+
+    def __init__(self, catalogue: Catalogue, known: Iterable[tuple[Trial, Outcome]] = ()):
+        self._catalogue = catalogue
+        self._predicted: dict[_Like, int] = {}
+        self._measured: dict[_Like, int] = {}
+        for trial, outcome in known:
+            self.learn(trial, outcome.detail.get("parts", 1), outcome.detail.get("ranks", 1), outcome)
+
+    def needed(self, task: Task) -> int:
+        """Bytes to be kept free for a task on each of its GPUs."""
+        like = _like(task.trial, task.parts, task.ranks)
+        if (peak := self._measured.get(like)) is not None:
+            return max(LEAST, math.ceil(MARGIN * peak))
+        if like not in self._predicted:
+            self._predicted[like] = predict(task.trial, self._catalogue, parts=task.parts, ranks=task.ranks)
+        return max(LEAST, math.ceil(UNSURE * self._predicted[like]))
+
+    def learn(self, trial: Trial, parts: int, ranks: int, outcome: Outcome) -> None:
+        """Take note of what a trial has needed; one that ran out of memory has not said what it would have needed."""
+        peak = outcome.detail.get(PEAK_MEMORY)
+        if isinstance(peak, int) and outcome.kind in ("finished", "paused"):
+            like = _like(trial, parts, ranks)
+            self._measured[like] = max(peak, self._measured.get(like, 0))
+
+
+_Like = tuple[Architecture, int, str, int, int]
+
+
+def _like(trial: Trial, parts: int, ranks: int) -> _Like:
+    """What trials have in common that need the same memory."""
+    return (trial.architecture, trial.recipe.batch, trial.recipe.dtype, parts, ranks)

@@ -1,0 +1,55 @@
+"""The process of a rank but 0: `python -m ablate.execute.rank PARENT`, told what to do on its standard input.
+
+Its last words, on its standard output, are the outcome of the trial where it went wrong, and None where it did not:
+where the trial ended on all ranks, or another one was lost.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from ablate.execute.lifeline import follow_parent
+
+if TYPE_CHECKING:
+    from ablate.train.events import Outcome
+
+
+def main() -> None:
+    """Do what rank 0 says, and say how it ended."""
+    follow_parent(int(sys.argv[1]))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 saves the trial when the machine is wanted back
+    # What anything else prints is not to be taken for last words.
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as words:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        wrong = _carry_out()
+        pickle.dump(wrong, words)
+    sys.stderr.flush()
+    os._exit(1 if wrong else 0)  # without taking leave of a group that the others may have left already
+
+
+def _carry_out() -> Outcome | None:
+    """The outcome where this rank went wrong."""
+    from ablate.execute.ending import ending_of
+    from ablate.execute.ranks import follow
+    from ablate.train.events import Outcome
+    from ablate.train.ranks import RankLost
+
+    step = 0
+    try:
+        for event in follow(*pickle.load(sys.stdin.buffer)):
+            step = max(step, event.step)
+            if isinstance(event, Outcome) and event.kind == "out_of_memory":
+                return event
+    except RankLost:
+        return None
+    except Exception as error:  # noqa: BLE001  it is said to rank 0, whose outcome it is
+        return ending_of(error, step)
+    return None
+
+
+if __name__ == "__main__":
+    main()

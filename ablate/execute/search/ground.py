@@ -1,0 +1,252 @@
+"""The ground of a search: what a space makes of the derivations of its grammar.
+
+Every derived block has the overrides of the space's `block:`. It is admitted if the constraints admit it as it then is,
+if it can be built at the sizes of the space, and if no veto is against it. What is counted is asked before what is
+built, and that before what is measured; a block that is refused at one stage is not looked at in the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from ablate.block.cost import Cost
+from ablate.block.expression import Block
+from ablate.block.read import Invalid
+from ablate.errors import InputError
+from ablate.execute.rehearsal import build_layers
+from ablate.execute.search.zero_cost import MEASURED, Batch, Start, measure_start
+from ablate.grammar.derivation import Template
+from ablate.grammar.vary import Ground
+from ablate.plan.models import Models
+from ablate.source.problems import Problems
+from ablate.space.design import Search, ZeroCost
+from ablate.space.override import overridden
+from ablate.space.space import Space
+
+VETO = "veto: "
+"""What a refusal by a veto begins with; the others are of constraints, overrides and sizes."""
+UNBUILT = "cannot be built at these sizes: "
+BACKWARD = 3
+"""FLOPs of a step are this many times those of its forward pass: the backward pass takes twice as many."""
+
+
+class SearchGround(Ground, Protocol):
+    """A ground whose blocks are models: told apart, counted and measured."""
+
+    def mark(self, block: Block) -> str:
+        """The same for blocks that are the same model at the sizes of the space."""
+
+    def flops(self, block: Block) -> float:
+        """FLOPs of training one trial over the whole recipe, 3 × forward × batch × steps; evaluations not counted."""
+
+    def measure(self, by: ZeroCost, block: Block) -> float:
+        """What is known of an admitted block before it is trained; see `zero_cost`."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a block is vetoed above: `limit`, as it is said."""
+
+    by: ZeroCost
+    limit: float
+    said: str
+
+    @property
+    def reason(self) -> str:
+        """Why a block above it is refused."""
+        return f"{VETO}{self.by}, at most {self.said}"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was found out about blocks."""
+
+    costs: dict[Block, Cost] = field(default_factory=dict)
+    starts: dict[Block, Start] = field(default_factory=dict)
+    marks: dict[Block, str] = field(default_factory=dict)
+    refusals: dict[Block, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SpaceGround:
+    """The ground of a space whose design is a search; see `space_ground`."""
+
+    models: Models
+    batch: Batch | None = field(repr=False, compare=False)
+    bounds: tuple[Bound, ...] = ()
+    _known: _Known = field(default_factory=_Known, repr=False, compare=False)
+
+    @property
+    def space(self) -> Space:
+        """The space."""
+        return self.models.space
+
+    @property
+    def search(self) -> Search:
+        """What it searches for."""
+        search = self.space.design.search
+        assert search is not None
+        return search
+
+    @property
+    def name(self) -> str:
+        """That of the grammar."""
+        return self.space.grammar.name
+
+    @property
+    def derivations(self) -> Template:
+        """Those of the grammar."""
+        return self.space.grammar.derivations
+
+    @property
+    def count(self) -> int:
+        """How many derivations there are."""
+        return self.space.grammar.count
+
+    def derive(self, k: int) -> Block:
+        """The k-th derivation with the overrides of the space; without them if it cannot take one, and is refused."""
+        block = self.space.grammar.derive(k)
+        try:
+            return self._overridden(block)
+        except InputError:
+            return block
+
+    def refusals(self, block: Block) -> tuple[str, ...]:
+        """Why a block is not to be trained; nothing where it is."""
+        known = self._known.refusals
+        if block not in known:
+            constraints = self.space.grammar.refusals
+            stages = (self._unfit, constraints, self._uncounted, self._counted, self._unbuilt, self._started)
+            known[block] = next(filter(None, (tuple(stage(block)) for stage in stages)), ())
+        return known[block]
+
+    def mark(self, block: Block) -> str:
+        """The same for blocks that are the same model at the sizes of the space."""
+        known = self._known.marks
+        if block not in known:
+            known[block] = self.models.identity(block)
+        return known[block]
+
+    def flops(self, block: Block) -> float:
+        """FLOPs of training one trial over the whole recipe, 3 × forward × batch × steps; evaluations not counted."""
+        recipe = self.space.recipe
+        return float(BACKWARD * self._cost(block).flops * recipe.batch * recipe.steps)
+
+    def measure(self, by: ZeroCost, block: Block) -> float:
+        """What is known of a block before it is trained; InputError where it cannot be built."""
+        match by:
+            case "parameters":
+                return float(self._cost(block).parameters)
+            case "flops":
+                return float(self._cost(block).flops)
+            case "start_loss":
+                return self._start(block).loss
+            case "start_gradient_norm":
+                return self._start(block).gradient_norm
+
+    def _overridden(self, block: Block) -> Block:
+        problems = Problems()
+        try:
+            return overridden(block, self.space.overrides, self.space.grammar.reader_for(problems))
+        except Invalid:
+            raise InputError(next(iter(problems)).message) from None
+
+    def _unfit(self, block: Block) -> Iterator[str]:
+        """What could not take an override when it was derived cannot take it now."""
+        try:
+            self._overridden(block)
+        except InputError as error:
+            yield f"an override of the space does not fit: {error}"
+
+    def _uncounted(self, block: Block) -> Iterator[str]:
+        try:
+            self._cost(block)
+        except InputError as error:
+            yield UNBUILT + _first_line(error)
+
+    def _counted(self, block: Block) -> Iterator[str]:
+        return self._vetoes(block, [bound for bound in self.bounds if bound.by not in MEASURED])
+
+    def _unbuilt(self, block: Block) -> Iterator[str]:
+        try:
+            build_layers(self.models.architecture(block), self.space.grammar.catalogue)
+        except Exception as error:  # noqa: BLE001  whatever a component raises, its block cannot be trained
+            yield UNBUILT + _first_line(error)
+
+    def _started(self, block: Block) -> Iterator[str]:
+        """What is measured is measured here, so that an admitted block has it."""
+        order = self.search.beforehand.order
+        if (order is None or order.by not in MEASURED) and all(bound.by not in MEASURED for bound in self.bounds):
+            return
+        try:
+            self._start(block)
+        except Exception as error:  # noqa: BLE001  as above
+            yield f"cannot be computed at its start: {_first_line(error)}"
+            return
+        yield from self._vetoes(block, [bound for bound in self.bounds if bound.by in MEASURED])
+
+    def _vetoes(self, block: Block, bounds: list[Bound]) -> Iterator[str]:
+        """NaN is above every bound."""
+        return (bound.reason for bound in bounds if not self.measure(bound.by, block) <= bound.limit)
+
+    def _cost(self, block: Block) -> Cost:
+        known = self._known.costs
+        if block not in known:
+            known[block] = self.models.cost(block)
+        return known[block]
+
+    def _start(self, block: Block) -> Start:
+        known = self._known.starts
+        if block not in known:
+            space = self.space
+            if self.batch is None:
+                raise ValueError("a start is measured on a batch, and this ground has none")
+            architecture, catalogue = self.models.architecture(block), space.grammar.catalogue
+            known[block] = measure_start(
+                architecture, catalogue, space.recipe, self.batch, seed=space.seeds[0], threads=space.threads
+            )
+        return known[block]
+
+
+def space_ground(
+    space: Space, *, vocab_size: int, repetition: float | None, tokens: Callable[[], Batch] | None = None
+) -> SpaceGround:
+    """The ground of a space over a corpus of that vocabulary, where `repetition` is as in `Models`.
+
+    `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with what is to be
+    predicted; it is asked now and once, if a start is to be measured. Raises ValueError for a space that is no search
+    and for one that measures without a batch, InputError for a veto by a share of what the reference has no number of.
+    """
+    search = space.design.search
+    if search is None:
+        raise ValueError(f"space {space.name} is no search")
+    order = search.beforehand.order
+    asked = (*search.beforehand.veto, *(() if order is None else (order.by,)))
+    batch: Batch | None = None
+    if any(by in MEASURED for by in asked):
+        if tokens is None:
+            raise ValueError(f"space {space.name} measures blocks at their start, for which it needs a batch")
+        batch = tokens()  # not in the midst of a proposal, where what goes wrong would be laid to a block
+    ground = SpaceGround(Models(space, vocab_size, "", repetition), batch)
+    return replace(ground, bounds=tuple(_bound(ground, by, said) for by, said in search.beforehand.veto.items()))
+
+
+def _bound(ground: SpaceGround, by: ZeroCost, said: float | str) -> Bound:
+    if isinstance(said, float):
+        return Bound(by, said, f"{said:,.15g}")
+    name = ground.search.from_
+    whole = ground.measure(by, ground.space.blocks[name])
+    if not math.isfinite(whole):
+        raise InputError(
+            f"{by} of {name} is {whole:g}, so {said} of it bounds nothing\n"
+            f"  = give design.search.beforehand.veto.{by} a number, or leave it out"
+        )
+    return Bound(by, float(said[:-1]) * whole / 100, f"{said} of {name}'s")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).removeprefix("error: ").partition("\n")[0]
+    return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"

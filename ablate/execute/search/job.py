@@ -1,0 +1,33 @@
+"""What a search hands out, and what it was proposed as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.block.expression import Block
+from ablate.execute.search.proposer import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Proposal number k, and the mark of its block; `same_as` is the job that was first with it, where it is known."""
+
+    k: int
+    proposal: Proposal
+    mark: str
+    same_as: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A block to be trained to the step `until`, which is rung number `rung`; None: to the end.
+
+    It stands for a trial of each of the search's seeds. k is the number of its proposal, None for the reference.
+    """
+
+    number: int
+    block: Block
+    mark: str
+    k: int | None
+    until: int | None
+    rung: int | None

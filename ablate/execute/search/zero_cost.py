@@ -1,0 +1,88 @@
+"""What is known of a model before it is trained: counted, or measured on one batch at its initialisation.
+
+    parameters           trained, of the whole model
+    flops                of matrix products in one forward pass over one sequence
+    start_loss           L(θ_0), mean token cross-entropy in nats on the first training batch
+    start_gradient_norm  |∂L/∂θ| at θ_0 on the same batch, the 2-norm over all parameters
+
+The start is that of the space's first seed: the initialisation and the first batch that its trial has, in the recipe's
+dtype, computed on the CPU whatever trains the model, with the space's threads, so that a search that is taken up again
+elsewhere orders its proposals as before. The model is as in evaluation: nothing is dropped and no running state moves.
+Where it has neither, these are the first `train_loss` and `gradient_norm` of that trial on CPU, to the bit.
+
+Ranking architectures by their gradients at initialisation: Abdelfattah et al. 2021, arXiv:2101.08134 (`grad_norm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.space.design import ZeroCost
+from ablate.space.documents import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Batch: TypeAlias = "tuple[Tensor, Tensor]"
+"""Tokens, and what is to be predicted at each: [B, T] both, as `Batches.at` gives them."""
+MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
+"""Those that a batch is needed for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A model at its initialisation. A number that is not finite is one of the model, not a mistake."""
+
+    loss: float
+    gradient_norm: float
+
+
+def measure_start(
+    architecture: Architecture,
+    catalogue: Catalogue,
+    recipe: Recipe,
+    batch: Batch,
+    *,
+    seed: int,
+    threads: int,
+) -> Start:
+    """Loss and gradient norm of a model at `seed`, on a batch of tokens and what is to be predicted at each.
+
+    Raises InputError where the model cannot be built.
+    """
+    from ablate.compiler import compile_model
+    from ablate.compiler.profile import profile
+    from ablate.train.clipping import gradient_norm
+    from ablate.train.loss import cross_entropy, forward, parameter_type
+
+    tokens_BT, targets_BT = batch
+    with _pinned(threads):
+        model = compile_model(architecture, catalogue, seed=seed, dtype=parameter_type(recipe.dtype))
+        profile(model, tokens_BT)
+        model.eval()
+        loss = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return Start(loss.item(), gradient_norm(model).item())
+
+
+@contextmanager
+def _pinned(threads: int) -> Iterator[None]:
+    """Compute as a trial does, and put back what others in this process have set."""
+    import torch
+
+    from ablate.train.threads import pin_threads
+
+    before, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    pin_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_deterministic_debug_mode(mode)
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]

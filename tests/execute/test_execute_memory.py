@@ -1,0 +1,142 @@
+"""What a trial is said to need, against what it takes: every tensor that lives is counted, on the CPU."""
+
+import math
+import weakref
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+from worlds import write_world
+
+import ablate
+from ablate.compiler import compile_model
+from ablate.components.registry import declarations
+from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
+from ablate.execute.task import Task
+from ablate.train.events import Outcome
+from ablate.train.loss import cross_entropy, forward, parameter_type
+from ablate.train.optimizer import build_optimizer
+
+TOO_LITTLE, TOO_MUCH = 0.9, 2.2
+"""A prediction is between these times what was measured."""
+
+BLOCKS = (
+    "pre_ln",
+    "post_ln",
+    "op",
+    "op_softcap",
+    "sas",
+    "sas_p_no_norm",
+    "u_spa",
+    "parallel",
+    "macaron",
+    "dslm_pre_ln",
+)
+SIZES = ["model.layers=3", "model.width=64", "model.heads=4", "model.context=64", "recipe.batch=8"]
+
+
+class Living(TorchDispatchMode):
+    """Counts the bytes of all storages that are made while it is entered and are still alive."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.peak = 0
+        self._known: dict[int, int] = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_iter(result):
+            if isinstance(tensor, torch.Tensor):
+                self._count(tensor.untyped_storage())
+        return result
+
+    def _count(self, storage):
+        key = storage._cdata
+        if key not in self._known:
+            self._known[key] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._gone, key)
+
+    def _gone(self, key):
+        self.now -= self._known.pop(key, 0)
+
+
+def trial_of(folder, block, *settings):
+    other = "op" if block == "pre_ln" else "pre_ln"
+    path = write_world(folder)
+    text = path.read_text().replace("{path: {from: pre_ln, to: op}}", f"{{compare: [{block}, {other}]}}")
+    path.write_text(text.replace("block: {attention.position: rope}\n", ""))
+    plan = ablate.check(ablate.load_space(path, settings=[*SIZES, *settings]))
+    (variant,) = (variant.id for variant in plan.variants if variant.name == block)
+    return next(trial for trial in plan.trials if trial.variant == variant)
+
+
+def measured(trial, parts=1):
+    """The bytes at the peak of the second step of training on the CPU: weights, optimizer's state and all."""
+    dtype = trial.recipe.dtype
+    with Living() as living:
+        model = compile_model(
+            trial.architecture, declarations(), seed=0, salt=0, dtype=parameter_type(dtype), device="cpu"
+        )
+        optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
+        tokens = torch.zeros(trial.recipe.batch // parts, trial.architecture.sizes.seq_len, dtype=torch.int64)
+        for _ in range(2):
+            living.peak = 0
+            cross_entropy(forward(model, tokens, dtype), tokens).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+    return living.peak
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_formula_is_near_what_is_measured(tmp_path, block):
+    trial = trial_of(tmp_path, block)
+    predicted = predict(trial, declarations(), device_type="cpu")
+    assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["recipe.dtype=float64"],
+        ["recipe.dtype=bfloat16"],
+        ["recipe.batch=32", "model.context=16"],
+        ["model.width=256", "recipe.batch=1"],
+        ["model.context=256", "recipe.batch=2"],
+        ["model.layers=8"],
+    ],
+    ids=str,
+)
+def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
+    trial = trial_of(tmp_path, "pre_ln", *settings)
+    predicted = predict(trial, declarations(), device_type="cpu")
+    assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
+
+
+def test_half_a_batch_is_less_and_near_what_is_measured(tmp_path):
+    """The twin: the bounds above see a factor of four."""
+    trial = trial_of(tmp_path, "pre_ln", "recipe.batch=32")
+    whole, quarter = (predict(trial, declarations(), parts=parts, device_type="cpu") for parts in (1, 4))
+    assert quarter == predict(trial, declarations(), ranks=4, device_type="cpu")
+    assert TOO_LITTLE < quarter / measured(trial, parts=4) < TOO_MUCH
+    assert not TOO_LITTLE < whole / measured(trial, parts=4) < TOO_MUCH
+
+
+def test_what_was_measured_counts_more_than_what_was_predicted(tmp_path):
+    trial = trial_of(tmp_path, "pre_ln", "model.width=256", "recipe.batch=64")
+    task, peak = Task(trial=trial, folder=tmp_path), 3 * LEAST
+    forecast = Forecast(declarations())
+    assert forecast.needed(task) == max(LEAST, math.ceil(UNSURE * predict(trial, declarations())))
+    forecast.learn(trial, 1, 1, Outcome("out_of_memory", 0, {"peak_memory": 9 * peak}))
+    assert forecast.needed(task) != math.ceil(MARGIN * 9 * peak), "it died before it had what it needs"
+    forecast.learn(trial, 2, 1, Outcome("finished", 9, {"peak_memory": 9 * peak}))
+    assert forecast.needed(task) != math.ceil(MARGIN * 9 * peak), "in other parts it needs other memory"
+    forecast.learn(trial, 1, 1, Outcome("finished", 9, {"peak_memory": peak}))
+    forecast.learn(trial, 1, 1, Outcome("paused", 3, {"peak_memory": peak - 1}))
+    assert forecast.needed(task) == math.ceil(MARGIN * peak)
+    earlier = [(trial, Outcome("finished", 9, {"peak_memory": peak, "parts": 2}))]
+    assert Forecast(declarations(), earlier).needed(task) == Forecast(declarations()).needed(task)
+    earlier = [(trial, Outcome("finished", 9, {"peak_memory": peak}))]
+    assert Forecast(declarations(), earlier).needed(task) == math.ceil(MARGIN * peak)

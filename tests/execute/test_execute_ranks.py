@@ -1,0 +1,309 @@
+"""One trial in several processes, joined by gloo: the numbers of one, and what becomes of it when one is lost."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from crashes import MARK, alive
+from worlds import write_world
+
+import ablate
+from ablate.execute import worker
+from ablate.execute.local import Local
+from ablate.execute.policy import REFUSED
+from ablate.execute.task import Task
+from ablate.store import checkpoints, claim
+from ablate.train.events import Began, Outcome, Row, Saved
+from ablate.train.ranks import Ranks
+
+STEPS, SAVED = 24, 23
+EXACT = {"train_loss", "eval_loss", "gradient_norm", "learning_rate"}
+CLOSE = {"float64": 1e-9, "float32": 1e-4}
+
+PLUGIN = """\
+import os, signal, sys
+
+from ablate.components.declare import Cost, component
+
+
+@component("unused_{name}", slots=("part",), source="of this test")
+class Config:
+    def cost(self, sizes):
+        return Cost()
+
+
+if sys.argv[0].endswith("rank.py"):  # not in rank 0, nor here
+    from ablate.train.parts import Passes
+    from ablate.train.ranks import Ranks
+
+    backward, passes = Passes.backward, []
+
+    def at_step_5(self, parts, readings):
+        passes.append(parts)
+        if len(passes) == 6:
+            {act}
+        return backward(self, parts, readings)
+
+    {patch}
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A task for a trial of a shipped block: at its type of numbers, with what else is set."""
+    folder = tmp_path_factory.mktemp("world")
+    path = write_world(folder, steps=STEPS, seeds=1)
+
+    def task(results: str, *settings: str, plugin: Path | None = None, **how) -> Task:
+        space = ablate.load_space(path, settings=[f"measure.checkpoint_every={SAVED}", "recipe.clip=0.5", *settings])
+        (folder / results).mkdir(exist_ok=True)
+        trial = ablate.plan_space(space, results=folder / results).plan.trials[-1]
+        return Task(trial=trial, folder=folder / results, plugins=(plugin,) if plugin else (), **how)
+
+    return task
+
+
+def carried_out(task, should_stop=lambda: False):
+    return [event for message in worker.messages(task, should_stop) for event in message.events]
+
+
+def rows(events):
+    return {(e.metric, e.address, e.step): e.value for e in events if isinstance(e, Row)}
+
+
+def exact(events):
+    return {key: value for key, value in rows(events).items() if key[0] in EXACT}
+
+
+def parameters(task, events):
+    saved = next(e for e in events if isinstance(e, Saved))
+    state = checkpoints.read(task.folder, task.trial.id, saved)
+    return torch.load(io.BytesIO(state), weights_only=True)["model"]
+
+
+def plugin(folder, name, act="pass", patch="Passes.backward = at_step_5"):
+    path = folder / f"{name}.py"
+    path.write_text(PLUGIN.format(name=name, act=act, patch=patch))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("dtype", "how"),
+    [
+        ("float64", {"ranks": 2}),
+        ("float32", {"ranks": 2}),
+        ("float64", {"ranks": 3, "parts": 2}),
+        ("float64", {"parts": 2}),
+    ],
+)
+def test_it_is_the_trial_of_one_process(world, dtype, how):
+    alone = world("alone", f"recipe.dtype={dtype}")
+    shared = replace(world("-".join(how), f"recipe.dtype={dtype}"), **how)
+    expected, found = carried_out(alone), carried_out(shared)
+    assert found[-1].kind == expected[-1].kind == "finished"
+    assert rows(found).keys() == rows(expected).keys() and {m for m, _, _ in exact(found)} == EXACT
+    whole = {key: value for key, value in exact(expected).items() if dtype == "float64" or not key[1]}
+    assert {key: exact(found)[key] for key in whole} == pytest.approx(whole, rel=CLOSE[dtype])
+    ours = parameters(shared, found)
+    for name, there in parameters(alone, expected).items():
+        assert (ours[name] - there).abs().max() <= CLOSE[dtype] * there.abs().max(), name
+    said = {name: str(n) for name, n in how.items()}
+    assert isinstance(found[0], Began) and said.items() <= found[0].versions.items()
+    assert how.items() <= found[-1].detail.items() and "readings" in found[-1].detail
+    assert not {"parts", "ranks", "readings"} & {*expected[0].versions, *expected[-1].detail}
+
+
+def test_without_the_sum_over_ranks_it_is_another(world, tmp_path, monkeypatch):  # the test above can fail
+    alone = world("alone", "recipe.dtype=float64")
+    monkeypatch.setattr(Ranks, "add_gradients", lambda self, gradients: None)
+    path = plugin(tmp_path, "no_sum", patch="Ranks.add_gradients = lambda self, gradients: None")
+    apart = world("apart", "recipe.dtype=float64", plugin=path, ranks=2)
+    expected, found = carried_out(alone), carried_out(apart)
+    assert found[-1].kind == "finished"
+    assert exact(found) != pytest.approx(exact(expected), rel=1e-4)
+
+
+DROPOUT = "model.embedding.dropout=0.2"
+
+
+@pytest.fixture(scope="module")
+def calm(world):
+    """What a trial of two ranks with dropout, which each of them draws by itself, yields undisturbed."""
+    return carried_out(world("calm", DROPOUT, ranks=2))
+
+
+def test_interrupted_and_gone_on_with_is_undisturbed_bit_for_bit(world, calm, monkeypatch):
+    monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
+    rough, before = world("rough", DROPOUT, ranks=2), []
+    for message in worker.messages(rough, lambda: any(row.step >= 8 for row in before if isinstance(row, Row))):
+        before.extend(message.events)
+    assert before[-1].kind == "interrupted" and 8 < before[-1].step < STEPS
+    saved = [event for event in before if isinstance(event, Saved)][-1]
+    assert saved.step == before[-1].step
+    after = carried_out(replace(rough, resume=saved, versions=before[0].versions))
+    assert after[0].step == saved.step and after[-1].kind == "finished"
+    assert rows(before) | rows(after) == rows(calm)
+
+
+def test_ranks_draw_dropout_apart(world, calm):
+    """One process has other masks; and a rank that drew those of rank 0 would have them twice (the twin)."""
+    assert exact(calm) != pytest.approx(exact(carried_out(world("alone", DROPOUT))), rel=1e-4)
+    drawn = []
+    for rank in (0, 1, 2, 1):
+        torch.manual_seed(7)
+        Ranks(rank, 3).draw_apart(seed=0, step=4)
+        drawn.append(torch.rand(3))
+    assert torch.equal(drawn[1], drawn[3]) and not any(torch.equal(drawn[a], drawn[b]) for a, b in [(0, 1), (1, 2)])
+    Ranks(1, 3).draw_apart(seed=0, step=5)
+    assert not torch.equal(torch.rand(3), drawn[1])
+
+
+@pytest.mark.slow
+def test_an_actor_of_ray_has_ranks_too_and_goes_on_where_this_process_paused(world, calm):
+    from ablate.execute.ray import RayTune
+
+    task = world("on_ray", DROPOUT, ranks=2)
+    events = carried_out(replace(task, until=8))
+    assert events[-1].kind == "paused" and events[-2].step == 9
+    waiting = [replace(task, resume=events[-2], versions=events[0].versions)]
+    executor = RayTune(workers=1, gpus=0)
+    executor.run(lambda: waiting.pop() if waiting else None, lambda said: events.extend(said.events), lambda: False)
+    assert events[-1].kind == "finished" and rows(events) == rows(calm)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_which_gpu_and_how_much_of_it_is_no_matter_where_there_is_none(world):
+    """As on the logical GPUs that placement is tested with."""
+    task = world("alone", "recipe.steps=2", gpu=1, memory=0.3)
+    assert carried_out(task)[-1] == Outcome("finished", 2)
+
+
+@pytest.mark.gpu
+def test_parts_need_less_of_a_gpu(world):
+    """And a trial that needs more than its share of one has run out of memory."""
+    large = ("recipe.steps=2", "recipe.batch=256", "model.width=256", "model.context=64")
+    whole, cut = (carried_out(world("gpu", *large, gpu=0, parts=parts))[-1] for parts in (1, 8))
+    assert 0 < cut.detail["peak_memory"] < 0.5 * whole.detail["peak_memory"]
+    share = cut.detail["peak_memory"] / torch.cuda.get_device_properties(0).total_memory
+    held = carried_out(world("gpu", *large, gpu=0, memory=share))[-1]
+    assert held.kind == "out_of_memory" and held.detail["peak_memory"] > 0
+
+
+@pytest.mark.gpu
+def test_more_ranks_than_gpus_are_refused(world):
+    count = torch.cuda.device_count()
+    outcome = carried_out(world("gpus", "recipe.batch=64", ranks=count + 1))[-1]
+    assert outcome.detail[REFUSED].startswith(f"a trial was to have GPU {count}, and {count} ")
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "says"),
+    [
+        (
+            "import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.')",
+            "out_of_memory",
+            {"cause": "CUDA out of memory. Tried to allocate 2 GiB."},
+        ),
+        ("raise ValueError('not mine')", "bug", {"error": "ValueError: not mine"}),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "interrupted", {"error": "its rank 1 was lost (by signal 9)"}),
+    ],
+    ids=["memory", "bug", "killed"],
+)
+def test_what_a_rank_meets_with_is_what_the_trial_meets_with(world, tmp_path, act, kind, says):
+    task = world(kind, plugin=plugin(tmp_path, kind, act), ranks=2)
+    started = time.monotonic()
+    *events, outcome = carried_out(task)
+    assert isinstance(outcome, Outcome) and (outcome.kind, outcome.step) == (kind, 5)
+    assert says.items() <= outcome.detail.items() and outcome.detail["rank"] == 1
+    assert kind != "bug" or "at_step_5" in outcome.detail["trace"]
+    assert max(event.step for event in events if isinstance(event, Row)) == 4
+    assert time.monotonic() - started < 60
+    assert children() == []
+
+
+def test_divergence_is_found_where_it_is(world, tmp_path):
+    """What is not finite is of another rank's sequences: rank 0 has nothing of it but what it is told."""
+    act = "self.model.layers['2'].register_forward_hook(lambda layer, given, output: output * float('nan'))"
+    outcome = carried_out(world("diverging", plugin=plugin(tmp_path, "diverging", act), ranks=2))[-1]
+    assert (outcome.kind, outcome.step, outcome.detail["address"]) == ("diverged", 5, "layers.2")
+    assert outcome.detail["seen"] == "output" and "train_loss is nan" in outcome.detail["cause"]
+
+
+def test_what_cannot_be_is_refused_in_words(world):
+    (*_, outcome) = carried_out(world("refused", ranks=5))
+    assert outcome.kind == "interrupted"
+    assert outcome.detail[REFUSED].startswith("a batch of 4 sequences cannot be shared out among 5 ranks")
+    assert children() == []
+
+
+def test_a_worker_of_a_pool_has_ranks_too_and_its_death_is_theirs(world, tmp_path):
+    """A pool's worker is a process that multiprocessing lets have no children. Killed, it leaves none behind, and what
+    it was doing is done by another."""
+    task = world("pool", "recipe.steps=300", ranks=2)
+    waiting, messages, killed = [task], [], []
+
+    def handle(message):
+        messages.append(message)
+        holder = claim.read(task.folder / claim.FOLDER / task.trial.id)
+        if not killed and holder is not None and message.step > 20:
+            followers = children(holder.pid)
+            os.kill(holder.pid, signal.SIGKILL)
+            killed.append((holder.pid, *followers))
+
+    Local(workers=1).run(lambda: waiting.pop() if waiting else None, handle, lambda: False)
+    assert len(killed[0]) == 2
+    assert messages[-1].events[-1].kind == "interrupted"
+    end = time.monotonic() + 5
+    while left := [pid for pid in killed[0] if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < end, left
+        time.sleep(0.02)
+
+
+def test_nothing_outlives_a_parent_that_is_killed(world, tmp_path):
+    task = world("orphans", "recipe.steps=100000", ranks=3)
+    program = (
+        "import pickle, sys\nfrom ablate.execute.worker import messages\n"
+        "for message in messages(pickle.load(sys.stdin.buffer), lambda: False): print(message.step, flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {MARK: "orphans of ranks"},
+    )
+    with process:
+        process.stdin.write(pickle.dumps(task))
+        process.stdin.close()
+        while int(process.stdout.readline()) < 5:
+            pass
+        assert len(alive("orphans of ranks")) == 3
+        process.kill()
+    end = time.monotonic() + 5
+    while left := alive("orphans of ranks"):
+        assert time.monotonic() < end, left
+        time.sleep(0.02)
+
+
+def children(of: int | None = None) -> list[int]:
+    """The living processes that a process (this one) has started to be ranks."""
+    found = []
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            try:
+                state, parent = (place / "stat").read_text().rpartition(")")[2].split()[:2]
+                command = (place / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank" in command:
+                found.append(int(place.name))
+    return found

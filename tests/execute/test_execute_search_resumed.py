@@ -1,0 +1,157 @@
+"""A search is a function of what it was told: whatever ends first, whenever it is stopped, the same jobs come."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_worlds import STEPS, Surface, proposer, results, run, search, searched, surface
+from test_execute_search import QUICK, SMALL
+
+from ablate.execute.search.budget import HOUR
+from ablate.execute.search.rungs import Ladder
+from ablate.execute.search.search import Job, Search
+from ablate.space.design import Budget, Goal, Sampler
+
+LADDERS = {
+    "none": None,
+    "asha": Ladder(STEPS, (10, 30), 3),
+    "halving": Ladder(STEPS, (10, 20, 40), 2),
+    "hyperband": Ladder(STEPS, (10, 30), 3, brackets=3),
+}
+BUDGETS = {
+    "trials": Budget(trials=24),
+    "flops": Budget(flops=3e16),
+    "hours": Budget(hours=1.2),
+}
+SURFACE = surface(SMALL, 2, diverged=0.15)
+TWO = surface(SMALL, 3, objectives=2, diverged=0.15)
+
+searches = st.fixed_dictionaries(
+    {
+        "sampler": st.sampled_from(["random", "evolution"]),
+        "seed": st.integers(0, 9),
+        "parallel": st.integers(1, 5),
+        "budget": st.sampled_from(sorted(BUDGETS)),
+        "ladder": st.sampled_from(sorted(LADDERS)),
+        "seeds": st.integers(1, 3),
+        "goals": st.sampled_from([("min",), ("max", "min")]),
+    }
+)
+
+
+def made(
+    *, sampler: Sampler, seed: int, parallel: int, budget: str, ladder: str, seeds: int, goals: tuple[Goal, ...]
+) -> tuple[Search, Surface]:
+    found = search(
+        SMALL,
+        sampler,
+        seed=seed,
+        goals=goals,
+        parallel=parallel,
+        budget=BUDGETS[budget],
+        ladder=LADDERS[ladder],
+        seeds=seeds,
+    )
+    return found, SURFACE if len(goals) == 1 else TWO
+
+
+def alike(one: Search, other: Search) -> None:
+    """They handed out the same, were told the same, and are over for the same reason."""
+    assert one.jobs == other.jobs
+    assert one.proposed == other.proposed
+    assert results(one) == results(other)
+    assert (one.over, one.why_over, one.spent) == (other.over, other.why_over, other.spent)
+    assert (one.resting(), one.correlations()) == (other.resting(), other.correlations())
+
+
+def within_budget(found: Search) -> None:
+    """Computed anew from the jobs: what was begun, what each of them takes, what all but the last ones have taken."""
+    marks = [job.mark for job in found.jobs]
+    assert found.spent.trials == found.seeds * len(set(marks))
+    assert (found.budget.trials or 10**9) >= found.spent.trials
+    flops, done = 0.0, dict.fromkeys(marks, 0)
+    for job in found.jobs:
+        steps = STEPS if job.until is None else job.until + 1
+        flops += found.ground.flops(job.block) * found.seeds * (steps - done[job.mark]) / STEPS
+        done[job.mark] = steps
+    assert found.spent.flops == pytest.approx(flops, rel=1e-12)
+    assert (found.budget.flops or 1e30) >= found.spent.flops
+    seconds = [came.seconds for came in results(found).values()]
+    assert sum(seconds[: len(found.jobs) - found.parallel]) < (found.budget.hours or 1e9) * HOUR
+
+
+def climbs(found: Search) -> None:
+    """Each block is taken up one level at a time, after it has paused, in jobs of the same proposal."""
+    by_mark: dict[str, list[Job]] = {}
+    for job in found.jobs:
+        by_mark.setdefault(job.mark, []).append(job)
+    for jobs in by_mark.values():
+        for before, after in pairwise(jobs):
+            came = found.came(before.number)
+            assert came is not None and came.outcome == "paused"
+            assert before.rung is not None and after.rung in (before.rung + 1, None)
+            assert (after.k, after.block) == (before.k, before.block)
+
+
+@settings(max_examples=30, deadline=None)
+@given(searches, st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5))
+def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
+    asked: dict[str, object], order: Random, cut: int, workers: int
+) -> None:
+    whole = run(*made(**asked))
+    assert whole.over
+    within_budget(whole)
+    climbs(whole)
+    stopped = run(*made(**asked), order=order, ends=cut)
+    again = run(*made(**asked), order=order, workers=workers, known=results(stopped))
+    alike(again, whole)
+
+
+@pytest.mark.parametrize("sampler", QUICK)
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_every_sampler_goes_on_as_it_would_have(sampler: Sampler, parallel: int) -> None:
+    def fresh() -> Search:
+        return search(SMALL, sampler, seed=3, parallel=parallel, trials=20, ladder=LADDERS["asha"])
+
+    whole = run(fresh(), SURFACE)
+    assert whole.trained == 19
+    for cut in (0, 1, 9, 20, 30):
+        known = {number: came for number, came in results(whole).items() if number < cut}
+        alike(run(fresh(), SURFACE, order=Random(cut), known=known), whole)
+
+
+class Hasty(Search):
+    """Looks at whatever is there."""
+
+    def ask(self) -> Job | None:
+        self._visible = next((job.number for job in self.jobs if self.came(job.number) is None), len(self.jobs))
+        return super().ask()
+
+
+@pytest.mark.parametrize("ladder", ["none", "asha"])
+def test_a_search_that_looks_at_all_there_is_depends_on_what_ends_first(ladder: str) -> None:
+    """So that the tests above could fail."""
+
+    def jobs(kind: type[Search], order: Random | None) -> list[Job]:
+        found = searched(
+            SMALL,
+            proposer("evolution", SMALL, 1, ("min",)),
+            parallel=4,
+            budget=BUDGETS["trials"],
+            ladder=LADDERS[ladder],
+            kind=kind,
+        )
+        return run(found, SURFACE, order=order).jobs
+
+    orders = [Random(seed) for seed in range(4)]
+    assert any(jobs(Hasty, order) != jobs(Hasty, None) for order in orders)
+    assert all(jobs(Search, order) == jobs(Search, None) for order in orders)
+
+
+def test_the_number_at_once_is_part_of_the_search() -> None:
+    one, three = (run(search(SMALL, "evolution", seed=3, parallel=w, trials=30), SURFACE) for w in (1, 3))
+    assert [job.mark for job in one.jobs] != [job.mark for job in three.jobs]

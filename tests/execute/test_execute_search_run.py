@@ -1,0 +1,129 @@
+"""Searches carried out: the same proposals, trials and rows whoever carries them out, and however often stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from search_runs import carry_out, design, searched, tables_of
+from worlds import write_world
+
+import ablate
+from ablate.execute import interrupt, worker
+from ablate.space.space import Space
+
+CONFIRMED = ", confirm: {blocks: 2, seeds: 2}"
+RUNGS = ", pruner: {asha: {first: 34%, factor: 2}}, confirm: {blocks: 1, seeds: 2}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), steps=12, seeds=1)
+
+
+def space_of(world: Path, more: str, **options: object) -> Space:
+    return searched(world, design(more=more, **options), "measure.evaluation.every=4")  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=[CONFIRMED, RUNGS], ids=["confirmed", "rungs"])
+def calm(request: pytest.FixtureRequest, world: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
+    """A search that nobody disturbed: its space and its tables."""
+    space, results = space_of(world, request.param), tmp_path_factory.mktemp("calm")
+    done = carry_out(space, results)
+    assert done.searched is not None and not done.searched.partial
+    yield space, tables_of(results), done
+
+
+def test_a_search_spends_its_budget_and_confirms(calm) -> None:
+    space, tables, done = calm
+    found = done.searched
+    assert found.spent == "8 trials" and found.why_over == "budget"
+    seeds = {seed for _, _, seed in tables["memberships"]}
+    assert seeds == {0, 1, 2}
+    begun = [row for row in tables["memberships"] if row[2] == 0]
+    assert len(begun) == 8
+    assert found.confirmed is not None and len(found.chosen) >= 1
+    assert {arm.name for arm in found.confirmed.arms} == {"pre_ln", *found.chosen}
+    if space.design.search.pruner != "none":
+        kinds = {status for _, status, _ in tables["outcomes"]}
+        assert kinds == {"finished", "pruned"}
+        assert {step for _, status, step in tables["outcomes"] if status == "pruned"} <= {5, 9}
+
+
+def test_workers_give_the_same_tables(calm, tmp_path: Path) -> None:
+    space, tables, _ = calm
+    carry_out(space, tmp_path, executor="local", workers=2)
+    assert tables_of(tmp_path) == tables
+
+
+def test_stopped_and_gone_on_gives_the_same_tables(calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space, tables, _ = calm
+    monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
+
+    def stop_soon(self: interrupt.Interrupt) -> bool:
+        self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
+        self.asked = self.calls > 25  # type: ignore[attr-defined]
+        return bool(self.asked)
+
+    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    stopped = 0
+    for _ in range(60):
+        done = carry_out(space, tmp_path)
+        if not done.ended.interrupted:
+            break
+        assert done.searched is not None
+        stopped += 1
+    assert stopped >= 5
+    assert tables_of(tmp_path) == tables
+
+
+def test_again_trains_nothing(calm, tmp_path: Path) -> None:
+    space, _, _ = calm
+    first = carry_out(space, tmp_path)
+    again = carry_out(space, tmp_path)
+    assert not again.ended.kinds
+    assert again.searched == replace(first.searched, known=again.searched.known)
+    assert again.searched.known == 7
+
+
+def test_another_seed_is_another_search(calm, world: Path, tmp_path: Path) -> None:
+    """The twin: the comparisons above can fail."""
+    space, tables, _ = calm
+    other = ablate.load_space(space.path, settings=[*space.settings, "design.search.seed=1"])
+    carry_out(other, tmp_path)
+    assert tables_of(tmp_path)["proposals"] != tables["proposals"]
+
+
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_the_budget_is_of_all_workers_together(world: Path, tmp_path: Path, executor: str) -> None:
+    space = searched(world, design("random", trials=20, parallel=4), "recipe.steps=2", "measure.evaluation.every=2")
+    cpus = {"cpus": 0.25} if executor == "ray" else {}
+    done = carry_out(space, tmp_path, executor=executor, workers=4, **cpus)
+    assert sum(done.ended.kinds.values()) == 20
+    assert len(tables_of(tmp_path)["memberships"]) == 20
+
+
+def test_what_another_space_has_trained_is_not_trained_again(world: Path, tmp_path: Path) -> None:
+    plain = ablate.load_space(world, settings=["design={compare: [pre_ln, op]}", "measure.evaluation.every=4"])
+    carry_out(plain, tmp_path)
+    done = carry_out(space_of(world, ""), tmp_path)
+    assert sum(done.ended.kinds.values()) == 7  # the reference is known
+
+
+def test_a_search_that_was_stopped_can_be_resumed(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of(world, CONFIRMED)
+    monkeypatch.setattr(interrupt.Interrupt, "__call__", _after(40))
+    assert carry_out(space, tmp_path).ended.interrupted
+    monkeypatch.undo()
+    ((found,), refused) = ablate.resumable(tmp_path)
+    assert not refused and found.left >= 1
+    assert not carry_out(found.space, tmp_path).ended.interrupted
+    assert ablate.resumable(tmp_path) == ((), ())
+
+
+def _after(calls: int):  # type: ignore[no-untyped-def]
+    """Ctrl-C after so many looks at it."""
+    left = iter(range(calls))
+    return lambda self: next(left, None) is None
