@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ablate import session
 from ablate.block.catalogue import Catalogue, Part
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import nn
 
+    from ablate.execute.cores import Pack
     from ablate.session import ExecutorName
     from ablate.store.query import Answer
 
@@ -60,6 +61,7 @@ __all__ = [
     "plan_space",
     "query",
     "read_init",
+    "read_pack",
     "read_seconds",
     "resumable",
     "run",
@@ -116,6 +118,8 @@ def run(
     address: str | None = None,
     cpus: float | None = None,
     gpus: float | None = None,
+    pack: Pack = None,
+    ranks: int | None = None,
     limit: float | None = None,
     fresh: bool = False,
     plugins: Sequence[PathLike] = (),
@@ -124,12 +128,22 @@ def run(
 ) -> Run:
     """Train what the plan asks for and the results folder does not know, and judge it.
 
-    Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. A trial may take `limit`
-    seconds. `fresh` trains again what is known. `mirror` sends the runs to the MLflow store in the results folder, or
-    to the tracking server of that URI. A trial that fails is an outcome; RefusedError where the folder is locked by
-    another run or cannot be written, and where the corpus is missing or too small.
+    Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU,
+    `ranks` processes each trial (see `Place`). A trial may take `limit` seconds. `fresh` trains again what is known.
+    `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI. A trial
+    that fails is an outcome; RefusedError where the folder is locked by another run or cannot be written, and where the
+    corpus is missing or too small.
     """
-    place = Place(executor=executor, workers=workers, address=address, cpus=cpus, gpus=gpus, limit=limit)
+    place = Place(
+        executor=executor,
+        workers=workers,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        pack=pack,
+        ranks=ranks,
+        limit=limit,
+    )
     return session.run(
         space, results=results, place=place, fresh=fresh, plugins=plugins, console=console, mirror=mirror
     )
@@ -165,6 +179,19 @@ def read_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise InputError(f"{text!r} is not a time\n  = write it as 90s, 30m or 2h")
     return seconds
+
+
+def read_pack(text: str) -> int | Literal["auto"]:
+    """How many trials share a GPU, as one writes it: a number, or `auto`; InputError for anything else.
+
+    >>> read_pack("3")
+    3
+    """
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--pack {text} trials on a GPU\n  = give a number from 1 on, or auto")
+    return int(text)
 
 
 def compile_block(

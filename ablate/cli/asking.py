@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_default=False)]
 
-Size = Annotated[int | None, typer.Option(min=1, help="At this size.", show_default=False)]
+Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
+Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
 
 listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks, presets or components.")
 
@@ -113,7 +114,7 @@ def show(
     space: Annotated[
         Path | None, typer.Option("--space", help="Show it as this space has it, at its sizes.", show_default=False)
     ] = None,
-    layers: Size = None,
+    layers: Layers = None,
     width: Size = None,
     heads: Size = None,
     context: Size = None,
@@ -206,4 +207,6 @@ def show_plan(screen: Console, planned: Planned, workers: int | None) -> None:
     from ablate.report.tables import plan_table
 
     screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
+    for said in planned.space.grammar_from_elsewhere:
+        screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
     screen.print(plan_table(planned.plan, planned.known, seconds=planned.seconds(workers)))

@@ -14,7 +14,7 @@ ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder of re
 Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 GrammarFile = Annotated[Path, typer.Option("--grammar", help="The grammar whose blocks are meant.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: cores / threads; 1 on a GPU).")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: all that fit).")]
 Mlflow = Annotated[
     str | None,
     typer.Option("--mlflow", metavar="URI", help="A tracking server (default: in the results)."),

@@ -24,6 +24,8 @@ Executor = Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help
 Address = Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")]
 Cpus = Annotated[float | None, typer.Option(help="With ray: CPUs of a trial (default: its threads).")]
 Gpus = Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, as 0.5 (default: 1 where there are any).")]
+Pack = Annotated[str | None, typer.Option(metavar="N|auto", help="Trials on a GPU (default: by memory).")]
+Ranks = Annotated[int | None, typer.Option(min=1, help="Processes for each trial, a GPU each.")]
 Timeout = Annotated[
     str | None, typer.Option(metavar="TIME", help="What a trial may take without interruption: 90s, 30m, 2h.")
 ]
@@ -39,6 +41,8 @@ def run(
     address: Address = None,
     cpus: Cpus = None,
     gpus: Gpus = None,
+    pack: Pack = None,
+    ranks: Ranks = None,
     timeout: Timeout = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
     plugin: Plugin = None,
@@ -50,7 +54,16 @@ def run(
     from ablate import api
 
     limit = None if timeout is None else api.read_seconds(timeout)
-    place = api.Place(executor=executor or "local", workers=workers, address=address, cpus=cpus, gpus=gpus, limit=limit)
+    place = api.Place(
+        executor=executor or "local",
+        workers=workers,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        pack=None if pack is None else api.read_pack(pack),
+        ranks=ranks,
+        limit=limit,
+    )
     loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
     code = _train(loaded, place, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
     raise typer.Exit(code)
@@ -64,6 +77,8 @@ def resume(
     address: Address = None,
     cpus: Cpus = None,
     gpus: Gpus = None,
+    pack: Pack = None,
+    ranks: Ranks = None,
     timeout: Timeout = None,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
@@ -72,7 +87,8 @@ def resume(
     """Go on with every run that was not finished, as it was asked for; options given here count instead."""
     from ablate import api
 
-    given: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    given: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus, "ranks": ranks}
+    given["pack"] = None if pack is None else api.read_pack(pack)
     changes = {name: value for name, value in given.items() if value is not None}
     changes |= {} if timeout is None else {"limit": api.read_seconds(timeout)}
     found, refused = api.resumable(results, space)
@@ -81,7 +97,11 @@ def resume(
     codes = [0]
     for one in found:
         # Another executor knows nothing of what the first was told of cluster and resources.
-        place = one.place if executor in (None, one.place.executor) else api.Place(limit=one.place.limit)
+        place = (
+            one.place
+            if executor in (None, one.place.executor)
+            else api.Place(limit=one.place.limit, ranks=one.place.ranks)
+        )
         place = replace(place, executor=executor or one.place.executor, **changes)
         mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
         codes.append(_train(one.space, place, results, one.plugins, fresh=False, mirror=mirror, json=json))
@@ -143,9 +163,26 @@ def _show_run(screen: Console, done: Run, *, json: bool) -> None:
     from ablate.report.json_form import to_json
     from ablate.report.tables import ResultScreen
 
-    if done.ended.interrupted:
+    stopped = done.ended.interrupted
+    if done.searched is not None and not (stopped and not done.searched.trained):
+        _show_search(screen, done, json=json)
+    elif done.summary is not None and not stopped:
+        if json:
+            typer.echo(to_json(done.summary, done.definitions))
+        else:
+            screen.print(ResultScreen(done.summary, done.definitions))
+    if stopped:
         screen.print(ended.stopped(done.ended, again=again()), markup=False, highlight=False, soft_wrap=True)
-    elif json:
-        typer.echo(to_json(done.summary, done.definitions))
-    else:
-        screen.print(ResultScreen(done.summary, done.definitions))
+
+
+def _show_search(screen: Console, done: Run, *, json: bool) -> None:
+    """What a search has found, also as far as it has come when it was stopped."""
+    from ablate.report.searched.json_form import to_json
+    from ablate.report.searched.screen import SearchScreen
+
+    assert done.searched is not None
+    if json:
+        typer.echo(to_json(done.searched))
+        return
+    screen.print(SearchScreen(done.searched))
+    screen.print(f"page: {done.page}", style="dim", markup=False, highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ counted beside every number it is missing from.
     shown.py       a block: its tree (tree.py), equations, diagram and costs
     listed.py      blocks, presets and components, under the papers they are from
     rows.py        the rows of a query
+    searched/      what a search has found, on the screen and as a page
 
 The statistics are chosen here once. Pairs are seeds (every variant sees the same batches under one seed); intervals
 are Student's; claims of better or worse are corrected by Holm within the edits, and within the comparisons with the

@@ -13,6 +13,7 @@ from ablate.block.expression import Block
 from ablate.block.printer import print_block
 from ablate.errors import InputError
 from ablate.grammar.census import take_census
+from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.include import looks_included
 from ablate.plan.plan import Plan
@@ -31,6 +32,7 @@ def is_grammar(located: Located) -> bool:
 def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
     """What a grammar comes to: its blocks, its derivations, and what constraints leave of them."""
     census = take_census(checked)
+    numbers = ordered(checked.derivations)
     how = "counted" if census.exact else f"{census.low:,} to {census.high:,} at 95 %, from {census.samples:,} draws"
     if as_json:
         return json.dumps(
@@ -42,18 +44,24 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
                 "admitted_low": census.low,
                 "admitted_high": census.high,
                 "exact": census.exact,
+                "ordered": [{"numbers": [float(word) for word in one.words], "scale": one.scale} for one in numbers],
             },
             indent=2,
         )
-    return (
+    lines = [
         f"grammar {checked.name} is fine: {len(checked.blocks)} named blocks, {census.derivations:,} derivations, "
         f"{census.admitted:,} of them after {len(checked.constraints)} constraints ({how})"
-    )
+    ]
+    lines += [
+        f"  numbers in order: {len(one.words)} from {one.words[0]} to {one.words[-1]}, {one.scale}" for one in numbers
+    ]
+    return "\n".join(lines)
 
 
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
     """What a space comes to: variants, comparisons, trials."""
     edits = [comparison.change for comparison in plan.comparisons if comparison.kind == "edit"]
+    notes = [*plan.notes, *checked.grammar_from_elsewhere, *checked.texts_from_elsewhere]
     if as_json:
         return json.dumps(
             {
@@ -63,16 +71,17 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
                 "edits": edits,
                 "seeds": list(plan.seeds),
                 "trials": len({trial.id for trial in plan.trials}),
-                "notes": list(plan.notes),
+                "notes": notes,
             },
             indent=2,
         )
-    lines = [
-        f"space {plan.space} is fine: {plan.design}, {len(plan.variants)} variants × {len(plan.seeds)} seeds = "
-        f"{len({trial.id for trial in plan.trials})} trials"
-    ]
+    trials = len({trial.id for trial in plan.trials})
+    asked = f"{len(plan.variants)} variants × {len(plan.seeds)} seeds = {trials} trials"
+    if plan.open:
+        asked = f"from {plan.variants[0].name}, blocks × {len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''}"
+    lines = [f"space {plan.space} is fine: {plan.design}, {asked}"]
     lines += [f"  edit: {edit}" for edit in edits]
-    lines += [f"  note: {note}" for note in plan.notes]
+    lines += [f"  note: {note}" for note in notes]
     return Text("\n".join(lines))
 
 

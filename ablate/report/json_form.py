@@ -18,13 +18,18 @@ from ablate.report.summary import Summary
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
     """A summary with every arm, effect and definition; effects are tied to arms by `before` and `after`."""
-    document = asdict(summary)
-    for arm, described in zip(summary.arms, document["arms"], strict=True):
+    return dump(document(summary, definitions))
+
+
+def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The content of `to_json`."""
+    said = asdict(summary)
+    for arm, described in zip(summary.arms, said["arms"], strict=True):
         described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
         described["success"] = arm.success(summary.confidence)
-    document["peculiarities"] = footnotes.peculiarities(summary)
-    document["definitions"] = footnotes.definitions(summary, definitions or {})
-    return _dump(document)
+    said["peculiarities"] = footnotes.peculiarities(summary)
+    said["definitions"] = footnotes.definitions(summary, definitions or {})
+    return said
 
 
 def plan_to_json(
@@ -38,7 +43,7 @@ def plan_to_json(
 
     `kernels` are the attention backends that each variant uses, by its id, as dataclasses; None leaves them out.
     """
-    return _dump(
+    return dump(
         {
             "space": plan.space,
             "question": plan.question,
@@ -70,7 +75,8 @@ def plan_to_json(
     )
 
 
-def _dump(document: Mapping[str, object]) -> str:
+def dump(document: Mapping[str, object]) -> str:
+    """JSON of a document; what is not finite is null."""
     return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 

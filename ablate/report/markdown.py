@@ -17,21 +17,31 @@ def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
 
 
 def _lines(summary: Summary, definitions: Mapping[str, str]) -> Iterator[str]:
-    percent = f"{100 * summary.confidence:g} %"
     yield f"# {summary.space}"
     yield f"\n{summary.question}\n\nDesign: {summary.design}. Baseline: {summary.baseline}.\n"
-    for kind, group in groupby(summary.effects, key=lambda effect: effect.kind):
-        yield "## Edits, each against the step before it\n" if kind == "edit" else f"## Against {summary.baseline}\n"
-        heading = ("change", "metric", f"difference [{percent}]", "n", "verdict")
-        yield from _table(heading, [_row(effect) for effect in group])
-    yield "## Variants\n"
-    rows = [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
-    yield from _table(VARIANT_HEADING, rows)
-    yield "## What the metrics mean\n"
+    yield from body(summary, definitions)
+
+
+def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) -> Iterator[str]:
+    """The lines below the title, their headings at this level."""
+    mark = "#" * level
+    for title, heading, rows in tables_of(summary):
+        yield f"{mark} {title}\n"
+        yield from table(heading, rows)
+    yield f"{mark} What the metrics mean\n"
     for metric in summary.metrics:
         meaning = definitions.get(metric.name, "as measured")
-        yield f"- `{metric.name}` ({metric.better} is better; margin {wording.margin(metric)}): {meaning}"
+        yield f"- `{metric.name}` ({metric.better} is better; margin {wording.margin(metric) or 'none'}): {meaning}"
     yield from (f"- {note}" for note in summary.notes)
+
+
+def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """The title, heading and rows of each table."""
+    for kind, group in groupby(summary.effects, key=lambda effect: effect.kind):
+        title = "Edits, each against the step before it" if kind == "edit" else f"Against {summary.baseline}"
+        heading = ("change", "metric", f"difference [{100 * summary.confidence:g} %]", "n", "verdict")
+        yield title, heading, [_row(effect) for effect in group]
+    yield "Variants", VARIANT_HEADING, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
 
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
@@ -45,7 +55,8 @@ def _row(effect: Effect) -> tuple[str, ...]:
     return effect.change, effect.metric, wording.difference(effect), str(effect.n), wording.verdict(effect) + note
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, and an empty one."""
     for row in (heading, ["---"] * len(heading), *rows):
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
     yield ""

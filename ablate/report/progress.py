@@ -21,12 +21,10 @@ from rich.text import Text
 
 from ablate.report import wording
 from ablate.report.time_left import TimeLeft
+from ablate.train.events import GOES_ON
 
 BETWEEN_LINES = 10.0
 """Seconds between overall lines where nothing can be redrawn."""
-
-NOT_DONE = "interrupted"
-"""The outcome of a trial that will go on: it is not counted as ended."""
 
 
 @dataclass(slots=True)
@@ -41,17 +39,17 @@ class _Line:
 
 
 class Progress:
-    """Shows how far `total_trials` on `workers` have come; use as a context manager.
+    """Shows how far `total_trials` on `workers` have come; use as a context manager. None: how many is not known.
 
     `clock` gives seconds and never goes back. Calls may come from any one thread while the terminal is redrawn by
     another.
     """
 
     def __init__(
-        self, total_trials: int, workers: int, console: Console, clock: Callable[[], float] = time.monotonic
+        self, total_trials: int | None, workers: int, console: Console, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._total, self._console, self._clock = total_trials, console, clock
-        self._left = TimeLeft(total_trials, workers)
+        self._left = TimeLeft(total_trials or 0, workers)
         self._running: dict[str, _Line] = {}
         self._outcomes: dict[str, str] = {}
         self._said = clock()
@@ -91,9 +89,9 @@ class Progress:
         self._say_overall()
 
     def ended(self, trial_id: str, outcome_kind: str) -> None:
-        """A trial ended (`finished`, `diverged`, …); an interrupted one is not counted."""
+        """A trial ended (`finished`, `diverged`, …); one that will go on is not counted."""
         with self._lock:
-            now, done = self._clock(), outcome_kind != NOT_DONE
+            now, done = self._clock(), outcome_kind not in GOES_ON
             line = self._running.pop(trial_id, None)
             if done:
                 self._outcomes[trial_id] = outcome_kind
@@ -106,11 +104,15 @@ class Progress:
         """The overall line: `12 of 20 trials, 1 diverged, 2 running, about 4 min left`."""
         with self._lock:
             counts = Counter(self._outcomes.values())
-            parts = [f"{len(self._outcomes)} of {wording.plural(self._total, 'trial')}"]
+            ended = len(self._outcomes)
+            parts = [wording.plural(ended, "trial") if self._total is None else self._of_total(ended)]
             parts += [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if kind != "finished"]
             if self._running:
                 parts.append(f"{len(self._running)} running")
-            return ", ".join([*parts, self._time_left()])
+            return ", ".join(parts if self._total is None else [*parts, self._time_left()])
+
+    def _of_total(self, ended: int) -> str:
+        return f"{ended} of {wording.plural(self._total or 0, 'trial')}"
 
     def _time_left(self) -> str:
         seconds = self._left.remaining(self._clock())
@@ -124,7 +126,7 @@ class Progress:
             parts.append(f"{now - line.began:.0f} s")
             parts += [f"step {line.step}/{line.steps}"] if line.step else []
             parts += [f"train loss {line.loss:.4g}"] if line.loss is not None else []
-        place = f"[{len(self._outcomes)}/{self._total}]"
+        place = f"[{len(self._outcomes)}]" if self._total is None else f"[{len(self._outcomes)}/{self._total}]"
         self._print(f"{place} {line.label if line else trial_id}: {', '.join(parts)}")
 
     def _say_overall(self) -> None:
@@ -137,9 +139,12 @@ class Progress:
 
     def _render(self) -> RenderableType:
         with self._lock:
-            bar = ProgressBar(total=max(1.0, float(self._total)), completed=self._completed(), width=30)
             head = Table.grid(padding=(0, 1))
-            head.add_row(bar, self.overall())
+            if self._total is None:
+                head.add_row(self.overall())
+            else:
+                bar = ProgressBar(total=max(1.0, float(self._total)), completed=self._completed(), width=30)
+                head.add_row(bar, self.overall())
             lines = Table.grid(padding=(0, 2))
             for _ in range(2):
                 lines.add_column(no_wrap=True)

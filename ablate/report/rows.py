@@ -17,6 +17,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from ablate.source.excerpt import drawn
+
 DIGITS = 6
 
 
@@ -47,7 +49,7 @@ class Answered:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for index, column in enumerate(self.columns):
             numeric = any(_is_number(row[index]) for row in self.rows)
-            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+            table.add_column(Text(drawn(column)), justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*(_cell(value) for value in row))
         return table
@@ -58,7 +60,7 @@ class Answered:
             record.add_column(style="dim", no_wrap=True)
             record.add_column(overflow="fold")
             for column, value in zip(self.columns, row, strict=True):
-                record.add_row(column, _cell(value))
+                record.add_row(Text(drawn(column)), _cell(value))
             yield Text(f"row {number}", style="bold")
             yield record
 
@@ -83,10 +85,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> Text:
+    """A value as it is, whatever it holds: brackets are no markup, and nothing moves the cursor."""
     if value is None:
-        return ""
-    return f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+        return Text("")
+    shown = f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+    return Text("\n".join(drawn(line) for line in shown.split("\n")))
 
 
 def _plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from ablate.report import wording
 from ablate.store.standing import Standing
 
 UNDER_WAY = ("running", "dead", "paused")
-ORDER = ("finished", "diverged", "bug", "out_of_memory", "timeout", *UNDER_WAY, "waiting")
+ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", *UNDER_WAY, "waiting")
 STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged": "magenta", "bug": "red"}
 
 

@@ -36,7 +36,7 @@ def plan_table(plan: Plan, known: Container[str], *, seconds: float | None = Non
 
     `seconds` is how long the rest is expected to take, from trials measured before; None where none was.
     """
-    table = _table()
+    table = new_table()
     table.add_column("variant", overflow="fold")
     table.add_column("edits applied", overflow="fold")
     for heading in ("parameters", "FLOPs per\nsequence", "to run", "known"):
@@ -54,13 +54,17 @@ def plan_table(plan: Plan, known: Container[str], *, seconds: float | None = Non
         edits = "\n".join(variant.edits) or Text("none", style="dim")
         flops = f"{variant.flops / 1e6:,.1f} M"
         table.add_row(name, edits, f"{variant.parameters:,}", flops, str(new), str(len(trials) - new))
-    title = _title(plan.question, plan.space, plan.design)
-    return Group(*title, table, Text(), _totals(plan, to_run, seconds), *_bullets("!", plan.notes))
+    title = title_lines(plan.question, plan.space, plan.design)
+    return Group(*title, table, Text(), _totals(plan, to_run, seconds), *bullet_list("!", plan.notes))
 
 
 def _totals(plan: Plan, to_run: int, seconds: float | None) -> Text:
     line = Text(wording.plural(len(plan.trials), "trial"), style="bold")
     line.append(f" over {wording.plural(len(plan.seeds), 'seed')}: ", style="not bold")
+    if plan.open:
+        line.append("the reference; what a search trains besides is found on the way", style="not bold")
+        time = "" if seconds is None else f"; at most about {wording.duration(seconds)}"
+        return line.append(time, style="not bold")
     if to_run == 0:
         return line.append("all known already, nothing to run", style="not bold")
     time = "time unknown until one is measured" if seconds is None else f"about {wording.duration(seconds)}"
@@ -72,38 +76,43 @@ class ResultScreen:
     """The screen at the end of a run: the question, an answer for each edit, the numbers, and what they mean.
 
     `definitions` says of a metric, by name, how it is computed. Below `WIDE` columns a variant's mean and its
-    difference stand one below the other.
+    difference stand one below the other. Part of another screen, it has no title (`titled`).
     """
 
     summary: Summary
     definitions: Mapping[str, str] = field(default_factory=dict)
+    titled: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         summary, wide = self.summary, options.max_width >= WIDE
-        yield from _title(summary.question, summary.space, summary.design)
+        if self.titled:
+            yield from title_lines(summary.question, summary.space, summary.design)
         yield from _answers(summary)
         if edits := summary.comparisons("edit"):
-            yield _heading("Edits", "each against the step before it")
+            yield heading_line("Edits", "each against the step before it")
             yield _edits(edits, summary, room=24 if wide else 16)
             yield Text()
-        yield _heading("Variants", f"each against {summary.baseline}")
+        yield heading_line("Variants", f"each against {summary.baseline}")
         yield _variants(summary, wide=wide)
         yield Text()
-        yield from _bullets("!", [*footnotes.peculiarities(summary), *summary.notes])
-        yield from _bullets("·", footnotes.definitions(summary, self.definitions), style="dim")
+        yield from bullet_list("!", [*footnotes.peculiarities(summary), *summary.notes])
+        yield from bullet_list("·", footnotes.definitions(summary, self.definitions), style="dim")
 
 
-def _title(question: str, space: str, design: str) -> Iterable[RenderableType]:
+def title_lines(question: str, space: str, design: str) -> Iterable[RenderableType]:
+    """The question, and what asks it."""
     yield Text(question.strip() or space, style="bold")
     yield Text(f"{space} · {design}", style="dim")
     yield Text()
 
 
-def _heading(title: str, rest: str) -> Text:
+def heading_line(title: str, rest: str) -> Text:
+    """The heading of a table, and what the table is."""
     return Text.assemble((title, "bold"), f", {rest}")
 
 
-def _table() -> Table:
+def new_table() -> Table:
+    """A table as all screens have it."""
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
@@ -114,7 +123,8 @@ def _list() -> Table:
     return grid
 
 
-def _bullets(mark: str, lines: Sequence[str], style: str = "") -> Iterable[RenderableType]:
+def bullet_list(mark: str, lines: Sequence[str], style: str = "") -> Iterable[RenderableType]:
+    """Lines behind a mark, and an empty one; nothing where there are none."""
     if lines:
         grid = _list()
         for line in lines:
@@ -156,19 +166,19 @@ def _answer(subject: str, effects: Sequence[Effect], summary: Summary) -> Text:
 
 
 def _edits(comparisons: Sequence[Sequence[Effect]], summary: Summary, *, room: int) -> Table:
-    table = _table()
+    table = new_table()
     for heading in ("edit", "metric", _difference_heading(summary)):
         table.add_column(heading, no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for effects in comparisons:
         rows = [(e.metric, wording.difference(e), str(e.n), _styled(e)) for e in effects]
-        _add_block(table, effects[0].change, _diverged_of(effects[0]), rows, room=room)
+        add_block(table, effects[0].change, _diverged_of(effects[0]), rows, room=room)
     return table
 
 
 def _variants(summary: Summary, *, wide: bool) -> Table:
-    table = _table()
+    table = new_table()
     headings = ("mean ± sd", _difference_heading(summary))
     for heading in ("variant", "metric", *(headings if wide else ("\n".join(headings),))):
         table.add_column(heading, no_wrap=True)
@@ -177,7 +187,7 @@ def _variants(summary: Summary, *, wide: bool) -> Table:
     against = {(e.after, e.metric): e for effects in summary.comparisons("baseline") for e in effects}
     for arm in summary.arms:
         rows = [_variant_row(arm, m, against.get((arm.variant, m.name)), summary, wide) for m in summary.metrics]
-        _add_block(table, arm.name, f"diverged {arm.diverged} of {arm.ended}", rows, room=20 if wide else 16)
+        add_block(table, arm.name, f"diverged {arm.diverged} of {arm.ended}", rows, room=20 if wide else 16)
     return table
 
 
@@ -192,7 +202,7 @@ def _variant_row(
     return metric.name, *shown, f"{n} ({pairs})" if effect and pairs != n else str(n), verdict
 
 
-def _add_block(table: Table, name: str, counts: str, rows: Sequence[tuple[str | Text, ...]], *, room: int) -> None:
+def add_block(table: Table, name: str, counts: str, rows: Sequence[tuple[str | Text, ...]], *, room: int) -> None:
     """Rows that share a name: it runs down the first column beside them, with the counts below it."""
     height = max((str(cell).count("\n") + 1 for row in rows for cell in row), default=1)
     label = [Text(line, style="bold") for line in textwrap.wrap(name, room)] + [Text(counts, style="dim")]

@@ -164,7 +164,7 @@ def fate(before: Arm, after: Arm) -> str:
 def cost(before: Arm, after: Arm) -> str:
     """What the change costs: `parameters -0.2 %, FLOPs the same`."""
     return ", ".join(
-        f"{noun} {_change(old, new)}"
+        f"{noun} {change(old, new)}"
         for noun, old, new in (
             ("parameters", before.parameters, after.parameters),
             ("FLOPs", before.flops, after.flops),
@@ -172,7 +172,8 @@ def cost(before: Arm, after: Arm) -> str:
     )
 
 
-def _change(old: int, new: int) -> str:
+def change(old: int, new: int) -> str:
+    """A count against another: `-0.2 %`, `the same`, or the difference itself where the share is too small to show."""
     if old == new:
         return "the same"
     share = 100 * (new - old) / old

@@ -4,13 +4,17 @@ planning.py   what a space asks for, and what of it is known
 place.py      where trials run
 kernels.py    which attention backends a plan will use, and why
 running.py    planned, trained, judged, shown, mirrored, under one lock
+answer.py     what a run is about to train, and what it comes to
+listed.py     a plan whose trials are known beforehand
+searching.py  a search; searched.py is what it has found, as one record
 resuming.py   what was not finished, asked for again as it was asked
 """
 
+from ablate.session.answer import Run
 from ablate.session.place import ExecutorName, Place
 from ablate.session.planning import PathLike, Planned, check, plan_space
 from ablate.session.resuming import Resumable, resumable
-from ablate.session.running import RESULTS, Run, run
+from ablate.session.running import RESULTS, run
 
 __all__ = [
     "RESULTS",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
+from ablate.plan.proposals import most_trials
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Planned:
     """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
 
     `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
+    `repetition` is that of the corpus, where a model names it.
     """
 
     space: Space
@@ -31,6 +33,7 @@ class Planned:
     corpus: CorpusReport
     known: frozenset[str]
     trial_seconds: float | None
+    repetition: float | None = None
 
     @property
     def to_run(self) -> tuple[Trial, ...]:
@@ -39,12 +42,20 @@ class Planned:
         return tuple(trial for id, trial in trials.items() if id not in self.known)
 
     def seconds(self, workers: int | None = None) -> float | None:
-        """How long what is not known will take on `workers` (default: as a run has); None where none was measured."""
-        if self.trial_seconds is None:
+        """How long what is not known will take on `workers` (default: as a run has); None where none was measured.
+
+        Of a search at most so long, and None where its budget is not of trials.
+        """
+        search = self.space.design.search
+        most = len(self.to_run) if search is None else most_trials(self.space)
+        if self.trial_seconds is None or most is None:
             return None
         from ablate.execute.cores import default_workers
 
-        return self.trial_seconds * -(-len(self.to_run) // (workers or default_workers(self.space.threads)))
+        at_once = workers or default_workers(self.space.threads)
+        if search is not None:
+            at_once = min(at_once, search.parallel * len(self.space.seeds))
+        return self.trial_seconds * -(-most // at_once)
 
 
 def check(space: Space) -> Plan:
@@ -74,7 +85,7 @@ def plan_space(
     built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint, repetition=repetition)
     found = known_outcomes(folder) if outcomes is None else outcomes
     known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))
-    return Planned(space, built, corpus, known, _trial_seconds(built, known, folder))
+    return Planned(space, built, corpus, known, _trial_seconds(built, known, folder), repetition)
 
 
 def _repetition(space: Space, cache: Path) -> float:
@@ -85,7 +96,7 @@ def _repetition(space: Space, cache: Path) -> float:
 
 def _trial_seconds(plan: Plan, known: frozenset[str], folder: Path) -> float | None:
     """The median time of finished trials of the recipe and size of those that are still to run."""
-    to_run = [trial for trial in plan.trials if trial.id not in known]
+    to_run = [trial for trial in plan.trials if plan.open or trial.id not in known]
     if not to_run or not known:
         return None
     from ablate.store.pace import trial_seconds

@@ -1,7 +1,7 @@
 """Building the blocks of a plan once before anything is trained: some mistakes show only when weights are filled.
 
 An init that has no inverse, a weight of zeros that is to be divided by its norm: no declaration tells, a worker would,
-hours later. One block is small beside a model, so the first two layers and the last are built as they will be.
+hours later.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
 from ablate.errors import InputError
+from ablate.execute.rehearsal import build_layers
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.source.problems import Problems
@@ -26,17 +25,9 @@ def rehearse(space: Space, plan: Plan, trials: Iterable[Trial], plugins: tuple[P
     for variant, architecture in {trial.variant: trial.architecture for trial in trials}.items():
         name = plan.variant(variant).name
         try:
-            _build(architecture, catalogue)
+            build_layers(architecture, catalogue)
         except InputError as error:
             message, *way_out = (line.strip(" =") for line in str(error).removeprefix("error: ").splitlines())
             place = place_of_block(space.located, name) or space.keys["design"].span
             problems.add(message, place, label="in this block", notes=(f"block: {name}", *way_out))
     problems.raise_if_any()
-
-
-def _build(architecture: Architecture, catalogue: Catalogue) -> None:
-    from ablate.compiler import compile_block
-
-    depth = architecture.sizes.n_layers
-    for layer in sorted({1, min(2, depth), depth}):
-        compile_block(architecture.block, architecture.sizes, catalogue, init=architecture.init, layer=layer)

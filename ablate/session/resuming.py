@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,16 @@ from ablate.space.space import Space
 from ablate.store.requests import Request, latest
 
 LoadSpace = Callable[[Request], Space]
-ENDED = {"finished", "diverged"}
+ENDED = {"finished", "diverged", "pruned"}
 """States of trials that no run trains again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A run that can be gone on with: the space as it was, its place, plugins and mirror, and how many are left."""
+    """A run that can be gone on with: the space as it was, its place, plugins and mirror, and how many are left.
+
+    Of a search that is not over nobody knows how many: those that it has asked for are counted, and one more.
+    """
 
     space: Space
     place: Place
@@ -37,10 +40,10 @@ def resumable(
     be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
     run, or not that space.
     """
-    from ablate.store.standing import standings
+    from ablate.store.standing import open_searches, standings
 
     folder = Path(results)
-    asked = latest(folder)
+    asked, going_on = latest(folder), open_searches(folder)
     if not asked:
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is not None and name not in asked:
@@ -51,24 +54,26 @@ def resumable(
     found, refused = [], []
     for request in [asked[name]] if name is not None else asked.values():
         states = trials.get(request.space, {})
-        if set(states.values()) <= ENDED:
+        if set(states.values()) <= ENDED and request.space not in going_on:
             continue
         try:
-            found.append(_resumable(folder, request, load, set(states)))
+            found.append(_resumable(folder, request, load, states, open=request.space in going_on))
         except AblateError as error:
             refused.append(error)
     return tuple(one for one in found if one.left), tuple(refused)
 
 
-def _resumable(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> Resumable:
+def _resumable(folder: Path, request: Request, load: LoadSpace, states: Mapping[str, str], *, open: bool) -> Resumable:
     place = Place.of(request.place)
     space = load(request)
     planned = plan_space(space, results=folder, limit=place.limit)
-    now = {trial.id for trial in planned.plan.trials}
-    if now != then:
+    now, then = {trial.id for trial in planned.plan.trials}, set(states)
+    search = space.design.search is not None
+    if now != then and not (search and now <= then):  # of a search, only the reference is known beforehand
         raise RefusedError(
             f"{request.path} asks for other trials than when it was run: {len(then - now)} of {len(then)} are gone, "
             f"{len(now - then)} are new\n"
             "  = the space, its texts or what computes it has changed; ask the new question with `ablate run`"
         )
-    return Resumable(space, place, tuple(map(Path, request.plugins)), request.mirror, len(planned.to_run))
+    left = sum(state not in ENDED for state in states.values()) + open if search else len(planned.to_run)
+    return Resumable(space, place, tuple(map(Path, request.plugins)), request.mirror, left)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from recipes import recipe
+
 from ablate.block.architecture import Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node
@@ -12,27 +14,9 @@ from ablate.block.sizes import Sizes
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.report.finals import Final
-from ablate.space.documents import AdamW, Data, Evaluation, Judge, Judged, Measure, Optimizer, Recipe, Schedule
+from ablate.space.documents import Data, Evaluation, Judge, Judged, Measure
 
-RECIPE = Recipe(
-    steps=300,
-    batch=16,
-    clip=1.0,
-    optimizer=Optimizer(
-        adamw=AdamW(
-            lr=1e-2,
-            betas=(0.9, 0.999),
-            eps=1e-8,
-            eps_when="after_correction",
-            weight_decay=0.1,
-            decays=("weights", "embedding", "head"),
-            decay_when="before_update",
-            embedding_lr=None,
-        )
-    ),
-    schedule=Schedule(warmup=0.05, decay="cosine", floor=0.0, from_zero=False),
-    dtype="float32",
-)
+RECIPE = recipe(steps=300, batch=16, decay="cosine")
 DATA = Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1)
 MEASURE = Measure(every=25, probes=(), evaluation=Evaluation(every=100, windows=8), checkpoint_every=100)
 BLOCK = Parts(())

@@ -1,0 +1,155 @@
+"""The answer of a search and what to beware of, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from ablate.report.searched.held import kept, mean_kept, verdicts
+from ablate.report.searched.reckoned import Reckoned
+from ablate.report.searched.record import Objective, SearchRecord
+from ablate.report.wording import plural, spoken
+
+OUTCOMES = {
+    "finished": "finished",
+    "diverged": "diverged",
+    "pruned": "pruned",
+    "paused": "waiting at a rung",
+    "out_of_memory": "out of memory",
+    "bug": "ended by a bug",
+    "timeout": "timed out",
+    "interrupted": "interrupted",
+}
+"""What became of a block, as it is said; any other word as it is."""
+
+
+def headline(record: SearchRecord) -> tuple[str, str]:
+    """What was searched, and how, in a line each."""
+    over = f"search from {record.reference} over {record.grammar} ({count(record.derivations)} derivations)"
+    seeds = f"{'seed' if len(record.seeds) == 1 else 'seeds'} {', '.join(map(str, record.seeds))}"
+    how = [f"{record.sampler} from seed {record.seed}", f"trained at {seeds}", f"{record.parallel} at a time"]
+    if record.pruner != "none":
+        how.insert(1, record.pruner)
+    return f"{record.space} · {over}", " · ".join(how)
+
+
+def count(number: int) -> str:
+    """A count, however large: `1,234`, `2.15e+20`."""
+    return f"{number:,}" if number < 10**9 else f"{Decimal(number):.2e}"
+
+
+def unfinished(record: SearchRecord) -> str:
+    """That the search is not over, where it is not."""
+    return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come." * record.partial
+
+
+def answers(record: SearchRecord, found: Reckoned) -> list[str]:
+    """The answer of the search, then that of its confirmation."""
+    return [_searched(record, found), *_confirmed(record)]
+
+
+def _searched(record: SearchRecord, found: Reckoned) -> str:
+    seeds = f"{plural(len(record.seeds), 'seed')} each"
+    if not record.entries:
+        return "Nothing has been trained yet."
+    if found.reference is None:
+        became = OUTCOMES.get(record.entries[0].outcome, record.entries[0].outcome)
+        return (
+            f"The reference {record.reference} has no result to compare with ({became}): which blocks beat it cannot "
+            f"be said. {_ended(record, found)}."
+        )
+    among = len(found.compared) - 1
+    if among == 0:
+        return f"No block finished, so none can be compared with {record.reference}. {_ended(record, found)}."
+    number, subject = len(found.beating), f"of the {plural(among, 'block')} that finished"
+    goal = together(record.objectives)
+    if number == 0:
+        alone = ", ".join(
+            f"{len(better)} on {spoken(objective.metric)}"
+            for objective, better in zip(record.objectives, found.better_in, strict=True)
+        )
+        alone = f" ({alone})" if len(record.objectives) > 1 else ""
+        return f"None {subject} beats {record.reference} on {goal} in the search{alone}, at {seeds}."
+    verb = "beats" if number == 1 else "beat"
+    return f"{number} {subject} {verb} {record.reference} on {goal} in the search, at {seeds}."
+
+
+def _ended(record: SearchRecord, found: Reckoned) -> str:
+    said = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
+    strange = len(found.incomparable)
+    without = f"; {strange} of those that finished with a value that cannot be compared" if strange else ""
+    return f"Of {plural(len(record.trained), 'block')} trained: {said}{without}" if said else "No block was trained"
+
+
+def together(objectives: Sequence[Objective]) -> str:
+    """The objectives as one thing: `eval loss`, `both eval loss and peak kurtosis`."""
+    names = [spoken(objective.metric) for objective in objectives]
+    if len(names) == 1:
+        return names[0]
+    return ("both " if len(names) == 2 else "all of ") + ", ".join(names[:-1]) + f" and {names[-1]}"
+
+
+def _confirmed(record: SearchRecord) -> list[str]:
+    seeds = plural(len(record.confirm_seeds), "fresh seed")
+    if record.confirmed is None:
+        if record.chosen:
+            return [f"Chosen to be confirmed at {seeds}, which has not been done: {', '.join(record.chosen)}."]
+        return ["Nothing is confirmed at fresh seeds: a block found here is a candidate, not a finding."]
+    if not record.chosen:
+        return ["There was no block to confirm at fresh seeds."]
+    all_of = "" if len(record.objectives) == 1 else "both, " if len(record.objectives) == 2 else "all, "
+    said = {name: _verdicts(record, name) for name in record.chosen}
+    won = [name for name, (all_better, _) in said.items() if all_better]
+    others = [f"{name} {words}" for name, (all_better, words) in said.items() if not all_better]
+    opening = f"Of the {len(record.chosen)} confirmed at {seeds}, "
+    if len(record.chosen) == 1:
+        opening = f"Confirmed at {seeds}: "
+    if won:
+        verb = "is" if len(won) == 1 else "are"
+        opening += f"{', '.join(won)} {verb} better than {record.reference} on {together(record.objectives)}"
+    else:
+        opening += f"none was found better than {record.reference} on {all_of or 'it, '}".removesuffix(", ")
+    return ["; ".join((opening, *others, *_diverged(record))) + "."]
+
+
+def _diverged(record: SearchRecord) -> list[str]:
+    """Who diverged at the fresh seeds, where someone did."""
+    arms = () if record.confirmed is None else record.confirmed.arms
+    return [f"{arm.name} diverged at {arm.diverged} of {plural(arm.ended, 'seed')}" for arm in arms if arm.diverged]
+
+
+def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
+    """Whether a block is better in every objective, and its verdicts in words."""
+    effects = verdicts(record, name)
+    words = ", ".join(f"{effect.verdict} on {spoken(effect.metric)}" for effect in effects)
+    words = f"is {words}" if effects else "has no result"
+    return len(effects) == len(record.objectives) and all(effect.verdict == "better" for effect in effects), words
+
+
+def warnings(record: SearchRecord, found: Reckoned) -> list[str]:
+    """What to beware of: selection, what confirmation left of what was seen, and what is not among the compared."""
+    lines = []
+    if len(record.trained) > 1 and any(place > 0 for place in found.compared):
+        lines.append(
+            f"selected: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are in part "
+            "the luckiest; at other seeds expect less of them (winner's curse)"
+        )
+    left = [(objective, mean_kept(record, objective)) for objective in record.objectives]
+    said = [f"{100 * share:.0f} % in {spoken(objective.metric)}" for objective, share in left if share is not None]
+    if said:
+        names = list(dict.fromkeys(one.name for one in kept(record)))
+        who = names[0] if len(names) == 1 else f"the {len(names)} confirmed"
+        lines.append(
+            f"at the fresh seeds this was left of the advantage over {record.reference} that {who} had in the search: "
+            f"{', '.join(said)}"
+        )
+    if found.reference is not None and len(found.compared) < len(record.entries):
+        lines.append(f"not compared: {_left_out(record, found)}")
+    return lines
+
+
+def _left_out(record: SearchRecord, found: Reckoned) -> str:
+    kinds = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
+    if strange := [place for place in found.incomparable if place > 0]:
+        kinds.append(f"{len(strange)} finished with a value that is not finite, or has no logarithm")
+    return ", ".join(kinds)

@@ -1,0 +1,143 @@
+"""The tables of how a search went, as text: proposals, what was removed, progress, rungs, cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from ablate.report import wording
+from ablate.report.searched.answer import OUTCOMES
+from ablate.report.searched.reckoned import BEYOND, Reckoned
+from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.rows import Grid, number
+
+STAGES = 4
+"""In how many parts of the search its progress is shown."""
+
+
+def accounts(record: SearchRecord) -> Grid:
+    """What became of the proposals."""
+    rows = [("proposed", record.proposed), ("the same as an earlier one, not trained again", record.folded)]
+    if record.passed_over:
+        rows.append(("passed over for one that is less by the zero-cost order", record.passed_over))
+    rows.append((f"blocks trained beside {record.reference}", len(record.trained)))
+    rows += [(f"  {OUTCOMES.get(kind, kind)}", n) for kind, n in record.outcomes.most_common()]
+    rows.append(("results that the folder had already", record.known))
+    if record.repaired:
+        rows.append(("proposals mutated until they were admitted", record.repaired))
+    chance = (
+        f"{percent(record.random_share)} of all choices were made without regard to any result, and "
+        f"{percent(record.wholly_random)} of proposals had no other"
+    )
+    return Grid(
+        title="Proposals",
+        note="what became of them",
+        heading=("", "number"),
+        rows=tuple((what, f"{n:,}") for what, n in rows),
+        numbers=(1,),
+        remarks=(chance,) if record.proposed else (),
+    )
+
+
+def percent(share: float) -> str:
+    """A share in percent, of the smallest ones only that they are small."""
+    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
+def removed(record: SearchRecord) -> Grid:
+    """What was drawn and never trained, by the constraint or the veto that removed it."""
+    rows = [(kind, why, f"{n:,}") for kind, why, n in _reasons(record.refused, record.vetoed)]
+    return Grid(
+        title="Removed before training",
+        note="drawn, and not proposed",
+        heading=("by", "because", "number"),
+        rows=tuple(rows),
+        numbers=(2,),
+        remarks=() if rows else ("nothing was removed",),
+    )
+
+
+def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
+    for kind, counts in (("constraint", refused), ("veto", vetoed)):
+        for why in sorted(counts, key=lambda one: (-counts[one], one)):
+            yield kind, why, counts[why]
+
+
+def progress(record: SearchRecord, found: Reckoned) -> Grid | None:
+    """The hypervolume, or the best value, after parts of the search; None before there is one."""
+    if not found.curve:
+        return None
+    one = len(record.objectives) == 1
+    last = len(found.curve) - 1
+    stops = sorted({0, *(round(last * part / STAGES) for part in range(1, STAGES + 1))})
+    shown = [found.curve[stop] for stop in stops]
+    name = f"best {record.objectives[0].metric}" if one else "hypervolume"
+    text = ["none" if value is None else number(value) if one else f"{value:.3f}" for value in shown]
+    rose = max((i for i in range(1, last + 1) if found.curve[i] != found.curve[i - 1]), default=0)
+    said = f"last better with {record.entries[rose].name}, begun as number {rose} of {last}" if rose else "never better"
+    return Grid(
+        title="Progress",
+        note="by blocks begun, the reference as number 0",
+        heading=("after number", *(str(stop) for stop in stops)),
+        rows=((name, *text),),
+        numbers=tuple(range(1, len(stops) + 1)),
+        remarks=(said,) if one else (said, hypervolume_in_words(record, found)),
+    )
+
+
+def hypervolume_in_words(record: SearchRecord, found: Reckoned) -> str:
+    """What the hypervolume is a share of."""
+    sides = ", ".join(
+        f"{objective.metric} {number(ideal)} to {number(worst)}"
+        for objective, ideal, worst in zip(record.objectives, found.ideal, found.worst, strict=True)
+    )
+    logs = [objective.metric for objective in record.objectives if objective.log]
+    scale = f"; {' and '.join(logs)} on the log scale" if logs else ""
+    return (
+        f"hypervolume: the share dominated of the box from the best value in each objective to {100 * BEYOND:.0f} % of "
+        f"the range past the worst of those that finished ({sides}){scale}; the box is that of the whole search, so it "
+        "may not be compared with another's"
+    )
+
+
+def rungs(record: SearchRecord) -> Grid | None:
+    """How well the order at a rung foretells that at a later one; None without a pruner."""
+    if record.pruner == "none":
+        return None
+    rows = [
+        (
+            f"{one.lower} → {one.upper}",
+            record.objectives[one.objective].metric,
+            str(one.n),
+            "not defined" if one.spearman is None else f"{one.spearman:+.2f}",
+        )
+        for one in record.correlations
+    ]
+    caveats = (
+        "only what was better at the lower rung came to the higher: over all blocks the correlation would differ, as a "
+        "rule be higher (restricted range), and what was stopped wrongly is not seen here",
+    )
+    return Grid(
+        title="Rungs",
+        note="does the order at one foretell the order at a later one?",
+        heading=("steps", "objective", "n", "Spearman"),
+        rows=tuple(rows),
+        numbers=(2, 3),
+        remarks=() if rows else ("no block has come to two rungs",),
+        caveats=caveats if rows else (),
+    )
+
+
+def cost(record: SearchRecord) -> list[str]:
+    """What it took, and why it ended."""
+    reasons = {"budget": "the budget is spent", "exhausted": "proposals were known again and again: exhausted"}
+    over = reasons.get(record.why_over, record.why_over) or "not over"
+    seconds = math.fsum(entry.seconds for entry in record.entries)
+    lines = [f"asked for {record.budget}, spent {record.spent}; {over}"]
+    if record.entries:
+        one = f", of it {record.reference} {wording.duration(record.entries[0].seconds)}"
+        lines.append(
+            f"training took {wording.duration(seconds)}, summed over {wording.plural(len(record.entries), 'block')}"
+            f"{one}" + ("; confirmation is not in it" if record.confirmed is not None else "")
+        )
+    return lines

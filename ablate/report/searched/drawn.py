@@ -1,0 +1,152 @@
+"""How a plot becomes SVG within a page: the same text every time, colours by name, axes that outliers do not squash."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from ablate.report.searched.answer import OUTCOMES
+from ablate.report.searched.reckoned import Reckoned
+from ablate.report.searched.record import Objective, SearchRecord
+from ablate.space.design import Goal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Draw: TypeAlias = "Callable[[Axes], None]"
+"""What fills a panel."""
+INK: Mapping[str, str] = {
+    "ink": "#010101",
+    "faint": "#020202",
+    "front": "#030303",
+    "reference": "#040404",
+    "fresh": "#050505",
+    "paper": "#060606",
+}
+"""What is drawn in these colours takes the page's own of that name in their place (`var(--front)`)."""
+SHOWN = 0.9
+"""An axis shows about this share of the blocks, and every one that matters; the margin counts the others."""
+WIDTH, HEIGHT = 5.4, 4.2
+"""Inches of a plot."""
+SETTINGS: Mapping[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ablate",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "text.color": INK["ink"],
+    "axes.edgecolor": INK["faint"],
+    "axes.labelcolor": INK["ink"],
+    "axes.facecolor": "none",
+    "xtick.color": INK["ink"],
+    "ytick.color": INK["ink"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def drawn(draw: Sequence[Draw], name: str, about: str, height: float = HEIGHT) -> str:
+    """An SVG element with a panel for each of `draw`, one below the other; `name` keeps its ids apart from others'."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(cast("Any", SETTINGS))
+        figure = Figure(figsize=(WIDTH, height * len(draw)), layout="constrained")
+        FigureCanvasSVG(figure)
+        for panel, axes in zip(draw, figure.subplots(len(draw), 1, squeeze=False)[:, 0], strict=True):
+            panel(axes)
+        handles, labels = axes.get_legend_handles_labels()
+        if labels:
+            figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _within(file.getvalue(), name, about)
+
+
+def _within(svg: str, name: str, about: str) -> str:
+    """The element alone: no declaration, no fixed size, ids and colours of the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r' (width|height|version|xmlns:xlink)="[^"]*"', "", opening)
+    rest = rest.replace("xlink:href", "href")
+    for colour, value in INK.items():
+        rest = rest.replace(value, f"var(--{colour})")
+    rest = re.sub(r'\bid="', f'id="{name}-', rest)
+    rest = re.sub(r'href="#', f'href="#{name}-', rest)
+    rest = re.sub(r"url\(#", f"url(#{name}-", rest)
+    described = f'<title id="{name}-about">{escape(about)}</title>'
+    return f'{opening} role="img" aria-labelledby="{name}-about">{described}{rest.strip()}\n'
+
+
+def scaled(axes: Axes, which: Literal["x", "y"], objective: Objective) -> None:
+    """The axis of an objective; on the log scale its ticks stay plain numbers."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    if objective.log:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if objective.log:
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_locator(MaxNLocator(nbins=5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+
+def by_blocks(axes: Axes, count: int) -> None:
+    """The axis of blocks in the order begun: whole numbers from 0."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlim=(-0.02 * count - 0.3, 1.02 * count - 0.7), xlabel="blocks, in the order begun")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def frame(values: Sequence[float], must: Sequence[float], objective: Objective) -> tuple[float, float]:
+    """The ends of an axis: from the best to where about `SHOWN` of the values and all of `must` are in."""
+    known = np.log(values) if objective.log else np.asarray(values, dtype=float)
+    needed = np.log(must) if objective.log else np.asarray(must, dtype=float)
+    if objective.goal == "min":
+        low, high = min(known.min(), *needed), max(np.quantile(known, SHOWN, method="lower"), *needed)
+    else:
+        low, high = min(np.quantile(known, 1 - SHOWN, method="higher"), *needed), max(known.max(), *needed)
+    pad = 0.07 * (high - low) or 0.05 * (abs(high) or 1.0)
+    low, high = float(low - pad), float(high + pad)
+    return (float(np.exp(low)), float(np.exp(high))) if objective.log else (low, high)
+
+
+def labelled(axes: Axes, points: Sequence[tuple[str, float, float]], x: Goal, y: Goal, size: float = 8) -> None:
+    """Names beside points, on the side that is better; one that would cover another is left out."""
+    right, up = x == "max", y == "max"
+    taken: list[tuple[float, float, float]] = []
+    for name, across, high in points:
+        at_x, at_y = (float(one) * 72 / axes.figure.dpi for one in axes.transData.transform((across, high)))
+        width = 0.62 * size * len(name)
+        start = at_x if right else at_x - width
+        if any(
+            abs(at_y - other) < 1.15 * size and start < end and begin < start + width for begin, end, other in taken
+        ):
+            continue
+        taken.append((start, start + width, at_y))
+        axes.annotate(
+            name, (across, high), (4 if right else -4, 4 if up else -4), textcoords="offset points", fontsize=size,
+            ha="left" if right else "right", va="bottom" if up else "top", color=INK["front"],
+        )  # fmt: skip
+
+
+def told_apart(record: SearchRecord, found: Reckoned, beyond: int) -> str:
+    """What a plot does not show: `not shown: 5 diverged, 2 beyond the frame`."""
+    parts = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
+    if strange := len(found.incomparable):
+        parts.append(f"{strange} without a finite value")
+    if beyond:
+        parts.append(f"{beyond} beyond the frame")
+    return f"not shown: {', '.join(parts)}" if parts else ""

@@ -1,0 +1,55 @@
+"""What a search found, as JSON: the record whole, what follows from it, and the sentences of the screen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ablate.report import json_form
+from ablate.report.searched import answer, ask_next, defined
+from ablate.report.searched.held import kept
+from ablate.report.searched.reckoned import BEYOND, edit_counts, reckon
+from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.rows import shown_blocks
+
+
+def to_json(record: SearchRecord) -> str:
+    """Every entry and number in full; entries are named by their `number`. What is not finite is null."""
+    found = reckon(record)
+    numbers = [entry.number for entry in record.entries]
+    best = ask_next.chosen(record, found)
+    document = asdict(record)
+    document["confirmed"] = None if record.confirmed is None else json_form.document(record.confirmed, record.defined)
+    document["definitions"] = defined.definitions(record)
+    document |= {
+        "answers": answer.answers(record, found),
+        "warnings": answer.warnings(record, found),
+        "front": [numbers[place] for place in found.front],
+        "compared": [numbers[place] for place in found.compared],
+        "beating": [numbers[place] for place in found.beating],
+        "better_in": {
+            objective.metric: [numbers[place] for place in better]
+            for objective, better in zip(record.objectives, found.better_in, strict=True)
+        },
+        "curve": {
+            "what": f"best {record.objectives[0].metric} so far" if len(record.objectives) == 1 else "hypervolume",
+            "values": found.curve,
+            "ideal": found.ideal,
+            "worst": found.worst,
+            "beyond_worst": BEYOND,
+        },
+        "edits": [asdict(one) for one in edit_counts(record, shown_blocks(record, found)[1:])],
+        "kept": [
+            {
+                "block": one.name,
+                "objective": one.objective.metric,
+                "searched_value": one.value,
+                "confirmed_mean": one.mean,
+                "searched_difference": one.searched,
+                "confirmed_difference": one.effect.estimate,
+                "share": one.share,
+            }
+            for one in kept(record)
+        ],
+        "next": None if best is None else {"block": best.name, "space": ask_next.snippet(record, best)},
+    }
+    return json_form.dump(document)

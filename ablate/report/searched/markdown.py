@@ -1,0 +1,72 @@
+"""What a search found, as Markdown: the tables of the screen, with what each edit of the front changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ablate.report import markdown
+from ablate.report.searched import answer, ask_next, course, defined, rows
+from ablate.report.searched.reckoned import Reckoned, reckon
+from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.rows import Grid
+
+
+def to_markdown(record: SearchRecord) -> str:
+    """The question, the answer, the front, what was confirmed, and how it came about."""
+    return "\n".join(_lines(record, reckon(record))) + "\n"
+
+
+def _lines(record: SearchRecord, found: Reckoned) -> Iterator[str]:
+    yield f"# {record.space}\n"
+    yield f"{record.question}\n\n{' · '.join(answer.headline(record))}\n"
+    if record.partial:
+        yield f"**{answer.unfinished(record)}**\n"
+    yield from (f"- {line}" for line in answer.answers(record, found))
+    yield from (f"- **!** {line}" for line in answer.warnings(record, found))
+    yield ""
+    if found.compared:
+        yield from _grid(rows.front(record, found))
+        yield from _edits(record, found)
+    if record.confirmed is not None:
+        yield f"## Confirmed at seeds {', '.join(map(str, record.confirm_seeds))}\n"
+        yield from _grid(rows.left(record), level=3)
+        yield from markdown.body(record.confirmed, record.defined, level=3)
+        yield ""
+    for grid in (
+        course.accounts(record),
+        course.removed(record),
+        course.progress(record, found),
+        course.rungs(record),
+        rows.edits(record, found),
+    ):
+        if grid is not None:
+            yield from _grid(grid)
+    yield "## Cost\n"
+    yield from (f"- {line}" for line in course.cost(record))
+    yield from _next(record, found)
+    yield "\n## What the numbers mean\n"
+    yield from (f"- {line}" for line in defined.definitions(record))
+
+
+def _edits(record: SearchRecord, found: Reckoned) -> Iterator[str]:
+    for entry in rows.shown_blocks(record, found)[1:]:
+        yield f"- **{entry.name}**"
+        yield from (f"  - `{edit}`: {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
+    yield ""
+
+
+def _next(record: SearchRecord, found: Reckoned) -> Iterator[str]:
+    yield f"\n## Next\n\nTo {'go on with' if record.partial else 'repeat'} this search: `{record.again}`"
+    entry = ask_next.chosen(record, found)
+    if entry is not None:
+        yield f"\n{ask_next.how(record, entry)}\n"
+        yield f"```yaml\n{ask_next.snippet(record, entry)}```"
+
+
+def _grid(grid: Grid, level: int = 2) -> Iterator[str]:
+    yield f"{'#' * level} {grid.title}\n\n{grid.note[:1].upper()}{grid.note[1:]}.\n"
+    if grid.rows:
+        yield from markdown.table(grid.heading, grid.rows)
+    yield from (f"- **!** {caveat}" for caveat in grid.caveats)
+    yield from (f"- {remark}" for remark in grid.remarks)
+    yield ""

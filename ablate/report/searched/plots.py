@@ -1,0 +1,205 @@
+"""The plots of a search as SVG text, to stand within a page: its colours are the page's.
+
+The same record gives the same text. matplotlib is imported by what draws, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ablate.report.searched.drawn import INK, Draw, by_blocks, drawn, frame, labelled, scaled, told_apart
+from ablate.report.searched.held import verdicts
+from ablate.report.searched.reckoned import Reckoned
+from ablate.report.searched.record import Objective, SearchRecord
+from ablate.report.wording import factor, spoken
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LABELS = 14
+"""Blocks of a front that are named in its plot, at most."""
+
+LONG = 20
+"""Characters of a metric's name from which its axis has two lines."""
+FRESH = "at fresh seeds, and interval"
+
+
+def found_plot(record: SearchRecord, found: Reckoned) -> str:
+    """The plane of the objectives, or with one the values over the search; empty where nothing can be compared.
+
+    Of more than two, the first against each other, one below the other.
+    """
+    if not found.compared:
+        return ""
+    if len(record.objectives) == 1:
+        return drawn([lambda axes: _over_time(axes, record, found)], "values", _about(record))
+    draw: list[Draw] = [
+        lambda axes, y=other: _plane(axes, record, found, 0, y)  # type: ignore[misc]
+        for other in range(1, len(record.objectives))
+    ]
+    return drawn(draw, "front", _about(record))
+
+
+def progress_plot(record: SearchRecord, found: Reckoned) -> str:
+    """The hypervolume over the search; empty with one objective, whose other plot says as much, and without one."""
+    if len(record.objectives) == 1 or not found.curve:
+        return ""
+    about = "Hypervolume over the blocks in the order begun. The table Progress has its numbers."
+    return drawn([lambda axes: _hypervolume(axes, found)], "progress", about, height=2.5)
+
+
+def _about(record: SearchRecord) -> str:
+    names = [spoken(objective.metric) for objective in record.objectives]
+    of = f"{names[0]} over the search" if len(names) == 1 else f"{names[0]} against {' and '.join(names[1:])}"
+    return f"Every block that finished: {of}. The tables Front or Best and Every block trained have its numbers."
+
+
+def _plane(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) -> None:
+    """Two objectives against each other: all that finished, the front, the reference, what fresh seeds say."""
+    values = {place: record.entries[place].values for place in found.compared}
+    goals = record.objectives[x], record.objectives[y]
+    fresh = _fresh(record)
+    matter = [(one[x], one[y]) for place, one in values.items() if place in found.front or place == 0]
+    matter += [(ends[x][0], ends[y][0]) for _, ends in fresh if x in ends and y in ends]
+    scaled(axes, "x", goals[0])
+    scaled(axes, "y", goals[1])
+    left, right = frame([one[x] for one in values.values()], [at for at, _ in matter], goals[0])
+    bottom, top = frame([one[y] for one in values.values()], [at for _, at in matter], goals[1])
+    axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=_axis_label(goals[0]), ylabel=_axis_label(goals[1]))
+    inside = [p for p, one in values.items() if left <= one[x] <= right and bottom <= one[y] <= top]
+    plain = [values[p] for p in inside if p not in found.front and p > 0]
+    axes.plot([v[x] for v in plain], [v[y] for v in plain], "o", color=INK["faint"], ms=3.5, label="finished")
+    _draw_front(axes, record, found, x, y)
+    if 0 in values:
+        label = f"{record.reference} (reference)"
+        axes.plot([values[0][x]], [values[0][y]], "+", color=INK["reference"], ms=13, mew=2, label=label)
+    _draw_fresh(axes, record, fresh, x, y)
+    _margin(axes, record, found, len(values) - len(inside))
+
+
+def _draw_front(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) -> None:
+    """The front; of two objectives with the line that bounds what it dominates."""
+    blocks = sorted((record.entries[place] for place in found.front), key=lambda entry: entry.values[x])
+    across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
+    goals = record.objectives[x].goal, record.objectives[y].goal
+    axes.plot(across, up, "D", color=INK["front"], ms=4.5, label="front")
+    if len(record.objectives) == 2:
+        axes.step(across, up, where="post" if goals[0] == "min" else "pre", color=INK["front"], lw=1)
+    named = [(entry.name, entry.values[x], entry.values[y]) for entry in blocks if entry.number > 0]
+    labelled(axes, named[:LABELS], *goals)
+
+
+Ends = dict[int, tuple[float, float, float]]
+"""For each objective a value at fresh seeds, and the ends of its interval."""
+
+
+def _fresh(record: SearchRecord) -> list[tuple[str, Ends]]:
+    """Each chosen block where fresh seeds put it: the reference's mean there and the paired difference from it."""
+    if record.confirmed is None:
+        return []
+    base = next((arm for arm in record.confirmed.arms if arm.name == record.confirmed.baseline), None)
+    found = []
+    for name in record.chosen:
+        ends: Ends = {}
+        for effect in verdicts(record, name):
+            place = [one.metric for one in record.objectives].index(effect.metric)
+            level = None if base is None else base.levels.get(effect.metric)
+            if level is None or effect.estimate is None:
+                continue
+            bounds = (effect.low, effect.high)
+            low, high = (effect.estimate if one is None or not math.isfinite(one) else one for one in bounds)
+            ratio = effect.scale == "log"
+            middle, start, end = (
+                level.mean * factor(d) if ratio else level.mean + d for d in (effect.estimate, low, high)
+            )
+            ends[place] = (middle, start, end)
+        found.append((name, ends))
+    return found
+
+
+def _draw_fresh(axes: Axes, record: SearchRecord, fresh: Sequence[tuple[str, Ends]], x: int, y: int) -> None:
+    label = FRESH
+    for name, ends in fresh:
+        if x not in ends or y not in ends:
+            continue
+        searched = record.entry(name).values
+        if searched:
+            path = [searched[x], ends[x][0]], [searched[y], ends[y][0]]
+            axes.plot(*path, ":", color=INK["fresh"], lw=1)
+        _square(axes, ends[x], ends[y], label)
+        label = "_nolegend_"
+    base = _fresh_reference(record)
+    if x in base and y in base:
+        axes.plot([base[x]], [base[y]], "x", color=INK["fresh"], ms=8, mew=1.5, label=f"{record.reference}, fresh")
+
+
+def _square(axes: Axes, across: tuple[float, float, float], up: tuple[float, float, float], label: str) -> None:
+    """A value at fresh seeds, with its interval each way."""
+    (x, left, right), (y, bottom, top) = across, up
+    axes.errorbar(
+        [x], [y], xerr=[[x - left], [right - x]], yerr=[[y - bottom], [top - y]], fmt="s", ms=5, mfc=INK["paper"],
+        color=INK["fresh"], elinewidth=1, capsize=2, label=label,
+    )  # fmt: skip
+
+
+def _fresh_reference(record: SearchRecord) -> dict[int, float]:
+    summary = record.confirmed
+    arm = None if summary is None else next((arm for arm in summary.arms if arm.name == summary.baseline), None)
+    if arm is None:
+        return {}
+    levels = {place: arm.levels.get(objective.metric) for place, objective in enumerate(record.objectives)}
+    return {place: level.mean for place, level in levels.items() if level is not None}
+
+
+def _margin(axes: Axes, record: SearchRecord, found: Reckoned, beyond: int) -> None:
+    """What is not in the frame, in words above it."""
+    axes.set_title(told_apart(record, found, beyond), fontsize=8, loc="right", color=INK["ink"])
+
+
+def _over_time(axes: Axes, record: SearchRecord, found: Reckoned) -> None:
+    """One objective: each block's value where it was begun, the best so far, the reference."""
+    objective = record.objectives[0]
+    values = [record.entries[place].values[0] for place in found.compared]
+    fresh = [(name, ends[0]) for name, ends in _fresh(record) if 0 in ends]
+    scaled(axes, "y", objective)
+    must = [value for value in found.curve if value is not None] + [at for _, (at, _, _) in fresh]
+    if 0 in found.compared:
+        must.append(record.entries[0].values[0])
+    axes.set_ylim(*frame(values, must, objective))
+    by_blocks(axes, len(record.entries))
+    axes.set_ylabel(_axis_label(objective))
+    bottom, top = sorted(axes.get_ylim())
+    inside = [(place, one) for place, one in zip(found.compared, values, strict=True) if bottom <= one <= top]
+    axes.plot(*zip(*inside, strict=True), "o", color=INK["faint"], ms=3.5, label="finished")
+    known = [(place, value) for place, value in enumerate(found.curve) if value is not None]
+    axes.step(*zip(*known, strict=True), where="post", color=INK["front"], lw=1.4, label="best so far")
+    if 0 in found.compared:
+        label = f"{record.reference} (reference)"
+        axes.axhline(record.entries[0].values[0], color=INK["reference"], ls="--", lw=1, label=label)
+    label = FRESH
+    names = [entry.name for entry in record.entries]
+    for name, ends in fresh:
+        place = float(names.index(name))
+        _square(axes, (place, place, place), ends, label)
+        label = "_nolegend_"
+    _margin(axes, record, found, len(values) - len(inside))
+
+
+def _hypervolume(axes: Axes, found: Reckoned) -> None:
+    known = [(place, value) for place, value in enumerate(found.curve) if value is not None]
+    places, values = zip(*known, strict=True)
+    axes.step(places, values, where="post", color=INK["front"], lw=1.4)
+    axes.set_ylim(0, max(0.05, 1.08 * float(np.max(values))))
+    by_blocks(axes, len(found.curve))
+    axes.set_ylabel("hypervolume")
+
+
+def _axis_label(objective: Objective) -> str:
+    scale = ", log scale" if objective.log else ""
+    # a long name in two lines: beside the plot there is no room for more
+    gap = "\n" if len(objective.metric) > LONG else " "
+    return f"{spoken(objective.metric)}{gap}({'lower' if objective.goal == 'min' else 'higher'} is better{scale})"

@@ -1,0 +1,130 @@
+"""A search as frozen values: what was asked, what was proposed, what became of it, and what was confirmed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ablate.report.summary import Summary
+from ablate.space.design import Goal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A metric and which way it is better. On the log scale differences are ratios."""
+
+    metric: str
+    goal: Goal
+    definition: str
+    log: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A block that was trained, in the order begun; number 0 is the reference.
+
+    `edits` lead to it from the reference; `details` say, one for each, what it changes. `block` is the block in YAML.
+    `values` are in the order of the objectives, means over the search's seeds; there are none unless it finished or
+    came to a rung. `until` is the step they are from, None for the end. `flops` are those of one forward pass over one
+    sequence. `repeats` counts later proposals that were the same block.
+    """
+
+    number: int
+    name: str
+    variant: str
+    edits: tuple[str, ...]
+    details: tuple[str, ...]
+    block: str
+    outcome: str
+    values: tuple[float, ...]
+    until: int | None
+    parameters: int
+    flops: int
+    seconds: float
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungCorrelation:
+    """Spearman's rank correlation of objective number `objective` between the steps `lower` and `upper`.
+
+    Over the n blocks that came to both; None where it is not defined (fewer than three blocks, or all alike).
+    """
+
+    lower: int
+    upper: int
+    n: int
+    objective: int
+    spearman: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRecord:
+    """A search, over or (`partial`) as far as it has come.
+
+    `derivations` is how many the grammar has. `budget` is as asked (`60 trials`), `spent` what was spent of it.
+    `why_over` is `budget`, `exhausted`, or empty while it is not. `proposed` counts proposals, `folded` those that were
+    the same as an earlier one, `known` those whose results were in the folder already. `refused` counts by constraint
+    what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not trained for an order by a
+    zero-cost measure. `random_share` is the share of choices made without regard to any result, `wholly_random` the
+    share of proposals that had no other, `repaired` counts proposals mutated until they were admitted.
+
+    `chosen` are names of entries, trained anew at `confirm_seeds`; `confirmed` judges them against the reference.
+    `definitions` says how metrics are computed that are judged and no objective. `again` is the command that repeats
+    the search, or goes on with it.
+    """
+
+    space: str
+    question: str
+    grammar: str
+    derivations: int
+    reference: str
+    objectives: tuple[Objective, ...]
+    sampler: str
+    seed: int
+    parallel: int
+    seeds: tuple[int, ...]
+    pruner: str
+    budget: str
+    spent: str
+    why_over: str
+    entries: tuple[Entry, ...]
+    proposed: int
+    folded: int
+    known: int
+    refused: Mapping[str, int]
+    vetoed: Mapping[str, int]
+    passed_over: int
+    random_share: float
+    wholly_random: float
+    repaired: int
+    correlations: tuple[RungCorrelation, ...]
+    confirmed: Summary | None
+    chosen: tuple[str, ...]
+    confirm_seeds: tuple[int, ...]
+    partial: bool
+    again: str
+    definitions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> tuple[Entry, ...]:
+        """The blocks that were proposed and trained: all but the reference."""
+        return self.entries[1:]
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """What became of them."""
+        return Counter(entry.outcome for entry in self.trained)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name; KeyError if there is none."""
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise KeyError(name)
+
+    @property
+    def defined(self) -> dict[str, str]:
+        """How every metric is computed, by name."""
+        return {**self.definitions, **{one.metric: one.definition for one in self.objectives}}

@@ -1,0 +1,184 @@
+"""The tables of what a search found, as text: the same for the terminal, Markdown and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ablate.report import wording
+from ablate.report.searched.answer import OUTCOMES
+from ablate.report.searched.held import kept
+from ablate.report.searched.reckoned import Reckoned, difference, edit_counts
+from ablate.report.searched.record import Entry, Objective, SearchRecord
+
+BEST = 10
+"""How many blocks are shown where there is one objective, and so no front."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table: what it is, its rows, which columns are numbers, what they mean, and what to beware of."""
+
+    title: str
+    note: str
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...] = ()
+    remarks: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+
+def shown_blocks(record: SearchRecord, found: Reckoned) -> list[Entry]:
+    """The reference, then the front without it; with one objective the `BEST` best blocks."""
+    places: Iterable[int] = found.front
+    if len(record.objectives) == 1:
+        places = sorted((p for p in found.compared if p > 0), key=lambda p: (found.losses[p], p))[:BEST]
+    return [*record.entries[:1], *(record.entries[place] for place in places if place > 0)]
+
+
+def front_title(record: SearchRecord, found: Reckoned) -> tuple[str, str]:
+    """The title of the table of found blocks, and what they are."""
+    among = wording.plural(len(found.compared), "block")
+    if len(record.objectives) == 1:
+        return "Best", f"by {record.objectives[0].metric}, of {among} that finished"
+    return "Front", f"{len(found.front)} of {among} that finished, dominated by none"
+
+
+def front(record: SearchRecord, found: Reckoned) -> Grid:
+    """A row for each of `shown_blocks`: values, differences to the reference, size."""
+    title, note = front_title(record, found)
+    heading = ["block"]
+    for objective in record.objectives:
+        heading += [objective.metric, f"against {record.reference}"]
+    blocks = shown_blocks(record, found)
+    rows = [
+        (label(entry, found), *(cell for pair in cells(entry, record) for cell in pair), *size(entry, record))
+        for entry in blocks
+    ]
+    numbers = tuple(range(1, len(heading) + 2))
+    return Grid(title=title, note=note, heading=(*heading, *SIZE), rows=tuple(rows), numbers=numbers)
+
+
+SIZE = ("parameters", "FLOPs")
+
+
+def label(entry: Entry, found: Reckoned) -> str:
+    """The name of a block, and whether it is the reference."""
+    if entry.number > 0:
+        return entry.name
+    return f"{entry.name} ({standing(found)})"
+
+
+def standing(found: Reckoned) -> str:
+    """What the reference is, and where it stands among several objectives."""
+    if len(found.better_in) == 1 or found.reference is None:
+        return "reference"
+    return f"reference, {'on the front' if 0 in found.front else 'dominated'}"
+
+
+def cells(entry: Entry, record: SearchRecord) -> list[tuple[str, str]]:
+    """For each objective the value, and its difference to the reference."""
+    found = []
+    for place, objective in enumerate(record.objectives):
+        value = number(entry.values[place]) if place < len(entry.values) else "no value"
+        apart = difference(entry, record.entries[0], place, objective)
+        found.append((value, "" if apart is None or entry.number == 0 else apart_in_words(apart, objective)))
+    return found
+
+
+def size(entry: Entry, record: SearchRecord) -> tuple[str, str]:
+    """Parameters and FLOPs: the reference's as they are, the others' against them."""
+    base = record.entries[0]
+    if entry.number == 0:
+        return f"{entry.parameters:,}", f"{entry.flops / 1e6:,.1f} M"
+    return wording.change(base.parameters, entry.parameters), wording.change(base.flops, entry.flops)
+
+
+def number(value: float) -> str:
+    """Four significant digits: without an interval there is no saying how many of them mean something."""
+    return f"{value:.0f}" if 10_000 <= abs(value) < 1e6 else f"{value:#.4g}".rstrip(".") if value else "0"
+
+
+def apart_in_words(apart: float, objective: Objective) -> str:
+    """`-0.0517`, or on the log scale `×0.542`."""
+    if objective.log:
+        return f"×{wording.significant(wording.factor(apart))}"
+    return ("+" if apart >= 0 else "-") + (wording.significant(abs(apart)) if apart else "0")
+
+
+def left(record: SearchRecord) -> Grid:
+    """What fresh seeds left of what the search saw."""
+    rows = []
+    for one in kept(record):
+        searched = "" if one.searched is None else apart_in_words(one.searched, one.objective)
+        confirmed = "no pair" if one.effect.estimate is None else apart_in_words(one.effect.estimate, one.objective)
+        share = "" if one.share is None else f"{100 * one.share:.0f} %"
+        mean = "no value" if one.mean is None else number(one.mean)
+        rows.append((one.name, one.objective.metric, number(one.value), mean, searched, confirmed, share))
+    n = wording.plural(len(record.confirm_seeds), "fresh seed")
+    return Grid(
+        title="What was left",
+        note=f"of the search's numbers at {n}",
+        heading=("block", "objective", "search", "fresh", "search, apart", "fresh, apart", "left"),
+        rows=tuple(rows),
+        numbers=(2, 3, 4, 5, 6),
+        remarks=(
+            f"search: its value in the search; fresh: mean over the fresh seeds; apart: against {record.reference} at "
+            "the same seeds; left: the fresh difference as a share of the search's, where that was an advantage",
+        ),
+    )
+
+
+def edits(record: SearchRecord, found: Reckoned) -> Grid | None:
+    """The edits of `shown_blocks` beside those of all trained; None where there are none."""
+    shown = shown_blocks(record, found)[1:]
+    counts = [one for one in edit_counts(record, shown) if one.shown]
+    if not counts:
+        return None
+    rows = [
+        (one.edit, _of(one.shown, len(shown)), _of(one.trained, len(record.trained)), str(one.diverged))
+        for one in counts
+    ]
+    one = len(record.objectives) == 1
+    return Grid(
+        title="Edits of the best" if one else "Edits on the front",
+        note=f"from {record.reference}; blocks that have them",
+        heading=("edit", "best" if one else "on the front", "trained", "diverged"),
+        rows=tuple(rows),
+        numbers=(1, 2, 3),
+        caveats=(
+            "a description, no finding: the sampler chose what was trained, and edits come together; which edit "
+            "matters is asked below",
+        ),
+    )
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole}"
+
+
+def everything(record: SearchRecord, found: Reckoned) -> Grid:
+    """Every block, in the order begun."""
+    heading = ["no.", "block", "became", *(objective.metric for objective in record.objectives)]
+    rows = []
+    for entry in record.entries:
+        became = OUTCOMES.get(entry.outcome, entry.outcome)
+        became += "" if entry.until is None else f" (values at step {entry.until})"
+        values = [number(value) if math.isfinite(value) else str(value) for value in entry.values]
+        values += ["no value"] * (len(record.objectives) - len(values))
+        mark = "reference" if entry.number == 0 else "front" if entry.number in _numbers(record, found.front) else ""
+        names = "; ".join(entry.edits)
+        rows.append((str(entry.number), entry.name, became, *values, mark, str(entry.repeats), names))
+    n = len(record.objectives)
+    return Grid(
+        title="Every block trained",
+        note="in the order begun",
+        heading=(*heading, "", "proposed again", f"edits from {record.reference}"),
+        rows=tuple(rows),
+        numbers=(0, *range(3, 3 + n), 4 + n),
+    )
+
+
+def _numbers(record: SearchRecord, places: Sequence[int]) -> set[int]:
+    return {record.entries[place].number for place in places}

@@ -1,0 +1,66 @@
+"""What a run is about to train, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablate.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from ablate.execute.controller import Ended, Source
+    from ablate.plan.trial import Trial
+    from ablate.report.searched.record import SearchRecord
+    from ablate.report.summary import Summary
+    from ablate.train.events import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run came to: the plan, how its trials ended, what the numbers say, and what each metric means.
+
+    `ended` counts the trials of this run alone; `failed` are all trials of the plan that have no result. `summary`
+    judges the design's comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is
+    what a search has found, and `page` where it is written for a browser.
+    """
+
+    plan: Plan
+    ended: Ended
+    failed: tuple[tuple[Trial, Outcome], ...]
+    summary: Summary | None
+    definitions: Mapping[str, str]
+    searched: SearchRecord | None = None
+    page: Path | None = None
+
+    def report(self) -> Mapping[str, str]:
+        """The answer as texts by file name."""
+        if self.searched is not None:
+            from ablate.report.searched import json_form, markdown, page
+
+            return {
+                "search.md": markdown.to_markdown(self.searched),
+                "search.json": json_form.to_json(self.searched),
+                "search.html": page.to_html(self.searched),
+            }
+        from ablate.report.json_form import to_json
+        from ablate.report.markdown import to_markdown
+
+        assert self.summary is not None
+        return {
+            "verdicts.md": to_markdown(self.summary, self.definitions),
+            "verdicts.json": to_json(self.summary, self.definitions),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where the trials of a run come from (None: there is nothing to train), and what they come to once they ended.
+
+    `total` is how many there are, None where that is not known beforehand.
+    """
+
+    source: Source | None
+    total: int | None
+    answer: Callable[[Ended], Run]

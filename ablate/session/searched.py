@@ -1,0 +1,146 @@
+"""What a search has found, from its jobs to the record that is shown."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ablate.block.printer import print_block
+from ablate.execute.search.ground import VETO
+from ablate.execute.search.result import Came
+from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
+from ablate.session.planning import Planned
+from ablate.space.design import Budget, Pruner
+
+if TYPE_CHECKING:
+    from ablate.execute.search.budget import Spent
+    from ablate.execute.search.search import Job, Search
+    from ablate.execute.search.source import SearchSource
+    from ablate.grammar.grammar import Grammar
+    from ablate.report.summary import Summary
+    from ablate.space.space import Space
+    from ablate.store.requests import Request
+
+
+def record(
+    planned: Planned,
+    source: SearchSource,
+    confirmed: Summary | None,
+    definitions: Mapping[str, str],
+    request: Request,
+    results: Path,
+) -> SearchRecord:
+    """A search, over or as far as it has come."""
+    space, search = planned.space, source.search
+    asked = space.design.search
+    assert asked is not None
+    refused = search.refused
+    return SearchRecord(
+        space=space.name,
+        question=space.question,
+        grammar=space.grammar.name,
+        derivations=space.grammar.count,
+        reference=asked.from_,
+        objectives=tuple(_objectives(space, definitions)),
+        sampler=asked.sampler,
+        seed=asked.seed,
+        parallel=asked.parallel,
+        seeds=space.seeds,
+        pruner=asked.pruner.described() if isinstance(asked.pruner, Pruner) else "none",
+        budget=asked.budget.described(),
+        spent=_spent(asked.budget, search.spent),
+        why_over=search.why_over,
+        entries=tuple(_entries(source, space.grammar)),
+        proposed=len(search.proposed),
+        folded=search.folded,
+        known=source.known,
+        refused={reason: n for reason, n in refused.items() if not reason.startswith(VETO)},
+        vetoed={reason.removeprefix(VETO): n for reason, n in refused.items() if reason.startswith(VETO)},
+        passed_over=search.passed_over,
+        random_share=search.random_share,
+        wholly_random=search.wholly_random,
+        repaired=search.repaired,
+        correlations=tuple(
+            RungCorrelation(lower=c.lower, upper=c.upper, n=c.n, objective=c.objective, spearman=c.spearman)
+            for c in search.correlations()
+        ),
+        confirmed=confirmed,
+        chosen=source.chosen,
+        confirm_seeds=source.confirm_seeds,
+        partial=not source.done,
+        again=command(request, results),
+        definitions=definitions,
+    )
+
+
+def command(request: Request, results: Path) -> str:
+    """The command that runs it, or goes on with it."""
+    words = ["ablate", "run", _short(Path(request.path))]
+    words += ["--profile", request.profile] if request.profile else []
+    words += [word for setting in request.settings for word in ("--set", setting)]
+    words += [word for plugin in request.plugins for word in ("--plugin", plugin)]
+    words += [] if results == Path("results") else ["--results", str(results)]
+    return shlex.join(words)
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Objective]:
+    search = space.design.search
+    assert search is not None
+    for metric, goal in search.objective.items():
+        judged = space.judge.metrics.get(metric)
+        log = judged is not None and judged.scale == "log"
+        yield Objective(metric=metric, goal=goal, definition=definitions.get(metric, "as measured"), log=log)
+
+
+def _entries(source: SearchSource, grammar: Grammar) -> Iterator[Entry]:
+    """The reference, and the blocks whose first result is there, in the order in which they were begun."""
+    search = source.search
+    repeats = [one.mark for one in search.proposed if one.same_as is not None]
+    jobs = sorted(search.jobs, key=lambda job: source.blocks[job.mark].jobs[0] if job.mark in source.blocks else -1)
+    number = 0
+    for mark, group in groupby(jobs, key=lambda job: job.mark):
+        of_block = list(group)
+        told = [job for job in of_block if search.came(job.number) is not None]
+        if told or of_block[0].k is None:  # the reference is number 0, though others may have ended before it
+            yield _entry(number, told or of_block[:1], source, repeats.count(mark), grammar)
+            number += 1
+
+
+def _entry(number: int, jobs: list[Job], source: SearchSource, repeats: int, grammar: Grammar) -> Entry:
+    search: Search = source.search
+    last, block = jobs[-1], source.blocks[jobs[-1].mark]
+    came = search.came(last.number) or Came("interrupted")
+    edits = () if block.joined is None else block.joined.edits
+    return Entry(
+        number=number,
+        name=block.variant.name,
+        variant=block.variant.id,
+        edits=tuple(edit.name for edit in edits),
+        details=tuple(edit.detail for edit in edits),
+        block=print_block(block.variant.block, grammar.catalogue, grammar.defaults),
+        outcome="pruned" if came.outcome == "paused" and source.done else came.outcome,
+        values=came.values,
+        until=last.until if came.outcome == "paused" else None,
+        parameters=block.variant.parameters,
+        flops=block.variant.flops,
+        seconds=sum(one.seconds for job in jobs if (one := search.came(job.number)) is not None),
+        repeats=repeats,
+    )
+
+
+def _spent(budget: Budget, spent: Spent) -> str:
+    match budget.kind:
+        case "trials":
+            return f"{spent.trials:,} trials"
+        case "hours":
+            return f"{spent.seconds / 3600:.3g} hours of training"
+        case _:
+            return f"{spent.flops:.4g} FLOPs of training"

@@ -1,0 +1,333 @@
+"""What a search found, on the terminal and as Markdown, word for word: `searched/*`.
+
+After a change that means to move them, ABLATE_WRITE_EXPECTED=1 writes them anew; read the diff.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reading import ROOT, transformer
+from rich.console import Console
+from rich.text import Text
+from searched_worlds import (
+    CHOSEN,
+    KURTOSIS,
+    WORLDS,
+    all_diverged,
+    confirm,
+    confirmed,
+    confirmed_nothing,
+    entries,
+    entry,
+    none_better,
+    nothing,
+    one_goal,
+    partial,
+    record,
+    regressed,
+    three_goals,
+    ties,
+    with_rungs,
+)
+
+from ablate.block.printer import print_block
+from ablate.plan.build import build_plan
+from ablate.report.searched import answer, ask_next, course, rows
+from ablate.report.searched.json_form import to_json
+from ablate.report.searched.markdown import to_markdown
+from ablate.report.searched.reckoned import reckon
+from ablate.report.searched.record import Entry, SearchRecord
+from ablate.report.searched.screen import MOST, SearchScreen
+from ablate.space.load import load_space
+
+pytestmark = pytest.mark.fast
+
+GOLDEN = Path(__file__).parent / "searched"
+SCREENS = {f"{name}_80": (name, 80) for name in WORLDS} | {
+    f"{name}_120": (name, 120) for name in ("confirmed", "three_goals")
+}
+PAGES = ("confirmed", "with_rungs", "partial")
+
+
+def screen(found: SearchRecord, width: int, *, colour: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None
+    )
+    console.print(SearchScreen(found))
+    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
+
+
+def said(found: SearchRecord) -> str:
+    return " ".join(answer.answers(found, reckon(found)))
+
+
+def beware(found: SearchRecord) -> str:
+    return " ".join(answer.warnings(found, reckon(found)))
+
+
+def is_as_read(text: str, name: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("ABLATE_WRITE_EXPECTED"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens(name: str) -> None:
+    world, width = SCREENS[name]
+    is_as_read(screen(WORLDS[world](), width), f"{name}.txt")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_markdown(name: str) -> None:
+    is_as_read(to_markdown(WORLDS[name]()), f"{name}.md")
+
+
+def test_no_golden_is_left_over() -> None:
+    expected = {f"{name}.txt" for name in SCREENS} | {f"{name}.md" for name in PAGES}
+    assert {file.name for file in GOLDEN.iterdir()} == expected
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("name", WORLDS)
+def test_nothing_is_cut_off(name: str, width: int) -> None:
+    found = WORLDS[name]()
+    text = screen(found, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    together = "".join(text.split())
+    blocks = rows.shown_blocks(found, reckon(found))[: MOST + 1] if reckon(found).compared else []
+    for one in blocks:
+        assert one.name in text
+        assert all("".join(edit.split()) in together for edit in one.edits)
+        assert all(value in text and apart in text for value, apart in rows.cells(one, found))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_colour_adds_nothing_but_colour(name: str) -> None:
+    found = WORLDS[name]()
+    plain = "".join(line.rstrip() + "\n" for line in Text.from_ansi(screen(found, 80, colour=True)).plain.splitlines())
+    assert plain.rstrip() == screen(found, 80).rstrip()
+
+
+def test_what_the_screen_leaves_out_it_counts() -> None:
+    line = [entry(0), *(entry(k, ["+qk_norm"], values=(2.0 + k / 100, 2.0 - k / 100)) for k in range(1, 31))]
+    text = screen(record(entries=tuple(line)), 80)
+    assert f"{30 - MOST} more on the front: see the page, or --json" in text
+    assert f"p{MOST} " in text and "p13 " not in text
+    assert "more on the front" not in screen(record(), 80)
+
+
+def test_the_answer_comes_first() -> None:
+    text = screen(confirmed(), 80)
+    parts = (
+        "Which block keeps",
+        "• 8 of the 40",
+        "! selected",
+        "Front,",
+        "Confirmed,",
+        "Proposals,",
+        "Progress,",
+        "Cost",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_the_answer_counts_those_better_in_every_objective() -> None:
+    assert "8 of the 40 blocks that finished beat pre_ln on both eval loss and peak kurtosis" in said(record())
+    assert "at 1 seed each" in said(record()) and "at 2 seeds each" in said(record(seeds=(1, 2)))
+    assert "beat pre_ln on eval loss in the search" in said(one_goal())
+    assert "on all of eval loss, peak kurtosis and token correlation" in said(three_goals())
+    none = said(none_better())
+    assert none.startswith("None of the 40 blocks that finished beats pre_ln on both")
+    lower = sum(one.values[1] < 3.0 for one in none_better().trained if one.values)
+    assert lower > 0 and f"(0 on eval loss, {lower} on peak kurtosis)" in none
+    assert said(ties()).startswith("None of the 5 blocks that finished beats pre_ln")
+
+
+def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
+    first, *others = entries()
+    found = record(entries=(replace(first, outcome="diverged", values=()), *others))
+    assert "has no result to compare with (diverged): which blocks beat it cannot be said" in said(found)
+    assert "8 diverged" in said(found)
+    assert reckon(found).beating == ()
+    assert "No block finished, so none can be compared with pre_ln. Of 6 blocks trained: 6 diverged" in said(
+        all_diverged()
+    )
+    assert said(nothing()).startswith("Nothing has been trained yet.")
+
+
+def test_what_is_not_confirmed_is_no_finding() -> None:
+    assert "a candidate, not a finding" in said(record())
+    assert "which has not been done: p13, p32" in said(record(chosen=("p13", "p32"), confirm_seeds=(7, 8)))
+    assert "candidate" not in said(confirmed())
+    assert (
+        "p13, p32 are better than pre_ln on both eval loss and peak kurtosis; p38 is equivalent on eval loss"
+        in said(confirmed())
+    )
+    held = said(confirmed_nothing())
+    assert "Of the 3 confirmed at 5 fresh seeds, none was found better than pre_ln on both" in held
+    assert "p13 diverged at 1 of 5 seeds" in held and "diverged" not in said(confirmed())
+
+
+def test_winners_are_said_to_be_selected_and_what_was_left_is_shown() -> None:
+    assert "the best of 48 blocks at 1 seed are in part the luckiest" in beware(record())
+    assert "was left of the advantage over pre_ln" in beware(confirmed())
+    assert "was left" not in beware(record())
+    lone = record(entries=entries()[:2])
+    assert "luckiest" not in beware(lone)
+
+
+def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
+    """By hand: in the search -0.1 of loss and half the kurtosis, at fresh seeds -0.025 and a factor 1/√2.
+
+    The geometric mean of 3 … 7 is 4.790, and 4.790/√2 = 3.387.
+    """
+    made = (entry(0), entry(1, ["+qk_norm"], values=(2.21, 1.5)))
+
+    def end(one: Entry, seed: int) -> dict[str, float]:
+        new = one.number > 0
+        return {"eval_loss": 2.30 + seed / 100 - 0.025 * new, "peak_kurtosis": (3 + seed) * 0.5 ** (0.5 * new)}
+
+    grid = rows.left(confirm(record(entries=made), ["p1"], end))
+    assert [row[2:] for row in grid.rows] == [
+        ("2.210", "2.295", "-0.100", "-0.0250", "25 %"),
+        ("1.500", "3.387", "×0.500", "×0.707", "50 %"),
+    ]
+    assert "25 % in eval loss, 50 % in peak kurtosis" in beware(confirm(record(entries=made), ["p1"], end))
+
+
+def test_no_share_is_given_of_what_was_no_advantage() -> None:
+    made = (entry(0), entry(1, ["+qk_norm"], values=(2.41, 1.5)))
+    grid = rows.left(confirm(record(entries=made), ["p1"], regressed))
+    assert grid.rows[0][-1] == "" and grid.rows[1][-1].endswith(" %")
+
+
+def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
+    first, *others = entries(6)
+    best = replace(others[0], outcome="pruned", until=75, values=(0.1, 0.1))
+    strange = replace(others[1], outcome="finished", values=(2.0, float("inf")))
+    zero = replace(others[2], outcome="finished", values=(2.0, 0.0))
+    found = record(entries=(first, best, strange, zero, *others[3:]), pruner="asha from 25% by 2")
+    reckoned = reckon(found)
+    assert not {1, 2, 3} & set(reckoned.compared) and reckoned.incomparable == (2, 3)
+    assert "1 pruned" in beware(found)
+    assert "2 finished with a value that is not finite, or has no logarithm" in beware(found)
+    assert "pruned (values at step 75)" in {row[2] for row in rows.everything(found, reckoned).rows}
+
+
+def test_the_accounts_say_what_became_of_everything() -> None:
+    counted = dict(course.accounts(replace(record(), passed_over=80)).rows)
+    assert counted["proposed"] == "55" and counted["the same as an earlier one, not trained again"] == "7"
+    assert counted["blocks trained beside pre_ln"] == "48"
+    assert (counted["  finished"], counted["  diverged"]) == ("40", "8")
+    assert counted["passed over for one that is less by the zero-cost order"] == "80"
+    reasons = [row[0] for row in course.removed(record()).rows]
+    assert reasons == ["constraint", "constraint", "veto"]
+    assert "under 1 %" in course.accounts(record(random_share=0.004)).remarks[0]
+
+
+def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
+    found = course.rungs(with_rungs())
+    assert found is not None and "restricted range" in found.caveats[0]
+    assert [row[2:] for row in found.rows] == [("21", "+0.61"), ("21", "+0.72"), ("9", "+0.88"), ("9", "not defined")]
+    assert course.rungs(record()) is None
+    waiting = course.rungs(replace(with_rungs(), correlations=()))
+    assert waiting is not None and waiting.remarks == ("no block has come to two rungs",)
+
+
+def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
+    made = (
+        entry(0),
+        entry(1, ["+qk_norm"], values=(2.2, 2.0)),
+        entry(2, ["+qk_norm", "-layer_norm"], values=(2.3, 1.0)),
+        entry(3, ["-layer_norm"], outcome="diverged", values=()),
+        entry(4, ["mlp.activation=relu"], values=(2.5, 3.5)),
+    )
+    found = record(entries=made)
+    grid = rows.edits(found, reckon(found))
+    assert grid is not None
+    assert grid.rows == (("+qk_norm", "2 of 2", "2 of 4", "0"), ("-layer_norm", "1 of 2", "2 of 4", "1"))
+    assert "a description, no finding" in grid.caveats[0]
+
+
+def test_partial_results_say_so_and_how_to_go_on() -> None:
+    text = screen(partial(), 80)
+    assert "Not over: 20 trials spent of 49 trials" in text
+    assert "To go on with this search:\n  ablate resume" in text
+    assert "Not over" not in screen(record(), 80) and "To repeat this search" in screen(record(), 80)
+
+
+def test_logarithms_are_said() -> None:
+    found = record()
+    assert "peak_kurtosis on the log scale" in course.hypervolume_in_words(found, reckon(found))
+    linear = record(objectives=(found.objectives[0], replace(KURTOSIS, log=False)))
+    assert "log scale" not in course.hypervolume_in_words(linear, reckon(linear))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (999_999_999, "999,999,999"), (10**9, "1.00e+9"), (214 * 10**18, "2.14e+20"), (10**400, "1.00e+400")],
+)  # fmt: skip
+def test_counts_of_any_size(number: int, text: str) -> None:
+    assert answer.count(number) == text
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_json_is_json_in_every_case(name: str) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    found = WORLDS[name]()
+    document = json.loads(to_json(found), parse_constant=refuse)
+    assert [one["name"] for one in document["entries"]] == [one.name for one in found.entries]
+    assert document["answers"] == answer.answers(found, reckon(found))
+    assert len(document["curve"]["values"]) in (0, len(found.entries))
+    numbers = {one["number"] for one in document["entries"]}
+    assert set(document["front"]) <= set(document["compared"]) <= numbers
+    assert (document["confirmed"] is None) == (found.confirmed is None)
+    assert document["next"] is None or document["next"]["block"] in {one["name"] for one in document["entries"]}
+
+
+def test_the_block_to_ask_about_is_that_which_held() -> None:
+    def chosen(found: SearchRecord) -> str:
+        one = ask_next.chosen(found, reckon(found))
+        return "" if one is None else one.name
+
+    assert chosen(confirmed()) in CHOSEN[:2]
+    assert chosen(confirm(record(), ["p38", "p13"], regressed)) == "p13"
+    assert chosen(all_diverged()) == chosen(nothing()) == ""
+    assert chosen(one_goal()) == "p13"
+
+
+@pytest.mark.parametrize("name", ["op", "sas", "e_spa", "deepnorm", "layer_scale"])
+def test_what_is_to_be_pasted_asks_which_edit_matters(name: str, tmp_path: Path) -> None:
+    """In place of a shipped space's design it reads as the same block, and plans a path to it."""
+    grammar = transformer()
+    found = record()
+    text = print_block(grammar.block(name), grammar.catalogue, grammar.defaults)
+    pasted = ask_next.snippet(found, entry(3, ["+qk_norm"], block=text))
+    assert max(map(len, pasted.splitlines())) <= 80
+    shipped = (ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8")
+    body = "\n".join(line for line in shipped.splitlines() if not line.startswith(("design:", "block:")))
+    (tmp_path / "grammars").symlink_to(ROOT / "grammars")
+    (tmp_path / "spaces").mkdir()
+    path = tmp_path / "spaces" / "asked.yaml"
+    path.write_text(f"{body}\n{pasted}", encoding="utf-8")
+    space = load_space(path, grammar.catalogue)
+    assert space.blocks["p3"] == grammar.block(name)
+    assert space.design.path is not None and (space.design.path.from_, space.design.path.to) == ("pre_ln", "p3")
+    in_full = ask_next.snippet(found, entry(3, ["+qk_norm"], block=print_block(grammar.block(name))))
+    path.write_text(f"{body}\n{in_full}", encoding="utf-8")
+    assert load_space(path, grammar.catalogue).blocks["p3"] == grammar.block(name)
+    if name != "e_spa":  # which has no solution at this depth
+        plan = build_plan(space, vocab_size=256, corpus="c0ffee")
+        assert len(plan.variants) > 1 and plan.variants[-1].names[0] == "p3"
