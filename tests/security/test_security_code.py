@@ -1,0 +1,184 @@
+"""Nothing in `ablate` turns what a user wrote, or what lies on a disk, into code; what does run code is listed here."""
+
+from __future__ import annotations
+
+import ast
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn, optim
+
+import ablate
+from ablate.errors import RefusedError
+from ablate.train.checkpoint import Progress, load_state, save_state
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(ablate.__file__).parent
+RUNS_CODE = {
+    *("eval", "exec", "compile", "__import__", "pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.loads"),
+    *("marshal.load", "shelve.open", "dill.loads", "cloudpickle.loads", "cloudpickle.load", "joblib.load", "os.system"),
+    *(
+        "os.popen",
+        "yaml.load",
+        "yaml.load_all",
+        "yaml.unsafe_load",
+        "yaml.full_load",
+        "yaml.Loader",
+        "yaml.UnsafeLoader",
+    ),
+    *(
+        "yaml.FullLoader",
+        "torch.load",
+        "torch.jit.load",
+        "torch.hub.load",
+        "np.load",
+        "numpy.load",
+        "pandas.read_pickle",
+    ),
+    *("importlib.import_module", "importlib.util.spec_from_file_location", "runpy.run_path", "subprocess.getoutput"),
+}
+ALLOWED = {
+    ("components/registry.py", "exec"): "the head of a plugin that --plugin or an entry point names",
+    ("components/registry.py", "compile"): "the same",
+    ("components/registry.py", "importlib.import_module"): "our own components, and entry points of distributions",
+    ("components/registry.py", "importlib.util.spec_from_file_location"): "a plugin that --plugin names, whole",
+    ("probes/registry.py", "importlib.import_module"): "our own probes: the files of that folder",
+    ("kernels/xformers.py", "importlib.import_module"): "a library, by a name that stands there",
+    ("execute/rank.py", "pickle.load"): "its task, by the pipe from the worker that started it",
+    ("execute/ranks.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
+    ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
+    ("train/checkpoint.py", "torch.load"): "weights_only, which reads tensors and plain data",
+}
+
+
+def calls(tree):
+    """Every dotted name that is called, or handed on, as it is written."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            yield ast.unparse(node), node
+
+
+def found_in(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    aliases = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    for name, _ in calls(tree):
+        yield aliases.get(name, name)
+
+
+def test_what_runs_code_is_listed_with_its_reason():
+    found = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in ROOT.rglob("*.py")
+        for name in found_in(path)
+        if name in RUNS_CODE
+    }
+    assert found == set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval(x)",
+        "import pickle\npickle.loads(x)",
+        "from yaml import load\nload(x)",
+        "import torch\nread = torch.load",
+        "exec(x)",
+    ],
+)
+def test_the_scan_sees_what_it_looks_for(text, tmp_path):
+    (tmp_path / "a.py").write_text(text)
+    assert RUNS_CODE & set(found_in(tmp_path / "a.py"))
+
+
+def test_yaml_is_read_by_the_safe_loader_alone():
+    """Its events, in one place; what is written elsewhere is dumped, never loaded."""
+    names = {name for path in ROOT.rglob("*.py") for name in found_in(path) if name.startswith("yaml.")}
+    loaders = {name for name in names if "load" in name.lower()}
+    assert loaders == {"yaml.SafeLoader"}
+
+
+def test_torch_load_reads_no_code_and_numpy_no_objects():
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
+                assert {word.arg: ast.unparse(word.value) for word in node.keywords}["weights_only"] == "True"
+            if isinstance(node, ast.Call):
+                said = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                assert said.get("shell", "False") == "False", path
+                assert said.get("allow_pickle", "False") == "False", path
+                assert said.get("trust_remote_code", "False") == "False", path
+
+
+class Evil:
+    """A pickle of it touches a file where it is loaded."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+@pytest.fixture
+def trained():
+    model = nn.Linear(2, 2)
+    return model, optim.AdamW(model.parameters())
+
+
+def tampered(state, **changes):
+    found = torch.load(io.BytesIO(state), weights_only=True)
+    buffer = io.BytesIO()
+    torch.save({**found, **changes}, buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("where", ["whole", "step", "last", "model", "pickle"])
+def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
+    evil, state = Evil(tmp_path / "code_has_run"), save_state("t", *trained, Progress(3))
+    buffer = io.BytesIO()
+    torch.save(evil, buffer)
+    bad = {"whole": buffer.getvalue(), "pickle": pickle.dumps(evil)}.get(where) or tampered(state, **{where: evil})
+    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint(.|\n)*--fresh"):
+        load_state(bad, "t", *trained)
+    assert not (tmp_path / "code_has_run").exists()
+
+
+def test_the_tampered_state_would_run_code_elsewhere(trained, tmp_path):
+    bad = tampered(save_state("t", *trained, Progress(3)), step=Evil(tmp_path / "code_has_run"))
+    torch.load(io.BytesIO(bad), weights_only=False)
+    assert (tmp_path / "code_has_run").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": {}},
+        {"model": {"weight": torch.zeros(3, 3), "bias": torch.zeros(2)}},
+        {"model": 3},
+        {"optimizer": {}},
+        {"random": torch.zeros(3)},
+        {"step": "many"},
+        {"trial": None},
+    ],
+)
+def test_a_state_of_another_shape_is_refused_in_words(changes, trained):
+    bad = tampered(save_state("t", *trained, Progress(3)), **changes)
+    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint(.|\n)*--fresh"):
+        load_state(bad, "t", *trained)
+
+
+@pytest.mark.parametrize("found", [3, [], {}, {"trial": "t"}])
+def test_a_state_of_something_else_is_refused_in_words(found, trained):
+    buffer = io.BytesIO()
+    torch.save(found, buffer)
+    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint"):
+        load_state(buffer.getvalue(), "t", *trained)
