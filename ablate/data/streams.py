@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,12 +86,18 @@ def prepare(data: Data, folder: Path, cache: Path) -> TokenStreams:
     return _prepare(source_of(data, folder), data, cache)
 
 
-def check_corpus(corpus: TokenStreams | CorpusReport, seq_len: int, batch: int, windows: int) -> None:
+def check_corpus(
+    corpus: TokenStreams | CorpusReport,
+    seq_len: int,
+    batch: int,
+    windows: int,
+    held_out: Iterable[Split] = ("verdict",),
+) -> None:
     """Raise RefusedError, with what was found and what is needed, where a corpus is too small for a recipe.
 
-    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in verdict.
+    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in what is `held_out`.
     """
-    require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows)
+    require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
 def _prepare(source: Source, data: Data, cache: Path) -> TokenStreams:

@@ -95,6 +95,10 @@ class Grammar:
         parts = parts_by_name(block, self.catalogue)
         return tuple(c.because for c in self.constraints if c.refuses(parts))
 
+    def way_out(self, reason: str) -> str:
+        """What the user may do where a constraint leaves practically nothing."""
+        return "offer less of that in the rules, or refuse less in the constraints"
+
     def reader_for(self, problems: Problems) -> Reader:
         """A reader of expressions with this grammar's defaults, noting mistakes in `problems`."""
         return Reader(self.catalogue, self.located_defaults, problems)

@@ -1,7 +1,7 @@
 """New derivations from known ones: mutation re-derives a subtree, crossover exchanges subtrees of like rules.
 
 All of it is arithmetic on the numbers of derivations, uniform over what it chooses from, and decided by the generator
-it is handed. `draw` and `solved` keep to what the constraints admit, and count what each of them removed.
+it is handed. `draw` and `solved` keep to what is admitted, and count what each reason removed.
 """
 
 from __future__ import annotations
@@ -40,12 +40,15 @@ class Ground(Protocol):
     def refusals(self, block: Block) -> tuple[str, ...]:
         """Why a block is not admitted; nothing where it is."""
 
+    def way_out(self, reason: str) -> str:
+        """What the user may do where one of the `refusals` leaves practically nothing."""
+
 
 @dataclass(frozen=True)
 class Drawn:
-    """A derivation that no constraint refuses. `tried` were looked at; `refused` says how many each reason removed.
+    """A derivation that is admitted. `tried` were looked at; `refused` says how many each reason removed.
 
-    One that several constraints refuse counts for each of them.
+    One that is refused for several reasons counts for each of them.
     """
 
     index: int
@@ -55,14 +58,14 @@ class Drawn:
 
 
 def draw(grammar: Ground, rng: random.Random) -> Drawn:
-    """A uniform draw from the derivations that no constraint refuses; InputError where there are practically none."""
+    """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
     return solved(grammar, lambda: rng.randrange(grammar.count))
 
 
 def solved(grammar: Ground, propose: Callable[[], int]) -> Drawn:
-    """The first of the proposed derivations that no constraint refuses.
+    """The first of the proposed derivations that is admitted.
 
-    Raises InputError after 10,000 refusals in a row.
+    Raises InputError after 10,000 refusals in a row, with each way out and the reason most often met that it is for.
     """
     refused: Counter[str] = Counter()
     for tried in range(1, DRAWS + 1):
@@ -72,12 +75,11 @@ def solved(grammar: Ground, propose: Callable[[], int]) -> Drawn:
         if not reasons:
             return Drawn(index, block, tried, dict(refused))
         refused.update(reasons)
-    most = max(refused, key=lambda reason: refused[reason])
-    raise InputError(
-        f"grammar {grammar.name}: constraints refused {DRAWS:,} blocks in a row\n"
-        f"  = most of them because {most}\n"
-        "  = offer less in the rules of what is refused, or refuse less"
-    )
+    ways: dict[str, str] = {}
+    for reason, times in refused.most_common():
+        ways.setdefault(grammar.way_out(reason), f"{times:,} of them because {reason}")
+    notes = "".join(f"\n  = {why}: {way}" for way, why in ways.items())
+    raise InputError(f"grammar {grammar.name}: {DRAWS:,} blocks in a row were refused{notes}")
 
 
 def mutate(template: Template, k: int, rng: random.Random) -> int:

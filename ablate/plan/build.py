@@ -49,7 +49,9 @@ def build_plan(space: Space, *, vocab_size: int, corpus: str, repetition: float 
         variants=tuple(variants.values()),
         comparisons=tuple(_comparisons(layout, by_arm, tuple(variants.values()), baseline)),
         seeds=space.seeds,
-        trials=tuple(models.trials(variants.values(), space.seeds)),
+        trials=tuple(
+            models.trials(variants.values(), space.seeds, "verdict" if space.design.search is None else "tuning")
+        ),
         notes=notes,
         open=space.design.search is not None,
     )

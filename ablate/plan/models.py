@@ -15,7 +15,7 @@ from ablate.block.normal import normalise
 from ablate.plan.identity import computed, model_identity, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.size import cost
-from ablate.plan.trial import Trial
+from ablate.plan.trial import HeldOut, Trial
 from ablate.space.space import Space
 
 
@@ -70,8 +70,8 @@ class Models:
             flops=counted.flops,
         )
 
-    def trials(self, variants: Iterable[Variant], seeds: Sequence[int]) -> Iterator[Trial]:
-        """Seed by seed, so that an interrupted run has whole pairs."""
+    def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
+        """Seed by seed, so that an interrupted run has whole pairs; evaluated on `split`."""
         space, catalogue = self.space, self.space.grammar.catalogue
         architectures = {variant.id: self.architecture(variant.block) for variant in variants}
         models = {id: computed(architecture, catalogue) for id, architecture in architectures.items()}
@@ -89,6 +89,7 @@ class Models:
                     seed=seed,
                     salt=0,
                     threads=space.threads,
+                    split=split,
                 )
                 yield dataclasses.replace(trial, id=trial_id_of(trial, models[id]))
 

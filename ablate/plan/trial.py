@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ablate.block.architecture import Architecture
 from ablate.space.documents import Data, Measure, Recipe
+
+HeldOut: TypeAlias = Literal["tuning", "verdict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +18,7 @@ class Trial:
     `id` is the hash of what decides its numbers, the source that computes them included (see `plan/identity.py`).
     `seed` decides batches and initialisation, `salt` the initialisation alone. `threads` is pinned on CPU.
     `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
+    `split` is what it is evaluated on: `tuning` where its numbers are to choose something, else `verdict`.
     """
 
     id: str
@@ -28,3 +32,4 @@ class Trial:
     seed: int
     salt: int
     threads: int
+    split: HeldOut = "verdict"

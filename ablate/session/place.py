@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ablate.components.registry import declarations
 from ablate.errors import InputError
+from ablate.execute.cores import MOST_PACKED
 
 if TYPE_CHECKING:
     from ablate.execute.cores import Pack
@@ -60,8 +61,9 @@ class Place:
 
     def _check_sharing(self) -> None:
         """Refuse ways to share a GPU or a trial that do not go together."""
-        if self.pack not in (None, "auto") and (not isinstance(self.pack, int) or self.pack < 1):
-            raise InputError(f"--pack {self.pack} trials on a GPU\n  = give a number from 1 on, or auto")
+        if self.pack not in (None, "auto") and (not isinstance(self.pack, int) or not 1 <= self.pack <= MOST_PACKED):
+            given = "so many" if isinstance(self.pack, int) and self.pack > MOST_PACKED else self.pack
+            raise InputError(f"--pack {given} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
         if self.ranks is not None and self.ranks < 1:
             raise InputError(f"--ranks {self.ranks} processes for a trial\n  = at least one carries it out")
         if self.pack is not None:

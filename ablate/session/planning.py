@@ -14,7 +14,7 @@ from ablate.space.space import Space
 
 if TYPE_CHECKING:
     from ablate.data.report import CorpusReport
-    from ablate.plan.trial import Trial
+    from ablate.plan.trial import HeldOut, Trial
     from ablate.train.events import Outcome
 
 PathLike: TypeAlias = "str | Path"
@@ -80,7 +80,8 @@ def plan_space(
     check(space)  # so that a mistake in the space is told before its corpus is read
     folder = Path(results)
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
-    check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows)
+    held_out: tuple[HeldOut, ...] = ("verdict",) if space.design.search is None else ("tuning", "verdict")
+    check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint, repetition=repetition)
     found = known_outcomes(folder) if outcomes is None else outcomes

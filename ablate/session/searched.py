@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +31,11 @@ def record(
     source: SearchSource,
     confirmed: Summary | None,
     definitions: Mapping[str, str],
+    versions: Mapping[str, str],
     request: Request,
     results: Path,
 ) -> SearchRecord:
-    """A search, over or as far as it has come."""
+    """A search, over or as far as it has come; `versions` says of each trial that has ended what it ran with."""
     space, search = planned.space, source.search
     asked = space.design.search
     assert asked is not None
@@ -53,7 +55,7 @@ def record(
         budget=asked.budget.described(),
         spent=_spent(asked.budget, search.spent),
         why_over=search.why_over,
-        entries=tuple(_entries(source, space.grammar)),
+        entries=tuple(_entries(source, space.grammar, versions)),
         proposed=len(search.proposed),
         folded=search.folded,
         known=source.known,
@@ -100,7 +102,7 @@ def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Object
         yield Objective(metric=metric, goal=goal, definition=definitions.get(metric, "as measured"), log=log)
 
 
-def _entries(source: SearchSource, grammar: Grammar) -> Iterator[Entry]:
+def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]) -> Iterator[Entry]:
     """The reference, and the blocks whose first result is there, in the order in which they were begun."""
     search = source.search
     repeats = [one.mark for one in search.proposed if one.same_as is not None]
@@ -110,11 +112,13 @@ def _entries(source: SearchSource, grammar: Grammar) -> Iterator[Entry]:
         of_block = list(group)
         told = [job for job in of_block if search.came(job.number) is not None]
         if told or of_block[0].k is None:  # the reference is number 0, though others may have ended before it
-            yield _entry(number, told or of_block[:1], source, repeats.count(mark), grammar)
+            entry = _entry(number, told or of_block[:1], source, grammar)
+            ran_with = {versions[trial.id] for trial in source.blocks[mark].trials if trial.id in versions}
+            yield replace(entry, repeats=repeats.count(mark), versions=" ".join(sorted(ran_with)))
             number += 1
 
 
-def _entry(number: int, jobs: list[Job], source: SearchSource, repeats: int, grammar: Grammar) -> Entry:
+def _entry(number: int, jobs: list[Job], source: SearchSource, grammar: Grammar) -> Entry:
     search: Search = source.search
     last, block = jobs[-1], source.blocks[jobs[-1].mark]
     came = search.came(last.number) or Came("interrupted")
@@ -126,13 +130,13 @@ def _entry(number: int, jobs: list[Job], source: SearchSource, repeats: int, gra
         edits=tuple(edit.name for edit in edits),
         details=tuple(edit.detail for edit in edits),
         block=print_block(block.variant.block, grammar.catalogue, grammar.defaults),
-        outcome="pruned" if came.outcome == "paused" and source.done else came.outcome,
+        outcome="pruned" if came.outcome == "paused" and source.confirming else came.outcome,
         values=came.values,
         until=last.until if came.outcome == "paused" else None,
         parameters=block.variant.parameters,
         flops=block.variant.flops,
         seconds=sum(one.seconds for job in jobs if (one := search.came(job.number)) is not None),
-        repeats=repeats,
+        repeats=0,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
@@ -17,7 +18,7 @@ from ablate.space.design import Pruner
 
 if TYPE_CHECKING:
     from ablate.execute.controller import Ended, Order
-    from ablate.execute.search.source import SearchSource
+    from ablate.execute.search.source import Past, SearchSource
     from ablate.execute.search.zero_cost import Batch
     from ablate.report.summary import Summary
     from ablate.space.space import Space
@@ -43,12 +44,14 @@ class _Searching:
         """What it has come to; written to its page."""
         from ablate.session.searched import record
 
-        plan = self.source.grown(open=ended.interrupted)
+        plan = self.source.grown(open=not self.source.done)
         self.store.record_plan(plan, self.kept)
         self.store.refresh()
         summary = self._confirmed(plan)
         definitions = meanings(self.kept)
-        searched = record(self.planned, self.source, summary, definitions, self.request, self.store.folder)
+        finals = self.store.finals([trial.id for trial in plan.trials])
+        versions = {id: str(final["versions"]) for id, final in finals.items()}
+        searched = record(self.planned, self.source, summary, definitions, versions, self.request, self.store.folder)
         page = self.store.folder / PAGES / f"{plan.space}.html"
         done = Run(plan, ended, failures(plan, self.store), summary, definitions, searched, page)
         _write(page, done)
@@ -59,7 +62,7 @@ class _Searching:
         from ablate.report.verdicts import judge
 
         fresh = self.source.confirmation(plan)
-        if fresh is None:
+        if fresh is None or self.source.confirm_left:
             return None
         finals = self.store.finals([trial.id for trial in fresh.trials])
         return judge(fresh, self.planned.space.judge, finals)  # type: ignore[arg-type]
@@ -91,16 +94,32 @@ def begin_search(planned: Planned, store: Results, request: Request, order: Orde
         ladder=ladder_of(asked.pruner, steps, every) if isinstance(asked.pruner, Pruner) else None,
     )
     kept = documents(planned, store, train=True)
+    past = _past(store.plan(space.name), kept)
     source = SearchSource(
         search,
         Models(space, planned.corpus.vocab_size, planned.corpus.fingerprint, planned.repetition),
         planned.plan,
         store,
         keep=lambda plan: store.record_plan(plan, kept),
+        past=past,
         anew=fresh,
         limit=order.limit,
     )
-    return Begun(source, most_trials(space), _Searching(planned, source, store, kept, request).found)
+    most = most_trials(space)
+    total = None if most is None else max(0, most - (0 if fresh else len(past.trials & store.outcomes().keys())))
+    search.rehearse()
+    return Begun(source, total, _Searching(planned, source, store, kept, request).found)
+
+
+def _past(plan: Mapping[str, Any], kept: Documents) -> Past:
+    """What is kept of this search; nothing of one that asked another question under the same name."""
+    from ablate.execute.search.source import Past
+    from ablate.store.lines import compact
+
+    if plan.get("design") != "search" or plan["resolved"] != json.loads(compact(kept.resolved)):
+        return Past()
+    derivations = {int(one["k"]): int(one["derivation"]) for one in plan["proposals"]}
+    return Past(frozenset(str(trial_id) for trial_id, *_ in plan["trials"]), derivations)
 
 
 def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:

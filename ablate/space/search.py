@@ -36,7 +36,9 @@ def check_search(
         one = _is_one(pruner, "pruner", "a pruner", located, problems, extra)
         if one and recipe is not None and measure is not None:
             span = _span(located, "pruner", pruner.kind, "first")
-            check_rungs(pruner.rungs, recipe.steps, measure.evaluation.every, span, problems)
+            wrong = misplaced(pruner.rungs, recipe.steps, measure.evaluation.every)
+            if wrong is not None:
+                problems.add(wrong[0], span, notes=(wrong[1],))
     if search.sampler == "cmaes" and len(search.objective) > 1:
         message = f"cmaes has one objective, and this search has {len(search.objective)}: {', '.join(search.objective)}"
         notes = ("leave one of them, or take a sampler for several, such as nsga2",)
@@ -71,19 +73,29 @@ def _check_trials(search: Search, seeds: int, located: Mapping, problems: Proble
         problems.add(message, _span(located, "confirm", "blocks"), notes=notes)
 
 
-def check_rungs(rungs: Rungs, steps: int, every: int, span: Span | None, problems: Problems) -> None:
-    """The first rung, at an evaluation, must be at one after the start and before the end."""
-    first = math.floor(rungs.first * steps / every + ROUNDING) * every
-    if 0 < first < steps - 1:
-        return
-    share = f"{100 * rungs.first:.4g}% of {steps:,} steps"
-    if first == 0 and every < steps - 1:
+def rung_steps(rungs: Rungs, steps: int, every: int) -> tuple[int, ...]:
+    """The steps of rungs at shares `first`, `first * factor`, ... of a recipe's, each down to an evaluation, one every
+    `every` steps; none at the end or beyond. They fit where `misplaced` has nothing to say."""
+    found: list[int] = []
+    share = rungs.first
+    while share < 1:
+        found.append(math.floor(share * steps / every + ROUNDING) * every)
+        share *= rungs.factor
+    return tuple(step for step in found if step + 1 < steps)
+
+
+def misplaced(rungs: Rungs, steps: int, every: int) -> tuple[str, str] | None:
+    """What is wrong with where rungs stand, and the way out: the first one must be at an evaluation after the start and
+    before the end."""
+    found = rung_steps(rungs, steps, every)
+    if found and found[0] > 0:
+        return None
+    if found and every < steps - 1:
+        share = f"{100 * rungs.first:.4g}% of {steps:,} steps"
         message = f"the first rung, at {share}, is before the first evaluation, at step {every:,}"
-        notes = (f"begin later (first: {math.ceil(100 * every / steps)}%), or evaluate more often",)
-    else:
-        message = f"no evaluation, one every {every:,} of {steps:,} steps, is a rung before the end"
-        notes = ("evaluate more often, begin earlier, or say pruner: none",)
-    problems.add(message, span, notes=notes)
+        return message, f"begin later (first: {math.ceil(100 * every / steps)}%), or evaluate more often"
+    message = f"no evaluation, one every {every:,} of {steps:,} steps, is a rung before the end"
+    return message, "evaluate more often, begin earlier, or say pruner: none"
 
 
 def _span(located: Mapping, *path: str) -> Span:

@@ -34,7 +34,15 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
     | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
     | {"n_layers": WHOLE, "d_model": WHOLE, "lr": REAL}
-    | {"seed": WHOLE, "salt": WHOLE, "threads": WHOLE, "corpus": TEXT, "specification": TEXT, "versions_id": TEXT}
+    | {
+        "seed": WHOLE,
+        "salt": WHOLE,
+        "threads": WHOLE,
+        "corpus": TEXT,
+        "split": TEXT,
+        "specification": TEXT,
+        "versions_id": TEXT,
+    }
     | {"attempt": WHOLE, "digest": TEXT},
     "timings": {"trial_id": TEXT, "step": WHOLE, "name": TEXT, "seconds": REAL},
     "versions": {"versions_id": TEXT, "name": TEXT, "version": TEXT},
@@ -183,6 +191,7 @@ def _trial_row(
         trial.get("salt"),
         trial.get("threads"),
         trial.get("corpus"),
+        trial.get("split"),
         ledger.text_of(trial) if trial else None,
         digest(dict(versions)) if versions is not None else None,
         attempt,

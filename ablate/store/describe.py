@@ -39,6 +39,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
         "salt": trial.salt,
         "threads": trial.threads,
         "corpus": trial.corpus,
+        "split": trial.split,
         "folder": trial.folder,
         "architecture": {
             "kind": architecture.kind,

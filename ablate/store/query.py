@@ -88,7 +88,7 @@ def _read(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say
     changes = changed.changes(folder, journal, stored, live)
     say_damaged(folder, changes, say)
     attached = folder / DATABASE if stored.plans or stored.trials else None
-    with _overlay(changes, attached) if changes or not attached else _open(attached) as connection:
+    with _overlay(changes, attached, say) if changes or not attached else _open(attached) as connection:
         for kind in _kinds(connection, sql):
             if kind not in READING:
                 raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
@@ -113,7 +113,7 @@ def _open(path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
     return reading(path, CLOSED)
 
 
-def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnection:
+def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDBPyConnection:
     """A database in memory whose tables are those of the attached file with the changes laid over them."""
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
@@ -133,10 +133,11 @@ def _overlay(changes: Changes, attached: Path | None) -> duckdb.DuckDBPyConnecti
     connection.execute("CREATE VIEW main.projection AS FROM fresh.projection")
     _copy_comments(connection)
     connection.execute(VIEWS)
-    if attached:
-        _copy_own(connection)
+    # Before the views of the file, which may be somebody else's: making one looks into the files that it names.
     for setting, value in CLOSED.items():
         connection.execute(f"SET {setting} = {value}")
+    if attached:
+        _copy_own(connection, say)
     return connection
 
 
@@ -161,8 +162,11 @@ def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"COMMENT ON {place} IS {quoted(comment)}")
 
 
-def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
-    """Show the tables and views that the user has added to the file, in the order they were made."""
+def _copy_own(connection: duckdb.DuckDBPyConnection, say: Say) -> None:
+    """Show the tables and views that the user has added to the file.
+
+    `say` is told of views that are left out: those of tables that are no longer there, and of files.
+    """
     ours = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
     added = connection.execute(
         """
@@ -172,10 +176,29 @@ def _copy_own(connection: duckdb.DuckDBPyConnection) -> None:
         ORDER BY oid
         """
     ).fetchall()
-    for _, name, definition in added:
-        if name not in ours:
-            its = name.replace('"', '""')
-            connection.execute(definition or f'CREATE VIEW main."{its}" AS FROM stored."{its}"')
+    left = {name: definition or _view_of(name) for _, name, definition in added if name not in ours}
+    # A file numbers its views anew when it is opened, so one may stand before another that it is made of.
+    while left:
+        faults = {name: fault for name in left if (fault := _fault(connection, left[name]))}
+        if len(faults) == len(left):
+            for name, fault in faults.items():
+                say(f"the view {quote(name)} of these results is left out: {fault}")
+            return
+        left = {name: left[name] for name in faults}
+
+
+def _view_of(name: str) -> str:
+    its = name.replace('"', '""')
+    return f'CREATE VIEW main."{its}" AS FROM stored."{its}"'
+
+
+def _fault(connection: duckdb.DuckDBPyConnection, definition: str) -> str:
+    """Make a view; what DuckDB has against it, in a line."""
+    try:
+        connection.execute(definition)
+    except duckdb.Error as error:
+        return drawn(str(error).splitlines()[0])
+    return ""
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:

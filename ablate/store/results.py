@@ -101,10 +101,17 @@ class Results:
         """For each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
         return projection.finals(self.folder, trial_ids)
 
-    def members(self, space: str) -> frozenset[str]:
-        """The trials of a space's plan as it was last kept."""
-        _, plan = self._asked.plans.get(space, ("", {}))
-        return frozenset(str(trial_id) for trial_id, *_ in plan.get("trials", ()))
+    def plan(self, space: str) -> Mapping[str, Any]:
+        """The document of a space's plan as it was last kept; empty where there is none."""
+        return self._asked.plans.get(space, ("", {}))[1]
+
+    def give_up(self, trial_ids: Iterable[str]) -> None:
+        """Take these trials, whose specifications are kept, for unfinished, as `begin_anew` does."""
+        with self._guard:
+            for trial_id in sorted(trial_ids):
+                self._new_segment(trial_id, self.versions)
+                self._open.pop(trial_id).close()
+                checkpoints.drop(self.folder, trial_id)
 
     def saved(self, trial_id: str) -> int:
         """The step of the last checkpoint of a trial that has not ended; 0 where it has none."""
@@ -167,10 +174,7 @@ class Results:
                 raise ValueError(f"trial {opened[0]} is open already")
             self._record_trials(trials)
             self._plans.sync()
-            for trial in trials:
-                self._new_segment(trial.id, self.versions)
-                self._open.pop(trial.id).close()
-                checkpoints.drop(self.folder, trial.id)
+            self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
         """Write down what a trial yields, in the order it came; an outcome seals it.
@@ -264,7 +268,8 @@ class Results:
             if began.versions == start.versions and began.step == (start.resume.step if start.resume else 0):
                 return
             if start.resume:
-                differ = (n for n in began.versions if began.versions[n] != start.versions.get(n))
+                names = {*began.versions, *start.versions}
+                differ = (name for name in names if began.versions.get(name) != start.versions.get(name))
                 self.say(
                     f"trial {trial_id} was begun with other versions ({', '.join(sorted(differ))}); it starts over"
                 )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ablate.errors import InputError
 from ablate.store import changes, claim, ledger, lines
@@ -50,10 +51,27 @@ def standings(folder: Path) -> tuple[Standing, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A search as it was last asked for: whether it goes on, and the whole of its space as it was resolved."""
+
+    open: bool
+    resolved: Mapping[str, Any]
+
+
+def searches(folder: Path) -> dict[str, Searched]:
+    """The spaces that are searches, by name."""
+    plans = ledger.asked(lines.read(folder / ledger.PLANS)).plans
+    return {
+        space: Searched(bool(plan.get("open")), plan["resolved"])
+        for space, (_, plan) in plans.items()
+        if plan["design"] == "search"
+    }
+
+
 def open_searches(folder: Path) -> frozenset[str]:
     """The spaces that are searches and not over: more trials may follow."""
-    plans = ledger.asked(lines.read(folder / ledger.PLANS)).plans
-    return frozenset(space for space, (_, plan) in plans.items() if plan.get("open"))
+    return frozenset(space for space, one in searches(folder).items() if one.open)
 
 
 def _standing(

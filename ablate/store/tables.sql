@@ -14,7 +14,7 @@ COMMENT ON COLUMN spaces.space IS 'Name of the space';
 COMMENT ON COLUMN spaces.question IS 'The question it asks, in the words of its file';
 COMMENT ON COLUMN spaces.design IS 'How variants were chosen: compare, path, leave_one_out, …';
 COMMENT ON COLUMN spaces.baseline IS 'variant_id that the others are compared with';
-COMMENT ON COLUMN spaces.seeds IS 'The seeds every variant is trained with';
+COMMENT ON COLUMN spaces.seeds IS 'The seeds every variant is trained with; of a search also those at which the best were confirmed';
 COMMENT ON COLUMN spaces.notes IS 'What the plan folded, left out or assumed';
 COMMENT ON COLUMN spaces.source IS 'Text of the space''s file';
 COMMENT ON COLUMN spaces.resolved IS 'The space with nothing left out: what the file and the grammar''s defaults come to';
@@ -39,7 +39,7 @@ COMMENT ON COLUMN variants.block IS 'The block, printed as YAML';
 
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
-    steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR,
+    steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR, split VARCHAR,
     specification JSON, versions_id VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
 );
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
@@ -58,6 +58,7 @@ COMMENT ON COLUMN trials.seed IS 'Decides batches and initialisation';
 COMMENT ON COLUMN trials.salt IS 'Changes the initialisation alone (A/A arms); 0 otherwise';
 COMMENT ON COLUMN trials.threads IS 'CPU threads it was pinned to';
 COMMENT ON COLUMN trials.corpus IS 'Fingerprint of the token streams';
+COMMENT ON COLUMN trials.split IS 'What its held-out loss is of: tuning where a search chose by it, else verdict';
 COMMENT ON COLUMN trials.specification IS 'The whole trial: architecture with its block, data, recipe, measure';
 COMMENT ON COLUMN trials.versions_id IS 'What it ran with: see versions. Trials that differ here are comparable but not bit for bit';
 COMMENT ON COLUMN trials.attempt IS 'Which attempt this is, from 1; 0 before the first';

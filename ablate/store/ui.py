@@ -92,7 +92,7 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command += ["--default-artifact-root", (root / ARTIFACTS).as_uri(), "--uvicorn-opts", "--log-level warning"]
     command += ["--allowed-hosts", ",".join(f"{name}:{port}" for name in NAMES)]
     command += ["--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in NAMES)]
-    environment = {**os.environ, **QUIET, **CLOSED}
+    environment = {**os.environ, **QUIET, **CLOSED, "PYTHONSAFEPATH": "1"}
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def follow_parent() -> None:
@@ -101,10 +101,12 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
     # SIGINT too: it is ignored in whatever a shell starts in the background.
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    with tempfile.TemporaryFile() as log:
+    # Python and uvicorn take modules from where they are begun: an empty folder, and not the results, which may be
+    # somebody else's.
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="ablate-ui-") as empty:
         server = subprocess.Popen(
             command,
-            cwd=root,
+            cwd=empty,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

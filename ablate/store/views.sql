@@ -13,7 +13,7 @@ WITH wide AS (
     FROM summaries WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation') GROUP BY trial_id
 )
 SELECT
-    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.status,
+    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.split, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
     v.parameters, v.flops,
@@ -28,6 +28,7 @@ COMMENT ON COLUMN final.trial_id IS 'The trial';
 COMMENT ON COLUMN final.variant_id IS 'Fingerprint of its variant';
 COMMENT ON COLUMN final.variant IS 'Name of its variant';
 COMMENT ON COLUMN final.seed IS 'Its seed';
+COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where a search chose by it, else verdict';
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
 COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished';
@@ -41,7 +42,7 @@ COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again o
 
 CREATE OR REPLACE VIEW leaderboard AS
 SELECT
-    f.space, f.variant_id, f.variant,
+    f.space, f.variant_id, f.variant, any_value(f.split) AS split,
     count(*) AS n,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
@@ -57,11 +58,14 @@ SELECT
     stddev_samp(f.token_correlation ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS token_correlation_sd,
     any_value(f.parameters) AS parameters,
     any_value(f.flops) AS flops
-FROM final f GROUP BY f.space, f.variant_id, f.variant;
-COMMENT ON VIEW leaderboard IS 'One row for each variant of each space; means and deviations are over finished trials, the others are counted beside them';
+FROM (SELECT *, bool_or(split = 'verdict') OVER (PARTITION BY space, variant_id) AS confirmed FROM final) f
+WHERE f.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(f.confirmed, false)
+GROUP BY f.space, f.variant_id, f.variant;
+COMMENT ON VIEW leaderboard IS 'One row for each variant of each space; means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
 COMMENT ON COLUMN leaderboard.space IS 'Name of the space';
 COMMENT ON COLUMN leaderboard.variant_id IS 'Fingerprint of the variant';
 COMMENT ON COLUMN leaderboard.variant IS 'Name of the variant';
+COMMENT ON COLUMN leaderboard.split IS 'What the losses are of: tuning for blocks that a search tried and did not confirm, else verdict';
 COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';

@@ -11,13 +11,16 @@ from grammar_worlds import grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import transformer
-from search_worlds import carried_out, proposer, reference, run, search, searched, surface
+from search_worlds import World, carried_out, proposer, reference, run, search, searched, surface
 
 from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
+from ablate.execute.search.evolution import EvolutionProposer
 from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
+from ablate.execute.search.sampled import SampledProposer
 from ablate.execute.search.search import Came
+from ablate.grammar.decide import choices
 from ablate.grammar.grammar import Grammar
 from ablate.space.design import Budget, Goal, Sampler
 
@@ -28,6 +31,7 @@ block:
   - [residual: {gain: $gain, branch: [$norm, $f]}, residual: {gain: $gain, branch: [$norm, $f]}]
   - {let: {n: $norm}, in: [$n, $f, $n, $f]}"""
 CONSTRAINTS = "- {when: {attention_norm: any}, forbid: {mlp_norm: any}, because: a norm before one of them}"
+FORBIDS_ATTENTION = "- {forbid: {attention: any}, because: no attention}"
 SMALL = grammar(RULES, constraints=CONSTRAINTS)
 TINY = grammar("norm: [none, layer_norm, rms_norm]\nblock: [[$norm, $norm, mlp]]")
 SAMPLERS: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2", "gp")
@@ -111,9 +115,8 @@ def test_what_is_the_same_is_not_trained_twice() -> None:
     assert last is not None and (last.number, last.k) == (2, 3)
     assert [one.same_as for one in found.proposed] == [None, 1, 1, None]
     assert (found.trained, found.folded) == (2, 2)
-    assert found.best_of(found.proposed[1].mark) == found.best_of(found.proposed[2].mark) == came
-    assert found.came(2) is None and found.best_of(last.mark) is None
-    assert spy.shown[3] == [a, b, a]  # each under its own derivation
+    assert found.came(2) is None
+    assert spy.shown[2:] == [[a, b], [a, b]]  # each under its own derivation, and once
 
 
 @pytest.mark.fast
@@ -125,7 +128,6 @@ def test_a_proposal_that_is_the_reference_folds_with_it() -> None:
     job = found.ask()
     assert job is not None and (job.number, job.k) == (1, 1)
     assert (found.proposed[0].same_as, found.trained, found.folded, found.spent.trials) == (0, 1, 1, 2)
-    assert found.best_of(found.proposed[0].mark) == Came("finished", (7.0,))
     assert spy.shown == [[], [4]]  # told under the derivation that gave it
 
 
@@ -164,22 +166,93 @@ def test_what_cannot_be_told() -> None:
         searched(TINY, Spy([]), parallel=0)
 
 
-@pytest.mark.parametrize("sampler", ["random", "evolution"])
-def test_a_search_of_everything_ends(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seven different blocks in nine derivations: each is trained once, then there is nothing new."""
-    monkeypatch.setattr("ablate.execute.search.search.REPEATS", 200)
+@samplers
+def test_a_search_of_everything_ends_at_once(sampler: Sampler) -> None:
+    """Seven different blocks in nine derivations: each is trained once, and with the ninth there is nothing new."""
     found = search(TINY, sampler)
     trained = [job.mark for job in carried_out(found, surface(TINY, 0))]
     assert len(trained) == len(set(trained)) == found.trained == 7
     assert found.why_over == "exhausted"
-    assert found.folded == len(found.proposed) - 7 >= 200
+    indices = [one.proposal.index for one in found.proposed]
+    assert set(indices) == set(range(9))
+    assert indices.count(indices[-1]) == 1
+    assert found.folded == len(indices) - 7
 
 
-def test_a_search_that_only_repeats_stops_by_itself() -> None:
-    found = searched(TINY, Spy([4] * 2000), budget=Budget(trials=5))
-    assert len(list(carried_out(found, surface(TINY, 0)))) == 1
-    assert found.over and found.why_over == "exhausted"
-    assert found.folded == 1000
+@pytest.mark.parametrize("sampler", ["random", "evolution", "gp"])
+def test_a_search_of_everything_that_is_admitted_ends(sampler: Sampler) -> None:
+    """Three of nine derivations are never proposed: a hundred known ones in a row end it."""
+    small = grammar(
+        "norm: [none, layer_norm, rms_norm]\nblock: [[$norm, attention, $norm, mlp]]",
+        constraints="- {forbid: {mlp_norm: layer_norm}, because: none there}",
+    )
+    found = search(small, sampler)
+    trained = [job.mark for job in carried_out(found, surface(small, 0))]
+    assert len(trained) == len(set(trained)) == 6
+    assert found.why_over == "exhausted"
+    assert [one.same_as is None for one in found.proposed[-101:]] == [True] + [False] * 100
+
+
+@dataclass
+class Obstinate:
+    """Proposes one derivation again and again, and counts how often it was asked."""
+
+    asked: int = 0
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        self.asked += 1
+        return Proposal(4, TINY.derive(4), 2, 0, {})
+
+
+def test_a_sampler_that_only_repeats_itself_does_not_end_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times it may; then uniform draws, which say that they are, until one is new."""
+    stuck = Obstinate()
+    found = searched(TINY, stuck)
+    assert len(list(carried_out(found, surface(TINY, 0)))) == 7
+    assert found.why_over == "exhausted"
+    made = [one.proposal.random for one in found.proposed]
+    assert made[:12] == [0] * 11 + [2]
+    assert stuck.asked == made.count(0) <= 7 * 11
+    monkeypatch.setattr("ablate.execute.search.search.STUCK", 1000)  # without which it does
+    alone = searched(TINY, Obstinate())
+    assert len(list(carried_out(alone, surface(TINY, 0)))) == 1
+    assert (alone.why_over, alone.folded) == ("exhausted", 100)
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
+def test_a_sampler_is_told_each_derivation_once(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is new behind what it was told before: so NSGA-II finds its generations again."""
+    shown: list[list[int]] = []
+    plain = SampledProposer.propose
+
+    def propose(self: SampledProposer, k: int, history: Sequence[Result]) -> Proposal:
+        shown.append([result.index for result in history])
+        return plain(self, k, history)
+
+    monkeypatch.setattr(SampledProposer, "propose", propose)
+    found = search(SMALL, sampler, trials=60, seed=3)
+    list(carried_out(found, surface(SMALL, 1)))
+    proposed = [one.proposal.index for one in found.proposed]
+    assert len(set(proposed)) < len(proposed)  # some were proposed twice
+    assert shown[-1] == list(dict.fromkeys(proposed[:-1]))
+    assert all(shown[-1][: len(before)] == before for before in shown)
+    again = search(SMALL, sampler, trials=60, seed=3)
+    list(carried_out(again, surface(SMALL, 1)))
+    assert again.proposed == found.proposed
+
+
+@samplers
+def test_a_dead_end_is_found_before_anything_is_handed_out(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = grammar(RULES, constraints="- {forbid: {mlp: any}, because: no mlp}\n" + FORBIDS_ATTENTION)
+    monkeypatch.setattr("ablate.grammar.vary.DRAWS", 500)
+    with pytest.raises(InputError, match="500 blocks in a row were refused"):
+        search(nothing, sampler).rehearse()
+    rehearsed, straight = search(SMALL, sampler, trials=5), search(SMALL, sampler, trials=5)
+    rehearsed.rehearse()
+    assert not rehearsed.jobs and not rehearsed.proposed
+    list(carried_out(rehearsed, surface(SMALL, 0)))
+    list(carried_out(straight, surface(SMALL, 0)))
+    assert rehearsed.proposed == straight.proposed
 
 
 @pytest.mark.fast
@@ -243,6 +316,35 @@ def test_the_share_that_was_left_to_chance() -> None:
     list(carried_out(spied, surface(TINY, 0)))
     assert (spied.random_share, spied.wholly_random) == (0.5, 0)
     assert search(SMALL, "tpe").random_share == 0
+
+
+def evolved(seed: int, history: Sequence[Result], **said: int) -> Proposal:
+    return EvolutionProposer(World(SMALL), seed, ("min",), **said).propose(len(history), history)
+
+
+def test_what_evolution_derives_anew_was_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one parent and uncrossed, all that the child has not from it."""
+    monkeypatch.setattr("ablate.execute.search.evolution.CROSSED", 0)
+    came_to, rng = surface(SMALL, 1), random.Random(4)
+    history = [came_to(rng.randrange(SMALL.count)) for _ in range(10)]
+    parent = min(history, key=lambda result: result.values)
+    taken = {one.name: one.taken for one in choices(SMALL.derivations, parent.index)}
+    shares = set()
+    for seed in range(60):
+        child = evolved(seed, history, population=1)
+        made = choices(SMALL.derivations, child.index)
+        assert child.random == sum(taken.get(one.name) != one.taken for one in made)
+        shares.add(child.random / child.choices)
+    assert len(shares) > 2 and 0 < min(shares) < max(shares) <= 1
+
+
+def test_what_evolution_crosses_was_not_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: without mutations nothing is."""
+    came_to, rng = surface(SMALL, 1), random.Random(4)
+    history = [came_to(rng.randrange(SMALL.count)) for _ in range(10)]
+    assert 10 < sum(evolved(seed, history).random > 0 for seed in range(30)) < 30
+    monkeypatch.setattr("ablate.execute.search.evolution.mutate", lambda template, k, rng: k)
+    assert sum(evolved(seed, history).random for seed in range(30)) == 0
 
 
 def test_optuna_is_not_imported_before_it_is_needed() -> None:

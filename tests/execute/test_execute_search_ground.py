@@ -21,19 +21,19 @@ from space_worlds import space as small
 from ablate.block.architecture import sizes_named
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
+from ablate.block.read import MOST_PARTS
 from ablate.block.select import parts_by_name
 from ablate.compiler import compile_model, size_report
 from ablate.components.registry import implementation
-from ablate.errors import InputError
-from ablate.execute.search.ground import UNBUILT, VETO, SpaceGround, space_ground
+from ablate.errors import InputError, RefusedError
+from ablate.execute.search.ground import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
 from ablate.execute.search.rungs import ladder_of
 from ablate.execute.search.zero_cost import Batch
 from ablate.grammar.vary import draw
 from ablate.plan.build import build_plan
 from ablate.plan.trial import Trial
-from ablate.source.problems import Problems
 from ablate.space.design import Pruner, Rungs
-from ablate.space.search import check_rungs
+from ablate.space.search import misplaced
 from ablate.space.space import Space
 from ablate.train.events import Row
 from ablate.train.loop import train
@@ -215,6 +215,106 @@ def test_a_component_that_breaks_refuses_its_block_and_stops_no_search(tmp_path:
 
 def _broken(*_: object) -> None:
     raise ZeroDivisionError("in a component")
+
+
+LACKS = {
+    "Python's": MemoryError("no room"),
+    "the CPU's": RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: can't allocate memory"),
+    "a GPU's": torch.OutOfMemoryError("CUDA out of memory"),
+    "a file's": OSError("[Errno 24] Too many open files"),
+}
+
+
+@pytest.mark.parametrize("lack", LACKS)
+@pytest.mark.parametrize(("made", "method"), [(ground, "__init__"), (starting, "forward")])
+def test_what_this_machine_lacks_is_no_refusal(
+    tmp_path: Path, monkeypatch: Any, lack: str, made: Any, method: str
+) -> None:
+    """The twin of what breaks in a component, above: it goes by, so the block is not refused for good."""
+    here = made(searching(tmp_path)) if made is ground else made(tmp_path)
+    block = pre_ln(here)
+    with monkeypatch.context() as patched:
+        patched.setattr(implementation("layer_norm", CATALOGUE["layer_norm"].path), method, _raising(LACKS[lack]))
+        with pytest.raises(RefusedError, match="this machine could not build a block of the search: ") as raised:
+            here.refusals(block)
+    assert raised.value.__cause__ is LACKS[lack]
+    assert here.refusals(block) == ()
+
+
+def _raising(error: Exception) -> Any:
+    def method(*_: object) -> None:
+        raise error
+
+    return method
+
+
+def test_what_cannot_be_computed_at_its_start_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
+    here = starting(tmp_path)
+    layer_norm = implementation("layer_norm", CATALOGUE["layer_norm"].path)
+    monkeypatch.setattr(layer_norm, "forward", _raising(RuntimeError("shapes")))
+    assert here.refusals(pre_ln(here)) == ("cannot be computed at its start: RuntimeError: shapes",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why", "way"),
+    [
+        (
+            ("design.search.beforehand.veto={flops: 1}",),
+            "veto: flops, at most 1",
+            "raise that bound in design.search.beforehand.veto, or leave it out",
+        ),
+        (
+            ("model.width=36", "block={attention.position: {rope: {base: 10000}}}"),
+            "cannot be built at these sizes: ",
+            "change the sizes in `model:`, or offer less in the rules of what needs others",
+        ),
+        (
+            ("block={mlp.activation.slope: 0.3}", "design.search.from=leaky"),
+            "an override of the space does not fit: ",
+            "leave that override out of `block:`, or offer less in the rules of what cannot take it",
+        ),
+    ],
+)
+def test_the_way_out_is_of_what_refused(tmp_path: Path, settings: tuple[str, ...], why: str, way: str) -> None:
+    leaky = {
+        "blocks": "{leaky: [residual: [attention], residual: [mlp: {activation: {leaky_relu: {slope: 0.1}}}]]}",
+        "judge": "{against: leaky, metrics: {eval_loss: {}}}",
+    }
+    here = ground(searching(tmp_path, "grammar=derived.yaml", *settings, **_derived(tmp_path, leaky, settings)))
+    with pytest.raises(InputError) as raised:
+        draw(here, random.Random(0))
+    first, *notes = str(raised.value).splitlines()
+    assert first == "grammar small: 10,000 blocks in a row were refused"
+    assert notes[0].startswith("  = ") and f" of them because {why}" in notes[0] and notes[0].endswith(f": {way}")
+    assert not any("constraints" in note for note in notes)
+
+
+def _derived(folder: Path, sections: dict[str, str], settings: tuple[str, ...], block: str = "") -> dict[str, str]:
+    """The small grammar, in this folder, with another rule for blocks if one is given; the sections if they are for
+    these settings."""
+    text = (ROOT / "tests" / "errors" / "grammars" / "small.yaml").read_text(encoding="utf-8")
+    plain = "[residual: [$norm, attention], residual: [$norm, mlp]]"
+    assert plain in text
+    (folder / "derived.yaml").write_text(text.replace(plain, block or plain), encoding="utf-8")
+    return sections if "design.search.from=leaky" in settings else {}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_rows_longer_than_may_be_written_are_refused(tmp_path: Path, inside: bool) -> None:
+    """One norm more or less decides, in the block or in a branch of it."""
+    row = "$norm, " * MOST_PARTS + "mlp"
+    block = f"[attention, residual: [{row}]]" if inside else f"[{row}]"
+    here = ground(searching(tmp_path, "grammar=derived.yaml", **_derived(tmp_path, {}, (), block)))
+    blocks = [here.derive(0), here.derive(1), here.derive(here.count - 1)]
+    rows = [
+        max(len(found), *(len(node["branch"]) for node in walk(found) if node.name == "residual"), 0)
+        for found in blocks
+    ]
+    assert rows == [2 if inside else 1, 2, MOST_PARTS + 1]
+    assert [here.refusals(found) for found in blocks] == [(), (), (TOO_LONG,)]
+    shorter = f"[attention, residual: [{row[7:]}]]" if inside else f"[{row[7:]}]"
+    again = ground(searching(tmp_path, "grammar=derived.yaml", **_derived(tmp_path, {}, (), shorter)))
+    assert again.refusals(again.derive(again.count - 1)) == ()
 
 
 @pytest.mark.parametrize("share", ["100%", "99.9%", "57%", "140%"])
@@ -402,18 +502,19 @@ def test_a_proposal_may_name_the_repetition(tmp_path: Path) -> None:
 )
 @example(share="29%", factor=2, steps=100, every=29, kind="asha")  # 0.29 * 100 is less than 29
 @settings(max_examples=300, deadline=None)
-def test_what_a_space_says_of_rungs_is_what_a_ladder_does(
+def test_rungs_fit_where_the_first_is_at_an_evaluation_between_start_and_end(
     share: str | float, factor: int, steps: int, every: int, kind: str
 ) -> None:
-    """The one reads YAML and may not call the other: they agree on which rungs fit."""
+    """By going through the evaluations one by one; a space and a ladder say the same."""
     rungs = Rungs.model_validate({"first": share, "factor": factor})
-    problems = Problems()
-    check_rungs(rungs, steps, every, None, problems)
-    try:
-        ladder = ladder_of(Pruner.model_validate({kind: rungs}), steps, every)
-    except InputError:
-        assert len(problems) == 1
+    first = max(step for step in range(0, steps + 1, every) if step <= rungs.first * steps + 1e-6)
+    wrong = misplaced(rungs, steps, every)
+    pruner = Pruner.model_validate({kind: rungs})
+    if 0 < first < steps - 1:
+        assert wrong is None
+        assert ladder_of(pruner, steps, every).rungs[0] == first
         return
-    assert not len(problems)
-    assert 0 < ladder.rungs[0] < steps - 1
-    assert ladder.rungs[0] % every == 0
+    assert wrong is not None
+    with pytest.raises(InputError) as raised:
+        ladder_of(pruner, steps, every)
+    assert str(raised.value) == "\n  = ".join(wrong)

@@ -12,6 +12,7 @@ from scipy.stats import wilcoxon
 from search_worlds import best, carried_out, search, surface
 
 from ablate.execute.search.sampled import STARTUP
+from ablate.execute.search.search import STUCK
 from ablate.grammar.decide import choices
 from ablate.space.design import Sampler
 
@@ -76,9 +77,12 @@ def test_gp_says_what_it_leaves_to_chance() -> None:
     found = search(transformer(), "gp", trials=20)
     list(carried_out(found, surface(transformer(), 0), until=24))
     drawn = [one.proposal.random == one.proposal.choices for one in found.proposed]
-    assert drawn == [True] * STARTUP + [False] * (len(drawn) - STARTUP)
-    assert found.wholly_random == STARTUP / len(drawn)
-    assert 0 < found.random_share < 0.5
+    known = [one.same_as is not None for one in found.proposed]
+    stuck = [k >= STUCK and all(known[k - STUCK : k]) for k in range(len(known))]
+    assert drawn == [k < STARTUP or stuck[k] for k in range(len(known))]
+    assert found.wholly_random == sum(drawn) / len(drawn)
+    modelled = [one.proposal for one, wholly in zip(found.proposed, drawn, strict=True) if not wholly]
+    assert 0 < sum(one.random for one in modelled) < 0.5 * sum(one.choices for one in modelled)
 
 
 def test_cma_es_says_what_it_leaves_to_chance() -> None:

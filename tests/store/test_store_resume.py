@@ -183,6 +183,15 @@ def test_other_versions_start_over(tmp_path):
     assert said == ["trial a10000 was begun with other versions (torch); it starts over"]
 
 
+def test_versions_that_are_no_longer_said_are_named(tmp_path):
+    """As when a trial was begun in parts, and goes on whole."""
+    said = []
+    interrupt(tmp_path, course("a10000")[:25])
+    less = {name: version for name, version in VERSIONS.items() if name != "torch"}
+    assert run_on(tmp_path, trial(), say=said.append, versions=less) is None
+    assert said == ["trial a10000 was begun with other versions (torch); it starts over"]
+
+
 def test_two_rows_of_one_key_are_refused(tmp_path):
     with opened(tmp_path) as results:
         results.begin(trial())

@@ -17,6 +17,7 @@
     ground.py       what a space makes of its grammar: which derivations are admitted, and what is the same model
     zero_cost.py    what is known of a block before it is trained
     source.py       jobs as trials: what the controller is handed, and what the search is told of them
+    chosen.py       the best of what finished, to be confirmed
 
 Here, and only here, Optuna is known; it is imported with the first proposal of a sampler that needs it.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ablate.execute.search.proposer import Proposal, generator
 from ablate.execute.search.ranking import ranked
@@ -13,6 +14,8 @@ from ablate.grammar.decide import choices
 from ablate.grammar.vary import Ground, crossover, draw, mutate, solved
 from ablate.space.design import Goal
 
+Child: TypeAlias = tuple[int, int]
+"""A derivation, and what it was before it was mutated: a parent, or two that were crossed."""
 POPULATION = 10
 CROSSED = 0.5
 """The share of children that take a subtree from a second parent; the others, and half of these, are mutated."""
@@ -25,7 +28,8 @@ class EvolutionProposer:
     """Until `population` derivations have results, uniform draws; then children of the best `population` of them.
 
     The best are those of the first fronts, the least crowded ones of the last. A parent is the better of two drawn
-    uniformly. A child that has a result already is made anew.
+    uniformly. A child that has a result already is made anew. What a mutation has derived otherwise than it was is
+    without regard to the results: `Proposal.random` counts those choices.
     """
 
     ground: Ground
@@ -44,24 +48,33 @@ class EvolutionProposer:
         places = list(losses)
         best = [places[i] for i in ranked(list(losses.values()))[: self.population]]
         known = {result.index for result in history}
-        found = solved(self.ground, lambda: self._unknown(best, known, rng))
-        return Proposal(found.index, found.block, len(choices(self.ground.derivations, found.index)), 0, found.refused)
+        before: dict[int, int] = {}
 
-    def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> int:
+        def propose() -> int:
+            child, before[child] = self._unknown(best, known, rng)
+            return child
+
+        found = solved(self.ground, propose)
+        made = choices(self.ground.derivations, found.index)
+        kept = {(one.name, one.taken) for one in choices(self.ground.derivations, before[found.index])}
+        unguided = sum((one.name, one.taken) not in kept for one in made)
+        return Proposal(found.index, found.block, len(made), unguided, found.refused)
+
+    def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> Child:
         for _ in range(FRESH):
             child = self._child(best, rng)
-            if child not in known:
+            if child[0] not in known:
                 return child
         return child
 
-    def _child(self, best: Sequence[int], rng: random.Random) -> int:
+    def _child(self, best: Sequence[int], rng: random.Random) -> Child:
         parent = _tournament(best, rng)
         if rng.random() < CROSSED:
             child = crossover(self.ground.derivations, parent, _tournament(best, rng), rng)
             if child is not None and rng.random() < 0.5:
-                return child
+                return child, child
             parent = parent if child is None else child
-        return mutate(self.ground.derivations, parent, rng)
+        return mutate(self.ground.derivations, parent, rng), parent
 
 
 def _tournament(best: Sequence[int], rng: random.Random) -> int:

@@ -1,8 +1,9 @@
 """The ground of a search: what a space makes of the derivations of its grammar.
 
-Every derived block has the overrides of the space's `block:`. It is admitted if the constraints admit it as it then is,
-if it can be built at the sizes of the space, and if no veto is against it. What is counted is asked before what is
-built, and that before what is measured; a block that is refused at one stage is not looked at in the next.
+Every derived block has the overrides of the space's `block:`. It is admitted if it has no row of parts longer than one
+that may be written, if the constraints admit it as it then is, if it can be built at the sizes of the space, and if no
+veto is against it. What is counted is asked before what is built, and that before what is measured; a block that is
+refused at one stage is not looked at in the next. That this machine could not look at it is no refusal.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ablate.block.cost import Cost
-from ablate.block.expression import Block
-from ablate.block.read import Invalid
-from ablate.errors import InputError
+from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.read import MOST_PARTS, Invalid
+from ablate.errors import InputError, RefusedError
 from ablate.execute.rehearsal import build_layers
 from ablate.execute.search.zero_cost import MEASURED, Batch, Start, measure_start
 from ablate.grammar.derivation import Template
@@ -29,6 +30,17 @@ from ablate.space.space import Space
 VETO = "veto: "
 """What a refusal by a veto begins with; the others are of constraints, overrides and sizes."""
 UNBUILT = "cannot be built at these sizes: "
+UNSTARTED = "cannot be computed at its start: "
+MISFIT = "an override of the space does not fit: "
+TOO_LONG = f"more than {MOST_PARTS} parts in a row, which take too long to compare"
+WAYS_OUT = {
+    VETO: "raise that bound in design.search.beforehand.veto, or leave it out",
+    UNBUILT: "change the sizes in `model:`, or offer less in the rules of what needs others",
+    UNSTARTED: "offer less of that in the rules, or measure no start in design.search.beforehand",
+    MISFIT: "leave that override out of `block:`, or offer less in the rules of what cannot take it",
+    TOO_LONG: "derive shorter blocks by the rules, and say model.layers for a deeper model",
+}
+"""What helps against a refusal, by what it begins with."""
 BACKWARD = 3
 """FLOPs of a step are this many times those of its forward pass: the backward pass takes twice as many."""
 
@@ -115,13 +127,21 @@ class SpaceGround:
             return block
 
     def refusals(self, block: Block) -> tuple[str, ...]:
-        """Why a block is not to be trained; nothing where it is."""
+        """Why a block is not to be trained; nothing where it is.
+
+        Raises RefusedError where this machine, short of memory or otherwise, cannot tell.
+        """
         known = self._known.refusals
         if block not in known:
             constraints = self.space.grammar.refusals
-            stages = (self._unfit, constraints, self._uncounted, self._counted, self._unbuilt, self._started)
+            stages = (_too_long, self._unfit, constraints, self._uncounted, self._counted, self._unbuilt, self._started)
             known[block] = next(filter(None, (tuple(stage(block)) for stage in stages)), ())
         return known[block]
+
+    def way_out(self, reason: str) -> str:
+        """What the user may do where one of the `refusals` leaves practically nothing."""
+        ways = (way for beginning, way in WAYS_OUT.items() if reason.startswith(beginning))
+        return next(ways, self.space.grammar.way_out(reason))
 
     def mark(self, block: Block) -> str:
         """The same for blocks that are the same model at the sizes of the space."""
@@ -159,7 +179,7 @@ class SpaceGround:
         try:
             self._overridden(block)
         except InputError as error:
-            yield f"an override of the space does not fit: {error}"
+            yield f"{MISFIT}{error}"
 
     def _uncounted(self, block: Block) -> Iterator[str]:
         try:
@@ -174,6 +194,7 @@ class SpaceGround:
         try:
             build_layers(self.models.architecture(block), self.space.grammar.catalogue)
         except Exception as error:  # noqa: BLE001  whatever a component raises, its block cannot be trained
+            _check_machine(error)
             yield UNBUILT + _first_line(error)
 
     def _started(self, block: Block) -> Iterator[str]:
@@ -184,7 +205,8 @@ class SpaceGround:
         try:
             self._start(block)
         except Exception as error:  # noqa: BLE001  as above
-            yield f"cannot be computed at its start: {_first_line(error)}"
+            _check_machine(error)
+            yield UNSTARTED + _first_line(error)
             return
         yield from self._vetoes(block, [bound for bound in self.bounds if bound.by in MEASURED])
 
@@ -245,6 +267,34 @@ def _bound(ground: SpaceGround, by: ZeroCost, said: float | str) -> Bound:
             f"  = give design.search.beforehand.veto.{by} a number, or leave it out"
         )
     return Bound(by, float(said[:-1]) * whole / 100, f"{said} of {name}'s")
+
+
+def _too_long(block: Block) -> Iterator[str]:
+    if _longest_row(block) > MOST_PARTS:
+        yield TOO_LONG
+
+
+def _longest_row(value: Value) -> int:
+    """The most parts that stand one after another anywhere in a value."""
+    match value:
+        case Node(fields=fields):
+            return max((_longest_row(child) for _, child in fields), default=0)
+        case Sequence() | tuple():
+            here = len(value) if isinstance(value, Sequence) else 0
+            return max(here, *(_longest_row(child) for child in value), 0)
+    return 0
+
+
+def _check_machine(error: Exception) -> None:
+    """RefusedError for what the machine lacks: at another time the block might be built, so it is not refused."""
+    from ablate.train.loop import lacks_memory
+
+    if isinstance(error, OSError) or lacks_memory(error):
+        raise RefusedError(
+            f"this machine could not build a block of the search: {_first_line(error)}\n"
+            "  = once it can, the same command goes on from here\n"
+            "  = if it lacks memory, free some, or keep large blocks out by design.search.beforehand.veto.parameters"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:

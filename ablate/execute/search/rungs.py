@@ -17,9 +17,7 @@ from ablate.errors import InputError
 from ablate.execute.search.ranking import ranked
 from ablate.execute.search.result import Came, told
 from ablate.space.design import Goal, Pruner
-
-ROUNDING = 1e-9
-"""A share of the steps that is short of a whole number of evaluations by so little is meant to be one."""
+from ablate.space.search import misplaced, rung_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +57,13 @@ class Ladder:
 
 
 def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
-    """The rungs of a recipe of so many steps: at shares `first`, `first * factor`, ... of them, down to an evaluation.
-
-    Raises InputError where the first one is before the first evaluation, or none is below the end.
-    """
-    first, factor = pruner.rungs.first, pruner.rungs.factor
-    rungs: list[int] = []
-    share = first
-    while share < 1:
-        rungs.append(math.floor(share * steps / evaluate_every + ROUNDING) * evaluate_every)
-        share *= factor
-    rungs = [rung for rung in rungs if rung + 1 < steps]
-    found = f"the first rung, at {first:.4g} of {steps:,} steps,"
-    if rungs and rungs[0] == 0:
-        raise InputError(
-            f"{found} is before the first evaluation, at step {evaluate_every:,}\n"
-            f"  = begin later (first: {_least(steps, evaluate_every)}), or evaluate more often"
-        )
-    if not rungs:
-        raise InputError(f"{found} is not below the end\n  = begin earlier, or say pruner: none")
+    """The rungs of a recipe of so many steps, as `rung_steps` has them; InputError where they do not fit."""
+    wrong = misplaced(pruner.rungs, steps, evaluate_every)
+    if wrong is not None:
+        raise InputError("\n  = ".join(wrong))
+    rungs = rung_steps(pruner.rungs, steps, evaluate_every)
     brackets = len(rungs) + 1 if pruner.kind == "hyperband" else 1
-    return Ladder(steps, tuple(rungs), factor, brackets)
-
-
-def _least(steps: int, evaluate_every: int) -> str:
-    """The least whole per cent at which there is an evaluation."""
-    return f"{math.ceil(100 * evaluate_every / steps)}%"
+    return Ladder(steps, rungs, pruner.rungs.factor, brackets)
 
 
 def let_on(arrived: Sequence[Came], factor: int, goals: Sequence[Goal]) -> list[int]:

@@ -5,8 +5,10 @@ them alone, however many more are there by then; w is `parallel`, how many jobs 
 be handed out, one result more is waited for, and one more; and a proposal that repeats a block in training waits for
 that block. What one job has seen, those after it see too.
 
-What is the same model as an earlier block is never trained again: it has that one's result. On a ladder, a job takes a
-block to one rung, and a later job may go on with it: the same trials, from where they paused.
+What is the same model as an earlier block is never trained again: it has that one's result, and a derivation that is
+proposed again is told once. A sampler that proposes nothing new is left aside until uniform draws have found something;
+where they do not either, or every derivation was proposed, the search is over. On a ladder, a job takes a block to one
+rung, and a later job may go on with it: the same trials, from where they paused.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ablate.errors import InputError
 from ablate.execute.search.budget import Cost, Spent, affords, check_reference, used_up
 from ablate.execute.search.correlation import Correlation, correlations
 from ablate.execute.search.job import Job, Proposed
-from ablate.execute.search.proposer import Proposer
+from ablate.execute.search.proposer import Proposer, RandomProposer
 from ablate.execute.search.result import VALUED, Came
 from ablate.execute.search.rungs import Ladder, let_on
 from ablate.execute.search.standing import Arrival, Origin, Standing, history
@@ -33,8 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Came", "Job", "Proposed", "Search"]
 
-REPEATS = 1_000
-"""A search ends when this many proposals in a row were known."""
+STUCK = 10
+"""After this many known proposals in a row, uniform draws are made until one is new: the same results asked again would
+have a sampler repeat itself, at the price of a model fitted each time."""
+REPEATS = 100
+"""A search ends when this many proposals in a row were known. Where 5 % of draws would still be new, one search in a
+hundred ends so."""
 
 
 class Search:
@@ -65,11 +71,14 @@ class Search:
         self.proposed: list[Proposed] = []
         self.why_over: Literal["", "budget", "exhausted"] = ""
         self._proposer = proposer
+        # Any seed does: what it draws is a function of k.
+        self._draws = RandomProposer(ground, 0)
         self._came: dict[int, Came] = {}
         # By mark: the first job of each block, and the level that it was sent to last.
         self._first: dict[str, int] = {}
         self._sent: dict[str, int] = {}
-        self._origins: list[Origin] = []
+        # By derivation.
+        self._origins: dict[int, Origin] = {}
         self._cost = Cost()
         # The results of so many jobs, from 0 on, are what the next one is chosen from.
         self._visible = 0
@@ -133,11 +142,6 @@ class Search:
         """What became of a job; None until it is told."""
         return self._came.get(number)
 
-    def best_of(self, mark: str) -> Came | None:
-        """What became of the last job of a block that has come back: the furthest it came. None where none has."""
-        told = (self._came[job.number] for job in reversed(self.jobs) if job.mark == mark and job.number in self._came)
-        return next(told, None)
-
     def resting(self) -> tuple[Job, ...]:
         """The jobs that have paused at a rung and were not let on."""
         return tuple(
@@ -151,6 +155,11 @@ class Search:
     def correlations(self) -> tuple[Correlation, ...]:
         """The rank correlations of what is known, between every two rungs, the end being the last one."""
         return correlations(self._standing(len(self.jobs)), self.ladder, len(self.goals))
+
+    def rehearse(self) -> None:
+        """Make the first proposal and let go of it: InputError, before anything trains, where practically no derivation
+        is admitted."""
+        self._proposer.propose(0, [])
 
     def ask(self) -> Job | None:
         """The next block to be trained; None while it must wait for a result, and when the search is over."""
@@ -231,8 +240,12 @@ class Search:
         if not affords(self.budget, self._cost + Cost(trials=self.seeds)):
             self._closed = "budget"
             return None
+        if len(self._origins) == self.ground.count:
+            self._closed = "exhausted"
+            return None
         k = len(self.proposed)
-        proposal = self._proposer.propose(k, history(self._origins, standing))
+        proposer = self._proposer if self._repeats < STUCK else self._draws
+        proposal = proposer.propose(k, history(self._origins.values(), standing))
         mark = self.ground.mark(proposal.block)
         same_as = self._first.get(mark)
         job = None
@@ -248,7 +261,7 @@ class Search:
             if self._repeats >= REPEATS:
                 self._closed = "exhausted"
         self.proposed.append(Proposed(k, proposal, mark, same_as))
-        self._origins.append(Origin(proposal.index, mark, len(self.jobs)))
+        self._origins.setdefault(proposal.index, Origin(proposal.index, mark, len(self.jobs)))
         return job
 
     def _job(self, block: Block, mark: str, k: int | None, level: int) -> Job:

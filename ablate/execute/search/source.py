@@ -1,30 +1,32 @@
 """Jobs of a search as trials: what the controller is handed, and what the search is told of them.
 
-A job is a trial at each of the space's seeds; its values are their means (geometric where the metric is judged on the
-log scale). What the folder knows is not trained again: a job all of whose trials are known is told at once, so a
-search that is taken up again goes through its jobs in a moment, and on from the first that is not known.
+A job is a trial at each of the space's seeds, evaluated on the tuning split; its values are their means (geometric
+where the metric is judged on the log scale and none is at or below 0). What confirms is evaluated on the verdict split.
 
-A trial of this search that failed stays failed: the proposals after it were made knowing that. `anew` trains all of it
-again.
+What the folder knows is not trained again: a job all of whose trials are known is told at once, so a search that is
+taken up again goes through its jobs without training, and on from the first that is not known. A trial of this search
+that failed stays failed: the proposals after it were made knowing that. `anew` trains all of it again.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ablate.errors import RefusedError
 from ablate.execute.controller import Work
 from ablate.execute.policy import FAILED, is_settled
-from ablate.execute.search.ranking import dominates, front, ranked
+from ablate.execute.search.chosen import best_blocks
 from ablate.execute.search.result import Came
 from ablate.execute.search.search import Job, Search
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan, Proposed, Variant
 from ablate.plan.proposals import Joined, grown, join
 from ablate.plan.trial import Trial
-from ablate.space.design import Confirm, Goal
+from ablate.space.design import Confirm
 from ablate.store.results import Results
 from ablate.train.events import Outcome
 
@@ -43,11 +45,19 @@ class _Block:
     jobs: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is kept of a search that is taken up again: its trials by id, and the derivation of each proposal."""
+
+    trials: frozenset[str] = frozenset()
+    proposals: Mapping[int, int] = field(default_factory=dict)
+
+
 class SearchSource:
     """Hands out the trials of a search, then those that confirm what it has found.
 
-    `keep` is given the plan as it grows. `limit` is how many seconds a trial may take, which decides whether one that
-    ran into an earlier limit is tried again.
+    `keep` is given the plan as it grows; `past` is what was kept of the same search. `limit` is how many seconds a
+    trial may take, which decides whether one of another space that ran into an earlier limit is tried again.
     """
 
     def __init__(
@@ -58,6 +68,7 @@ class SearchSource:
         store: Results,
         *,
         keep: Callable[[Plan], None],
+        past: Past | None = None,
         anew: bool = False,
         limit: float | None = None,
     ):
@@ -69,17 +80,25 @@ class SearchSource:
         self.confirming = False
         self._models, self._store, self._keep, self._limit = models, store, keep, limit
         self._outcomes = {} if anew else store.outcomes()
-        self._ours = store.members(plan.space)
+        self._past = past or Past()
+        names = {*models.space.grammar.blocks, *models.space.blocks}
+        self._called = "proposal_" if any(re.fullmatch(r"p\d+", name) for name in names) else "p"
         self._anew = anew
         self._queue: deque[Work] = deque()
         self._jobs: dict[str, Job] = {}
         self._left: dict[int, set[str]] = {}
-        self._kept = 0
+        self._kept = self._checked = 0
+        self._confirming: tuple[Trial, ...] = ()
+
+    @property
+    def confirm_left(self) -> int:
+        """How many of the trials that confirm what was found have not ended."""
+        return sum(trial.id not in self._outcomes for trial in self._confirming)
 
     @property
     def done(self) -> bool:
-        """Whether the search is over; what confirms it may be left."""
-        return self.confirming
+        """Whether the search is over, and what was found confirmed."""
+        return self.confirming and not self.confirm_left
 
     @property
     def waiting(self) -> int:
@@ -88,7 +107,11 @@ class SearchSource:
 
     def next(self) -> Work | None:
         """The next trial to be trained; None while results must be waited for, and when all is done."""
+        if self._anew and not self.search.jobs:
+            # Not before a worker is there: until then nothing that is known may be given up.
+            self._store.give_up(self._past.trials)
         while not self._queue and not self.confirming and (job := self.search.ask()) is not None:
+            self._check_past()
             self._take(job)
         if not self._queue and self.search.over and not self._left and not self.confirming:
             self._close()
@@ -100,6 +123,8 @@ class SearchSource:
         if trial.id in self._jobs:
             job = self._jobs.pop(trial.id)
             self._left[job.number].discard(trial.id)
+            if outcome.kind in FAILED:
+                self._grow(open=True, at_once=True)  # that it failed is known to what is proposed from now on
             if not self._left[job.number]:
                 self._settle(job)
 
@@ -121,30 +146,42 @@ class SearchSource:
             proposals=(),
         )
 
-    def trials_of(self, mark: str) -> tuple[Trial, ...]:
-        """The trials of a block at the search's seeds."""
-        return self.blocks[mark].trials
+    def _check_past(self) -> None:
+        """RefusedError where a search that is taken up again proposes something else than it did.
+
+        What proposes is a function of the seed and the results, but of its libraries too, and of the processor they run
+        on: another version may propose otherwise, and what was trained would be orphaned without a word.
+        """
+        for one in self.search.proposed[self._checked :]:
+            then = self._past.proposals.get(one.k)
+            if then is not None and then != one.proposal.index and not self._anew:
+                raise RefusedError(
+                    f"the search {self.plan.space} would go on with other blocks than it began with: proposal {one.k} "
+                    f"was derivation {then}, and is {one.proposal.index} now\n"
+                    "  = its grammar or what proposes has changed since: ask it under another name, or begin it anew "
+                    "with --fresh"
+                )
+        self._checked = len(self.search.proposed)
 
     def _take(self, job: Job) -> None:
         block = self._block(job)
         todo = [trial for trial in block.trials if not self._is_known(trial, job)]
         self._left[job.number] = {trial.id for trial in todo}
         for trial in todo:
-            if self._anew and block.sent == -1:
-                self._store.begin_anew([trial])
             self._jobs[trial.id] = job
             self._queue.append(Work(trial=trial, label=_label(block.variant, trial, block.trials), until=job.until))
         if not todo:
-            self.known += job.k is not None and len(block.jobs) == 1
+            elsewhere = all(trial.id not in self._past.trials for trial in block.trials)
+            self.known += job.k is not None and len(block.jobs) == 1 and elsewhere
             self._settle(job)
 
     def _block(self, job: Job) -> _Block:
         """The block of a job; one that is new joins the plan."""
         if job.mark not in self.blocks:
             reference = self.plan.variants[0]
-            joined = None if job.k is None else join(self._models, f"p{job.k}", job.block, reference)
+            joined = None if job.k is None else join(self._models, f"{self._called}{job.k}", job.block, reference)
             variant = reference if joined is None else joined.variant
-            trials = tuple(self._models.trials([variant], self._models.space.seeds))
+            trials = tuple(self._models.trials([variant], self._models.space.seeds, "tuning"))
             self.blocks[job.mark] = _Block(joined, variant, trials)
             self._grow(open=True)
         self.blocks[job.mark].jobs.append(job.number)
@@ -156,7 +193,7 @@ class SearchSource:
         if outcome is not None and outcome.kind == "pruned":
             return job.until is not None and outcome.step > job.until
         if outcome is not None and outcome.kind != "paused":
-            return is_settled(outcome, self._limit) or trial.id in self._ours
+            return is_settled(outcome, self._limit) or trial.id in self._past.trials
         if job.until is None or (self._anew and outcome is None):
             return False
         return self._store.saved(trial.id) > job.until
@@ -197,17 +234,22 @@ class SearchSource:
     def _close(self) -> None:
         """The search is over: what rests at a rung is ended, and the best are trained anew beside the reference."""
         self.confirming = True
-        for job in self.search.resting():
-            assert job.until is not None
-            for trial in self.blocks[job.mark].trials:
-                if self._outcomes.get(trial.id, Outcome("paused", 0)).kind == "paused":
-                    self._store.prune(trial, job.until + 1, {"rung": job.until})
-                    self._outcomes[trial.id] = Outcome("pruned", job.until + 1)
+        for block in self.blocks.values():
+            if block.sent is not None and block.sent >= 0:
+                self._prune(block.trials, block.sent)
         search = self._models.space.design.search
         assert search is not None
         if isinstance(search.confirm, Confirm):
             self._confirm(search.confirm)
-        self._grow(open=False)
+        self._grow(open=not self.done)
+
+    def _prune(self, trials: Iterable[Trial], rung: int) -> None:
+        """End what rests at a rung; not what another run has trained beyond it, which is not this search's to end."""
+        for trial in trials:
+            outcome = self._outcomes.get(trial.id)
+            if (outcome is None or outcome.kind == "paused") and self._store.saved(trial.id) == rung + 1:
+                self._store.prune(trial, rung + 1, {"rung": rung})
+                self._outcomes[trial.id] = Outcome("pruned", rung + 1)
 
     def _confirm(self, confirm: Confirm) -> None:
         marks = best_blocks(self.search, confirm.blocks)
@@ -223,20 +265,20 @@ class SearchSource:
             if outcome is None or not is_settled(outcome, self._limit):
                 variant = next(one for one in variants if one.id == trial.variant)
                 label = f"{variant.name} · seed {trial.seed}, to confirm"
-                if self._anew:
-                    self._store.begin_anew([trial])
                 self._queue.append(Work(trial=trial, label=label))
 
-    _confirming: tuple[Trial, ...] = ()
+    def _grow(self, *, open: bool, at_once: bool = False) -> None:
+        """The plan with all blocks so far, kept where it has grown enough; at the end always.
 
-    def _grow(self, *, open: bool) -> None:
-        """The plan with all blocks so far, kept where it has grown enough; at the end always."""
-        joined = [block.joined for block in self.blocks.values() if block.joined is not None]
-        if open and len(joined) < self._kept * GROWTH:
+        While a search that is taken up again goes through what it knows, the plan that is kept has more, and stays.
+        """
+        joined = sum(block.joined is not None for block in self.blocks.values())
+        if open and not at_once and not self.confirming and joined < self._kept * GROWTH:
             return
-        self._kept = max(1, len(joined))
         self.plan = self.grown(open=open)
-        self._keep(self.plan)
+        if self.confirming or self._past.trials <= {trial.id for trial in self.plan.trials}:
+            self._kept = joined
+            self._keep(self.plan)
 
     def grown(self, *, open: bool) -> Plan:
         """The plan with all that has joined it."""
@@ -255,36 +297,6 @@ class SearchSource:
                     choices=one.proposal.choices,
                     random=one.proposal.random,
                 )
-
-
-def best_blocks(search: Search, count: int) -> list[str]:
-    """The marks of so many blocks to confirm: of the front of what finished, those that beat the reference in every
-    objective first, then the others; the reference is none of them."""
-    whole = finished(search)
-    reference = next(iter(whole), None)
-    if reference is None:
-        return []
-    losses = {mark: _losses(values, search.goals) for mark, values in whole.items()}
-    marks = list(losses)
-    best = {marks[i] for i in front(list(losses.values()))}
-    order = [marks[i] for i in ranked(list(losses.values())) if marks[i] in best]
-    first = search.jobs[0].mark
-    order.sort(key=lambda mark: not (first in losses and dominates(losses[mark], losses[first])))
-    return [mark for mark in order if mark != first][:count]
-
-
-def finished(search: Search) -> Mapping[str, tuple[float, ...]]:
-    """The values of every block that was trained to the end, finite in every objective, by mark."""
-    found = {}
-    for job in search.jobs:
-        came = search.came(job.number)
-        if came is not None and came.outcome == "finished" and all(map(math.isfinite, came.values)):
-            found[job.mark] = came.values
-    return found
-
-
-def _losses(values: Iterable[float], goals: Sequence[Goal]) -> tuple[float, ...]:
-    return tuple(value if goal == "min" else -value for value, goal in zip(values, goals, strict=True))
 
 
 def _label(variant: Variant, trial: Trial, trials: Sequence[Trial]) -> str:

@@ -31,7 +31,7 @@ Standing: TypeAlias = Mapping[str, Mapping[int, Arrival]]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a result comes from: a proposal's derivation, its block's mark, and how many jobs there were before it."""
+    """Where a result comes from: a derivation, its block's mark, and how many jobs were before it was proposed."""
 
     index: int
     mark: str
@@ -39,7 +39,7 @@ class Origin:
 
 
 def history(origins: Iterable[Origin], standing: Standing) -> list[Result]:
-    """The results of proposals; those whose block has none are left out.
+    """The results of derivations, one for each; those whose block has none are left out.
 
     They are in the order in which jobs brought them, so that what is new is added at the end, and samplers that tell
     generations apart by their place find the same ones again.

@@ -1,0 +1,190 @@
+"""Searches in which trials diverge or fail, taken up again: they end as undisturbed ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_runs import carry_out, design, searched, tables_of
+from worlds import write_world
+
+import ablate
+from ablate.errors import RefusedError
+from ablate.execute import interrupt, ranks, worker
+from ablate.plan.trial import Trial
+from ablate.store import ledger
+from ablate.train.events import Outcome, Training
+
+RUNGS = ", pruner: {asha: {first: 34%, factor: 2}}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world"), steps=12, seeds=1)
+
+
+def space_of(world: Path, more: str = "", *settings: str, **options: Any) -> ablate.Space:
+    return searched(world, design(more=more, **options), "measure.evaluation.every=4", *settings)
+
+
+@pytest.fixture
+def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has every third trial, or those chosen, end as `kind` once it has come to `step`: real training until then."""
+    real = ranks.compute
+
+    def every_third(trial: Trial) -> bool:
+        return (int(trial.variant, 16) + trial.seed) % 3 == 0
+
+    def put(kind: str, step: int, chosen: Callable[[Trial], bool] = every_third) -> None:
+        def compute(trial: Trial, **options: Any) -> Iterator[Training]:
+            for event in real(trial, **options):
+                if chosen(trial) and event.step >= step:
+                    yield Outcome(kind, step, {"cause": "put there by a test", "error": "put there by a test"})  # type: ignore[arg-type]
+                    return
+                yield event
+
+        monkeypatch.setattr(ranks, "compute", compute)
+
+    return put
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Ctrl-C after so many looks at it, in every run anew."""
+    monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
+
+    def stop_soon(self: interrupt.Interrupt) -> bool:
+        self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
+        self.asked = self.calls > calls  # type: ignore[attr-defined]
+        return bool(self.asked)
+
+    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+
+
+def until_done(space: ablate.Space, results: Path, **options: Any) -> int:
+    """Run it again and again; how often it was stopped."""
+    for stopped in range(80):
+        if not carry_out(space, results, **options).ended.interrupted:
+            return stopped
+    raise AssertionError("it never ended")
+
+
+@pytest.mark.parametrize("step", [3, 7, 11])
+@pytest.mark.parametrize("kind", ["diverged", "bug"])
+def test_what_goes_wrong_before_or_behind_a_rung_goes_wrong_there_again(
+    world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch, kind: str, step: int
+) -> None:
+    """A trial that comes to a rung and fails behind it has come to the rung, also for who finds it failed already."""
+    fault(kind, step)
+    space = space_of(world, RUNGS, trials=9)
+    carry_out(space, tmp_path / "calm")
+    calm = tables_of(tmp_path / "calm")
+    assert any(status == kind for _, status, _ in calm["outcomes"])
+    stopping(monkeypatch, 25)
+    assert until_done(space, tmp_path / "stopped") >= 2
+    assert tables_of(tmp_path / "stopped") == calm
+    assert ledger.open_trials(tmp_path / "stopped") == set()
+
+
+def test_a_trial_that_failed_is_not_tried_again_within_its_search(
+    world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = space_of(world, trials=9)
+    fault("out_of_memory", 5)
+    carry_out(space, tmp_path)
+    before = tables_of(tmp_path)
+    failed = [trial for trial, status, _ in before["outcomes"] if status == "out_of_memory"]
+    assert failed
+    monkeypatch.undo()
+    again = carry_out(space, tmp_path)
+    assert not again.ended.kinds and tables_of(tmp_path) == before
+    assert {trial.id for trial, _ in again.failed} == set(failed)
+    fresh = carry_out(space, tmp_path, fresh=True)  # the way out
+    assert fresh.ended.kinds == {"finished": 9}
+
+
+def test_seeds_that_rest_at_a_rung_are_ended_where_another_one_diverged(
+    world: Path, tmp_path: Path, fault: Callable[..., None]
+) -> None:
+    fault("diverged", 3, lambda trial: trial.seed == 1)
+    space = space_of(world, RUNGS, "seeds=2", trials=12)
+    carry_out(space, tmp_path)
+    found = tables_of(tmp_path)
+    kinds = {status for _, status, _ in found["outcomes"]}
+    assert kinds == {"finished", "diverged", "pruned"}
+    assert ledger.open_trials(tmp_path) == set()
+    assert ablate.resumable(tmp_path) == ((), ())
+
+
+def test_so_many_are_confirmed_as_were_asked_for(world: Path, tmp_path: Path) -> None:
+    """With one objective the front is a single block, or the reference."""
+    asked = design(trials=6, more=", confirm: {blocks: 3, seeds: 2}").replace(", peak_kurtosis: min", "")
+    done = carry_out(searched(world, asked, "measure.evaluation.every=4"), tmp_path)
+    assert done.searched is not None and len(done.searched.chosen) == 3
+    assert done.summary is not None and len(done.summary.arms) == 4
+    splits = {(seed, split) for split, seed in _splits(tmp_path)}
+    assert splits == {(0, "tuning"), (1, "verdict"), (2, "verdict")}
+
+
+def _splits(results: Path) -> list[tuple[object, ...]]:
+    from ablate.store.query import query
+
+    return list(query(results, "SELECT DISTINCT split, seed FROM trials").rows)
+
+
+def test_a_confirmation_that_was_stopped_says_nothing_yet(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = space_of(world, ", confirm: {blocks: 1, seeds: 3}", trials=3)
+    stopping(monkeypatch, 25)
+    seen = set()
+    for _ in range(40):
+        done = carry_out(space, tmp_path)
+        assert done.searched is not None
+        seen.add((bool(done.searched.chosen), done.searched.partial, done.summary is not None))
+        if not done.ended.interrupted:
+            break
+        ((left,), _) = ablate.resumable(tmp_path)
+        assert left.left >= 1
+    assert (True, True, False) in seen  # chosen, and not confirmed yet
+    assert (True, False, True) in seen
+    assert not seen & {(True, True, True), (False, True, True)}
+
+
+def test_a_search_begun_anew_and_stopped_goes_on_anew(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = space_of(world, trials=5)
+    carry_out(space, tmp_path)
+    stopping(monkeypatch, 25)
+    assert carry_out(space, tmp_path, fresh=True).ended.interrupted
+    monkeypatch.undo()
+    carry_out(space, tmp_path)
+    from ablate.store.query import query
+
+    ((attempts,),) = query(tmp_path, "SELECT list(DISTINCT attempt) FROM trials").rows
+    assert attempts == [2]
+
+
+def test_a_search_whose_question_has_changed_is_not_resumed(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping(monkeypatch, 25)
+    assert carry_out(space_of(world, trials=9), tmp_path).ended.interrupted
+    found, refused = ablate.api.session.resumable(tmp_path, lambda request: space_of(world, "", "threads=1", trials=8))
+    assert found == () and "asks for another search" in str(refused[0]) and "design" in str(refused[0])
+
+
+def test_a_search_that_would_propose_otherwise_says_so(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ablate.execute.search import evolution, proposer
+
+    space = space_of(world, trials=6)
+    stopping(monkeypatch, 60)
+    assert carry_out(space, tmp_path).ended.interrupted
+    monkeypatch.undo()
+    monkeypatch.setattr(evolution, "generator", lambda seed, k: proposer.generator(seed + 1, k))
+    with pytest.raises(RefusedError, match="would go on with other blocks than it began with: proposal 0"):
+        carry_out(space, tmp_path)
