@@ -172,7 +172,8 @@ def _show_run(screen: Console, done: Run, *, json: bool) -> None:
         else:
             screen.print(ResultScreen(done.summary, done.definitions))
     if stopped:
-        screen.print(ended.stopped(done.ended, again=again()), markup=False, highlight=False, soft_wrap=True)
+        said = ended.stopped(done.ended, again=again(), searching=done.searched is not None)
+        screen.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_search(screen: Console, done: Run, *, json: bool) -> None:

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.train.events import Outcome
+from ablate.report.wording import plural
+from ablate.train.events import GOES_ON, Outcome
 
 
 class Ended(Protocol):
@@ -23,13 +24,16 @@ class Ended(Protocol):
         """Trials that were not begun."""
 
 
-def stopped(ended: Ended, *, again: str) -> str:
-    """After Ctrl-C: what is done, what is saved, what waits, and the line that goes on."""
-    done = sum(count for kind, count in ended.kinds.items() if kind != "interrupted")
-    paused = ended.kinds.get("interrupted", 0)
-    return (
-        f"stopped: {done} trials ended, {paused} saved where they were, {ended.waiting} not begun. To go on:\n  {again}"
-    )
+def stopped(ended: Ended, *, again: str, searching: bool = False) -> str:
+    """After Ctrl-C: what is done, what is saved, what waits, and the line that goes on.
+
+    How many trials a search has not begun is not known before it is over (`searching`); those at a rung may be ended.
+    """
+    done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
+    parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} saved where they were"]
+    parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []
+    left = "the search goes on from there" if searching else f"{ended.waiting} not begun"
+    return f"stopped: {', '.join(parts)}{'; ' if searching else ', '}{left}. To go on:\n  {again}"
 
 
 def failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> str:

@@ -22,16 +22,18 @@ ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", *U
 STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged": "magenta", "bug": "red"}
 
 
-def screen(standings: Sequence[Standing], results: Path, holder: str | None) -> RenderableType:
+def screen(
+    standings: Sequence[Standing], results: Path, holder: str | None, open: frozenset[str] = frozenset()
+) -> RenderableType:
     """For each space how many trials stand how; a row for each that is under way; what to do where nobody is at it.
 
-    `holder` says which run is writing there now.
+    `holder` says which run is writing there now; `open` are the spaces that are searches and not over.
     """
     parts: list[RenderableType] = [Text(f"a run is at it: {holder}", style="green")] if holder else []
     for space, group in groupby(standings, key=lambda one: one.space):
         trials = list(group)
         parts += [_headline(space, trials), *_under_way(trials)]
-        parts += () if holder else _advice(trials, results)
+        parts += () if holder else _advice(trials, results, open=space in open)
     return Group(*parts)
 
 
@@ -69,10 +71,12 @@ def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
     yield table
 
 
-def _advice(trials: Sequence[Standing], results: Path) -> Iterator[Text]:
+def _advice(trials: Sequence[Standing], results: Path, *, open: bool) -> Iterator[Text]:
+    """A search that is not over goes on also where all of its trials that are known have ended."""
     states = {one.state for one in trials}
-    if "running" not in states and states & {"dead", "paused", "waiting"}:
-        yield Text(f"no worker is at it; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
+    if "running" not in states and (open or states & {"dead", "paused", "waiting"}):
+        why = "a search that is not over" if open else "no worker is at it"
+        yield Text(f"{why}; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
 
 
 def _ago(seconds: float) -> str:

@@ -274,6 +274,29 @@ def confirmed_nothing() -> SearchRecord:
     return confirm(record(), CHOSEN, alike)
 
 
+def confirming() -> SearchRecord:
+    """Interrupted while the best were being confirmed."""
+    return record(chosen=CHOSEN, confirm_seeds=(101, 102, 103), partial=True, again="ablate resume outliers")
+
+
+def sixty() -> SearchRecord:
+    """As large as a search is asked for: 60 blocks, three of them confirmed, refusals of every kind, two failed."""
+    made = list(entries(60))
+    for place, kind in ((20, "out_of_memory"), (40, "bug")):
+        made[place] = replace(made[place], outcome=kind, values=())
+    made = [replace(one, versions="7d0c1e" if one.number < 45 else "a93b52") for one in made]
+    refused = {
+        "a gain of 0 on both branches gives a constant": 31,
+        "cannot be built at these sizes: 6 heads do not divide a width of 128": 4,
+        "an override of the space does not fit: there is no mlp": 3,
+        "cannot be computed at its start: the loss is not finite": 2,
+    }
+    found = record(
+        entries=tuple(made), budget="61 trials", spent="61 trials", proposed=68, folded=8, known=2, refused=refused
+    )
+    return confirm(found, CHOSEN, regressed)
+
+
 CHOSEN = ("p13", "p32", "p38")
 WORLDS: dict[str, Callable[[], SearchRecord]] = {
     "plain": record,
@@ -287,6 +310,8 @@ WORLDS: dict[str, Callable[[], SearchRecord]] = {
     "none_better": none_better,
     "ties": ties,
     "partial": partial,
+    "confirming": confirming,
+    "sixty": sixty,
     "long_names": long_names,
     "nothing": nothing,
 }

@@ -16,13 +16,13 @@ from reading import ROOT, transformer
 from rich.console import Console
 from rich.text import Text
 from searched_worlds import (
-    CHOSEN,
     KURTOSIS,
     WORLDS,
     all_diverged,
     confirm,
     confirmed,
     confirmed_nothing,
+    confirming,
     entries,
     entry,
     none_better,
@@ -31,28 +31,32 @@ from searched_worlds import (
     partial,
     record,
     regressed,
+    sixty,
     three_goals,
     ties,
     with_rungs,
 )
 
 from ablate.block.printer import print_block
+from ablate.execute.search.ground import UNBUILT
 from ablate.plan.build import build_plan
-from ablate.report.searched import answer, ask_next, course, rows
+from ablate.report.searched import answer, ask_next, course, defined, rows
 from ablate.report.searched.json_form import to_json
 from ablate.report.searched.markdown import to_markdown
 from ablate.report.searched.reckoned import reckon
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.screen import MOST, SearchScreen
+from ablate.report.searched.screen import DESCRIBED, MOST, SearchScreen, shown
 from ablate.space.load import load_space
 
 pytestmark = pytest.mark.fast
 
 GOLDEN = Path(__file__).parent / "searched"
-SCREENS = {f"{name}_80": (name, 80) for name in WORLDS} | {
-    f"{name}_120": (name, 120) for name in ("confirmed", "three_goals")
+SCREENS = {f"{name}_80": (name, 80) for name in WORLDS if name != "sixty"} | {
+    "confirmed_120": ("confirmed", 120),
+    "three_goals_120": ("three_goals", 120),
+    "sixty_100": ("sixty", 100),
 }
-PAGES = ("confirmed", "with_rungs", "partial")
+PAGES = ("sixty", "with_rungs", "partial")
 
 
 def screen(found: SearchRecord, width: int, *, colour: bool = False) -> str:
@@ -103,11 +107,13 @@ def test_nothing_is_cut_off(name: str, width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     together = "".join(text.split())
-    blocks = rows.shown_blocks(found, reckon(found))[: MOST + 1] if reckon(found).compared else []
-    for one in blocks:
+    if not reckon(found).compared:
+        return
+    for one in shown(found, reckon(found)):
         assert one.name in text
-        assert all("".join(edit.split()) in together for edit in one.edits)
         assert all(value in text and apart in text for value, apart in rows.cells(one, found))
+    for one in rows.described(found, reckon(found))[:DESCRIBED]:
+        assert all("".join(edit.split()) in together for edit in one.edits)
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -120,9 +126,26 @@ def test_colour_adds_nothing_but_colour(name: str) -> None:
 def test_what_the_screen_leaves_out_it_counts() -> None:
     line = [entry(0), *(entry(k, ["+qk_norm"], values=(2.0 + k / 100, 2.0 - k / 100)) for k in range(1, 31))]
     text = screen(record(entries=tuple(line)), 80)
-    assert f"{30 - MOST} more on the front: see the page, or --json" in text
+    assert f"\nand {30 - MOST} more on the page" in text and f"\nand {30 - DESCRIBED} more on the page" in text
     assert f"p{MOST} " in text and "p13 " not in text
-    assert "more on the front" not in screen(record(), 80)
+    few = screen(record(entries=tuple(line[: DESCRIBED + 1])), 80)
+    assert "more on the page" not in few
+
+
+def test_of_a_long_front_the_chosen_are_shown_and_those_that_beat_the_reference() -> None:
+    """By loss the ten that do not beat it come first, and the last of the front was chosen."""
+    line = [entry(k, ["+qk_norm"], values=(2.0 + k / 100, 4.0 - k / 10)) for k in range(1, 31)]
+    found = record(entries=(entry(0), *line), chosen=("p30",), confirm_seeds=(7,))
+    assert [one.name for one in shown(found, reckon(found))] == ["pre_ln", "p11", "p12", "p13", "p14", "p15", "p30"]
+    assert rows.described(found, reckon(found))[0].name == "p30"
+
+
+def test_the_answer_is_one_screen_and_the_page_has_the_rest() -> None:
+    text, page = screen(sixty(), 100), to_markdown(sixty())
+    assert len(text.splitlines()) <= 90
+    for left_out in ("entropy: {qk_norm", "Edits on the front", "hypervolume", "nothing → {qk_norm"):
+        assert left_out not in text and left_out in page
+    assert "What was left" in page and "What was left" not in text
 
 
 def test_the_answer_comes_first() -> None:
@@ -133,9 +156,9 @@ def test_the_answer_comes_first() -> None:
         "! selected",
         "Front,",
         "Confirmed,",
-        "Proposals,",
-        "Progress,",
-        "Cost",
+        "Course",
+        "Next",
+        "· eval_loss",
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -167,20 +190,21 @@ def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
 
 def test_what_is_not_confirmed_is_no_finding() -> None:
     assert "a candidate, not a finding" in said(record())
-    assert "which has not been done: p13, p32" in said(record(chosen=("p13", "p32"), confirm_seeds=(7, 8)))
+    assert "at 2 fresh seeds, not done yet: p13, p32." in said(record(chosen=("p13", "p32"), confirm_seeds=(7, 8)))
     assert "candidate" not in said(confirmed())
     assert (
         "p13, p32 are better than pre_ln on both eval loss and peak kurtosis; p38 is equivalent on eval loss"
         in said(confirmed())
     )
     held = said(confirmed_nothing())
-    assert "Of the 3 confirmed at 5 fresh seeds, none was found better than pre_ln on both" in held
+    assert "Of the 3 best, confirmed at 5 fresh seeds, none was found better than pre_ln on both" in held
     assert "p13 diverged at 1 of 5 seeds" in held and "diverged" not in said(confirmed())
 
 
 def test_winners_are_said_to_be_selected_and_what_was_left_is_shown() -> None:
     assert "the best of 48 blocks at 1 seed are in part the luckiest" in beware(record())
-    assert "was left of the advantage over pre_ln" in beware(confirmed())
+    left = "was left of the advantages over pre_ln seen in the search: 86 to 90 % over 2 blocks in eval loss"
+    assert f"{left}; 53 to 105 % over 3 blocks in peak kurtosis" in beware(confirmed())
     assert "was left" not in beware(record())
     lone = record(entries=entries()[:2])
     assert "luckiest" not in beware(lone)
@@ -202,13 +226,18 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
         ("2.210", "2.295", "-0.100", "-0.0250", "25 %"),
         ("1.500", "3.387", "×0.500", "×0.707", "50 %"),
     ]
-    assert "25 % in eval loss, 50 % in peak kurtosis" in beware(confirm(record(entries=made), ["p1"], end))
+    said = beware(confirm(record(entries=made), ["p1"], end))
+    assert "25 % over 1 block in eval loss; 50 % over 1 block in peak kurtosis" in said
 
 
 def test_no_share_is_given_of_what_was_no_advantage() -> None:
     made = (entry(0), entry(1, ["+qk_norm"], values=(2.41, 1.5)))
     grid = rows.left(confirm(record(entries=made), ["p1"], regressed))
     assert grid.rows[0][-1] == "" and grid.rows[1][-1].endswith(" %")
+    assert "in eval loss it had none" in beware(confirm(record(entries=made), ["p1"], regressed))
+    more = (*made, entry(2, ["-layer_norm"], values=(2.31, 3.5)))
+    said = beware(confirm(record(entries=more), ["p1", "p2"], regressed))
+    assert "in eval loss none of the confirmed had one" in said and "over 1 block in peak kurtosis" in said
 
 
 def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
@@ -230,9 +259,66 @@ def test_the_accounts_say_what_became_of_everything() -> None:
     assert counted["blocks trained beside pre_ln"] == "48"
     assert (counted["  finished"], counted["  diverged"]) == ("40", "8")
     assert counted["passed over for one that is less by the zero-cost order"] == "80"
+    assert counted["  of them known from trials of other spaces"] == "12"
+    assert "  of them known from trials of other spaces" not in dict(course.accounts(record(known=0)).rows)
     reasons = [row[0] for row in course.removed(record()).rows]
     assert reasons == ["constraint", "constraint", "veto"]
     assert "under 1 %" in course.accounts(record(random_share=0.004)).remarks[0]
+
+
+def test_refusals_are_told_apart() -> None:
+    assert [row[:2] for row in course.removed(sixty()).rows] == [
+        ("constraint", "a gain of 0 on both branches gives a constant"),
+        ("sizes", "6 heads do not divide a width of 128"),
+        ("override", "there is no mlp"),
+        ("start", "the loss is not finite"),
+        ("veto", "parameters, at most 110% of pre_ln's"),
+    ]
+    assert (
+        "31 by constraints, 4 by the sizes, 3 by an override, 2 by their start, 9 by a veto"
+        in course.counts(sixty(), reckon(sixty()))[1]
+    )
+    source = (ROOT / "ablate" / "execute" / "search" / "ground.py").read_text(encoding="utf-8")
+    assert all(begins in source for begins in course.KINDS) and UNBUILT in course.KINDS
+
+
+def test_what_failed_is_said_to_stay_so() -> None:
+    assert "2 blocks failed: a failed trial is not tried again within its search" in course.failures(sixty())[0]
+    assert course.accounts(sixty()).caveats == course.failures(sixty()) and "--fresh" in screen(sixty(), 80)
+    assert course.failures(record()) == () == course.accounts(record()).caveats
+
+
+def test_other_versions_than_the_references_are_counted_and_marked() -> None:
+    found = sixty()
+    assert (
+        "16 blocks of 60 were trained with other versions or on another device than pre_ln, among them p45"
+        in beware(found)
+    )
+    marks = {row[1]: row[5] for row in rows.everything(found, reckon(found)).rows}
+    assert marks["p45"] == "front, other versions (a93b52)" and marks["pre_ln"] == "reference"
+    assert marks["p60"] == "other versions (a93b52)" and marks["p13"] == "front"
+    first, *others = found.entries
+    unknown = record(entries=(replace(first, versions=""), *others))
+    assert "other versions" not in beware(unknown) and not unknown.strangers
+    some = record(entries=(first, *(replace(one, versions="") for one in others)))
+    assert not some.strangers
+
+
+def test_the_splits_are_named() -> None:
+    said = " ".join(defined.definitions(confirmed()))
+    assert "at the end of training, on the tuning split" in said and "judged on the verdict split" in said
+    assert "verdict split" not in " ".join(defined.definitions(record()))
+    brief = " ".join(defined.briefly(confirmed()))
+    assert "on the tuning split" in brief and "on the verdict split" in brief and "margin 1 %" in brief
+
+
+def test_a_search_interrupted_while_it_is_confirmed_claims_nothing() -> None:
+    text = screen(confirming(), 80)
+    assert "The search is over, its confirmation is not" in text and "are better than" not in text
+    assert "Chosen to be confirmed at 3 fresh seeds, not done yet: p13, p32, p38. To go on: ablate resume" in said(
+        confirming()
+    )
+    assert "To go on with this search:\n  ablate resume outliers" in text and "Confirmed," not in text
 
 
 def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
@@ -300,12 +386,43 @@ def test_json_is_json_in_every_case(name: str) -> None:
 def test_the_block_to_ask_about_is_that_which_held() -> None:
     def chosen(found: SearchRecord) -> str:
         one = ask_next.chosen(found, reckon(found))
-        return "" if one is None else one.name
+        return "" if one is None else one.entry.name
 
-    assert chosen(confirmed()) in CHOSEN[:2]
-    assert chosen(confirm(record(), ["p38", "p13"], regressed)) == "p13"
+    # Of loss p13 gains most and p32 52 % of that; of the logarithm of kurtosis, p38 gains most, p32 58 %, p13 20 %.
+    assert chosen(confirmed()) == "p32"
+    assert chosen(confirm(record(), ["p38", "p13"], regressed)) == "p13"  # of which p38 is better in one objective
     assert chosen(all_diverged()) == chosen(nothing()) == ""
     assert chosen(one_goal()) == "p13"
+
+
+def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
+    def why(found: SearchRecord) -> str:
+        one = ask_next.chosen(found, reckon(found))
+        assert one is not None
+        return ask_next.why(found, one)
+
+    assert why(confirmed()) == "one of 2 that did best of those confirmed; the best balanced of them"
+    assert why(confirm(record(), ["p38", "p13"], regressed)) == "of those confirmed, it did best"
+    assert why(confirmed_nothing()) == "of those confirmed none was found better; the best balanced of them"
+    assert why(confirm(record(), ["p13"], regressed)) == "the one that was confirmed"
+    alone = confirm(record(), ["p13"], lambda one, seed: regressed(replace(one, edits=()), seed))
+    assert why(alone) == "the one chosen; it was not found better"
+    assert why(confirm(one_goal(), ["p13", "p32"], regressed)).endswith("the one with the largest gain of them")
+    assert why(record()) == "on the front, the one whose least gain is largest"
+    assert why(ties()) == "on the front, one of 5 whose least gain is largest"
+    assert why(one_goal()) == "the one best in the search"
+    lost = confirm(record(), ["p13"], lambda one, seed: "diverged" if one.number else regressed(one, seed))
+    assert "on the front" in why(lost)
+
+
+def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
+    found = confirmed()
+    one = ask_next.chosen(found, reckon(found))
+    assert one is not None
+    assert "A line of its `block:` that changes neither pre_ln nor p32 would be refused there" in ask_next.how(
+        found, one
+    )
+    assert json.loads(to_json(found))["next"]["how"] == ask_next.how(found, one)
 
 
 @pytest.mark.parametrize("name", ["op", "sas", "e_spa", "deepnorm", "layer_scale"])

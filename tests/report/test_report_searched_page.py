@@ -111,7 +111,7 @@ def test_it_can_be_heard(name: str) -> None:
 def test_it_says_what_the_screen_says_and_every_block() -> None:
     said = Read(page_of("confirmed")).said
     assert "8 of the 40 blocks that finished beat pre_ln on both eval loss and peak kurtosis" in said
-    assert "Of the 3 confirmed at 5 fresh seeds, p13, p32 are better than pre_ln on both" in said
+    assert "Of the 3 best, confirmed at 5 fresh seeds, p13, p32 are better than pre_ln on both" in said
     for one in confirmed().entries:
         assert f" {one.name} " in said or one.name in said
         for edit in one.edits:

@@ -5,9 +5,10 @@
     held.py       what fresh seeds left of it
     answer.py     the answer and what to beware of, in sentences
     rows.py       the tables of what was found, as text; course.py those of how it went
+    confirmed.py  that of what fresh seeds say, for the terminal
     defined.py    what each number means
     ask_next.py   how to repeat it, and how to ask which edit of a found block matters
-    screen.py     the terminal
+    screen.py     the terminal: the answer in one screen
     markdown.py   Markdown
     json_form.py  JSON
     page.py       one HTML file that needs no other: style.py is its style sheet, plots.py its plots, drawn.py SVG

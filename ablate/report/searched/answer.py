@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from ablate.report.searched.held import kept, mean_kept, verdicts
+from ablate.report.searched.held import Left, left, verdicts
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Objective, SearchRecord
 from ablate.report.wording import plural, spoken
@@ -40,7 +40,11 @@ def count(number: int) -> str:
 
 def unfinished(record: SearchRecord) -> str:
     """That the search is not over, where it is not."""
-    return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come." * record.partial
+    if not record.partial:
+        return ""
+    if record.chosen:
+        return "The search is over, its confirmation is not: all below was seen in the search alone."
+    return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come."
 
 
 def answers(record: SearchRecord, found: Reckoned) -> list[str]:
@@ -93,7 +97,8 @@ def _confirmed(record: SearchRecord) -> list[str]:
     seeds = plural(len(record.confirm_seeds), "fresh seed")
     if record.confirmed is None:
         if record.chosen:
-            return [f"Chosen to be confirmed at {seeds}, which has not been done: {', '.join(record.chosen)}."]
+            on = f" To go on: {record.again}" if record.partial else ""
+            return [f"Chosen to be confirmed at {seeds}, not done yet: {', '.join(record.chosen)}.{on}"]
         return ["Nothing is confirmed at fresh seeds: a block found here is a candidate, not a finding."]
     if not record.chosen:
         return ["There was no block to confirm at fresh seeds."]
@@ -101,7 +106,7 @@ def _confirmed(record: SearchRecord) -> list[str]:
     said = {name: _verdicts(record, name) for name in record.chosen}
     won = [name for name, (all_better, _) in said.items() if all_better]
     others = [f"{name} {words}" for name, (all_better, words) in said.items() if not all_better]
-    opening = f"Of the {len(record.chosen)} confirmed at {seeds}, "
+    opening = f"Of the {len(record.chosen)} best, confirmed at {seeds}, "
     if len(record.chosen) == 1:
         opening = f"Confirmed at {seeds}: "
     if won:
@@ -127,25 +132,47 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
 
 
 def warnings(record: SearchRecord, found: Reckoned) -> list[str]:
-    """What to beware of: selection, what confirmation left of what was seen, and what is not among the compared."""
+    """What to beware of: selection, what fresh seeds left of what was seen, what is not compared, and what differs."""
     lines = []
     if len(record.trained) > 1 and any(place > 0 for place in found.compared):
         lines.append(
             f"selected: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are in part "
             "the luckiest; at other seeds expect less of them (winner's curse)"
         )
-    left = [(objective, mean_kept(record, objective)) for objective in record.objectives]
-    said = [f"{100 * share:.0f} % in {spoken(objective.metric)}" for objective, share in left if share is not None]
-    if said:
-        names = list(dict.fromkeys(one.name for one in kept(record)))
-        who = names[0] if len(names) == 1 else f"the {len(names)} confirmed"
+    if said := [_left_in(one) for one in left(record)]:
         lines.append(
-            f"at the fresh seeds this was left of the advantage over {record.reference} that {who} had in the search: "
-            f"{', '.join(said)}"
+            f"at the fresh seeds this was left of the advantages over {record.reference} seen in the search: "
+            f"{'; '.join(said)}"
         )
     if found.reference is not None and len(found.compared) < len(record.entries):
         lines.append(f"not compared: {_left_out(record, found)}")
-    return lines
+    return lines + _strangers(record, found)
+
+
+def _left_in(one: Left) -> str:
+    """`81 to 87 % over 3 blocks in eval loss`, or that there was no advantage to lose."""
+    where, n = spoken(one.objective.metric), len(one.shares)
+    if not n:
+        return f"in {where} {'none of the confirmed had one' if one.judged > 1 else 'it had none'}"
+    low, high = (f"{100 * share:.0f}" for share in (one.shares[0], one.shares[-1]))
+    span = low if low == high else f"{low} to {high}"
+    return f"{span} % over {plural(n, 'block')} in {where}"
+
+
+def _strangers(record: SearchRecord, found: Reckoned) -> list[str]:
+    """Who ran with something else than the reference, where someone did."""
+    others = record.strangers
+    if not others:
+        return []
+    on_front = {record.entries[place].number for place in found.front}
+    shown = [one.name for one in others if one.number in on_front or one.name in record.chosen]
+    among = f", among them {', '.join(shown)}" if shown else ""
+    verb = "was" if len(others) == 1 else "were"
+    return [
+        f"{plural(len(others), 'block')} of {len(record.trained)} {verb} trained with other versions or on another "
+        f"device than {record.reference}{among}: a difference may be due to that (marked on the page, in the table of "
+        "every block)"
+    ]
 
 
 def _left_out(record: SearchRecord, found: Reckoned) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from ablate.report.searched.held import shown_first
+from ablate.report.searched.held import Pick, pick
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Entry, SearchRecord
 from ablate.source.located import to_python
@@ -20,21 +20,47 @@ def snippet(record: SearchRecord, entry: Entry) -> str:
     return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
 
 
-def how(record: SearchRecord, entry: Entry) -> str:
+def how(record: SearchRecord, chosen: Pick) -> str:
     """What to do with the snippet."""
-    why = _BALANCED if len(record.objectives) > 1 else "the best in the search"
-    if record.confirmed is not None and record.chosen:
-        why = "of those confirmed, it did best"
+    name = chosen.entry.name
     return (
-        f"Which edit of {entry.name} matters ({why})? Copy the space, give it another name and enough seeds, put this "
-        "in place of its design, ask `ablate plan` what it would train, and `ablate run` it:"
+        f"Which edit of {name} matters ({why(record, chosen)})? Copy the space, give it another name and enough seeds, "
+        "put this in place of its design, ask `ablate plan` what it would train, and `ablate run` it. A line of its "
+        f"`block:` that changes neither {record.reference} nor {name} would be refused there, as having no effect: "
+        "leave it out of the copy."
     )
 
 
-_BALANCED = "on the front, the one whose least gain is largest"
+def briefly(record: SearchRecord, chosen: Pick) -> str:
+    """The question, and where the snippet is."""
+    return (
+        f"To ask which edit of {chosen.entry.name} matters ({why(record, chosen)}), put the YAML that the page gives "
+        "in place of the design of a copy of the space:"
+    )
 
 
-def chosen(record: SearchRecord, found: Reckoned) -> Entry | None:
+COMMANDS = ("ablate plan COPY.yaml", "ablate run COPY.yaml")
+"""What to do with the copy."""
+
+
+def why(record: SearchRecord, chosen: Pick) -> str:
+    """Why it is this block that is asked about."""
+    several = len(record.objectives) > 1
+    best = "best balanced" if several else "largest gain"
+    if chosen.better is None:
+        one_of = f"one of {chosen.alike}" if chosen.alike > 1 else "the one"
+        return f"on the front, {one_of} whose least gain is largest" if several else f"{one_of} best in the search"
+    if len(record.chosen) == 1:
+        return "the one that was confirmed" if chosen.better else "the one chosen; it was not found better"
+    of_them = f"the {best} of them" if several else f"the one with the {best} of them"
+    if not chosen.better:
+        return f"of those confirmed none was found better; {of_them}"
+    if chosen.alike > 1:
+        return f"one of {chosen.alike} that did best of those confirmed; {of_them}"
+    return "of those confirmed, it did best"
+
+
+def chosen(record: SearchRecord, found: Reckoned) -> Pick | None:
     """The block to ask about, if there is one with edits to ask about."""
-    entry = shown_first(record, found)
-    return entry if entry is not None and entry.edits else None
+    one = pick(record, found)
+    return one if one is not None and one.entry.edits else None

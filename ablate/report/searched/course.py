@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from ablate.execute.policy import FAILED
 from ablate.report import wording
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.reckoned import BEYOND, Reckoned
@@ -22,20 +24,37 @@ def accounts(record: SearchRecord) -> Grid:
         rows.append(("passed over for one that is less by the zero-cost order", record.passed_over))
     rows.append((f"blocks trained beside {record.reference}", len(record.trained)))
     rows += [(f"  {OUTCOMES.get(kind, kind)}", n) for kind, n in record.outcomes.most_common()]
-    rows.append(("results that the folder had already", record.known))
+    if record.known:
+        rows.append(("  of them known from trials of other spaces", record.known))
     if record.repaired:
         rows.append(("proposals mutated until they were admitted", record.repaired))
-    chance = (
-        f"{percent(record.random_share)} of all choices were made without regard to any result, and "
-        f"{percent(record.wholly_random)} of proposals had no other"
-    )
     return Grid(
         title="Proposals",
         note="what became of them",
         heading=("", "number"),
         rows=tuple((what, f"{n:,}") for what, n in rows),
         numbers=(1,),
-        remarks=(chance,) if record.proposed else (),
+        remarks=(chance_in_words(record),) if record.proposed else (),
+        caveats=failures(record),
+    )
+
+
+def chance_in_words(record: SearchRecord) -> str:
+    """How much of what was proposed is owed to no result."""
+    return (
+        f"{percent(record.random_share)} of all choices were made without regard to any result, and "
+        f"{percent(record.wholly_random)} of proposals had no other"
+    )
+
+
+def failures(record: SearchRecord) -> tuple[str, ...]:
+    """That what failed stays failed, where something did."""
+    failed = sum(record.outcomes[kind] for kind in FAILED)
+    if not failed:
+        return ()
+    return (
+        f"{wording.plural(failed, 'block')} failed: a failed trial is not tried again within its search, since what "
+        "followed was proposed knowing it; --fresh trains all anew",
     )
 
 
@@ -45,7 +64,7 @@ def percent(share: float) -> str:
 
 
 def removed(record: SearchRecord) -> Grid:
-    """What was drawn and never trained, by the constraint or the veto that removed it."""
+    """What was drawn and never trained, by what removed it: a constraint, the sizes, an override, its start, a veto."""
     rows = [(kind, why, f"{n:,}") for kind, why, n in _reasons(record.refused, record.vetoed)]
     return Grid(
         title="Removed before training",
@@ -57,10 +76,25 @@ def removed(record: SearchRecord) -> Grid:
     )
 
 
+KINDS = {
+    "cannot be built at these sizes: ": "sizes",
+    "an override of the space does not fit: ": "override",
+    "cannot be computed at its start: ": "start",
+}
+"""What a refusal begins with that is of no constraint, and what it is of; see `execute.search.ground`."""
+
+
+def kind_of(refusal: str) -> tuple[str, str]:
+    """What a refusal is of, and why."""
+    begins = next((begins for begins in KINDS if refusal.startswith(begins)), "")
+    return KINDS.get(begins, "constraint"), refusal.removeprefix(begins)
+
+
 def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
-    for kind, counts in (("constraint", refused), ("veto", vetoed)):
-        for why in sorted(counts, key=lambda one: (-counts[one], one)):
-            yield kind, why, counts[why]
+    """Kind by kind, the most common first."""
+    found = [(*kind_of(refusal), n) for refusal, n in refused.items()] + [("veto", why, n) for why, n in vetoed.items()]
+    order = ("constraint", *KINDS.values(), "veto")
+    return sorted(found, key=lambda one: (order.index(one[0]), -one[2], one[1]))
 
 
 def progress(record: SearchRecord, found: Reckoned) -> Grid | None:
@@ -73,8 +107,7 @@ def progress(record: SearchRecord, found: Reckoned) -> Grid | None:
     shown = [found.curve[stop] for stop in stops]
     name = f"best {record.objectives[0].metric}" if one else "hypervolume"
     text = ["none" if value is None else number(value) if one else f"{value:.3f}" for value in shown]
-    rose = max((i for i in range(1, last + 1) if found.curve[i] != found.curve[i - 1]), default=0)
-    said = f"last better with {record.entries[rose].name}, begun as number {rose} of {last}" if rose else "never better"
+    said = last_better(record, found)
     return Grid(
         title="Progress",
         note="by blocks begun, the reference as number 0",
@@ -83,6 +116,13 @@ def progress(record: SearchRecord, found: Reckoned) -> Grid | None:
         numbers=tuple(range(1, len(stops) + 1)),
         remarks=(said,) if one else (said, hypervolume_in_words(record, found)),
     )
+
+
+def last_better(record: SearchRecord, found: Reckoned) -> str:
+    """With which block the search last became better; there is a curve."""
+    last = len(found.curve) - 1
+    rose = max((i for i in range(1, last + 1) if found.curve[i] != found.curve[i - 1]), default=0)
+    return f"last better with {record.entries[rose].name}, begun as number {rose} of {last}" if rose else "never better"
 
 
 def hypervolume_in_words(record: SearchRecord, found: Reckoned) -> str:
@@ -130,10 +170,8 @@ def rungs(record: SearchRecord) -> Grid | None:
 
 def cost(record: SearchRecord) -> list[str]:
     """What it took, and why it ended."""
-    reasons = {"budget": "the budget is spent", "exhausted": "proposals were known again and again: exhausted"}
-    over = reasons.get(record.why_over, record.why_over) or "not over"
     seconds = math.fsum(entry.seconds for entry in record.entries)
-    lines = [f"asked for {record.budget}, spent {record.spent}; {over}"]
+    lines = [budget(record)]
     if record.entries:
         one = f", of it {record.reference} {wording.duration(record.entries[0].seconds)}"
         lines.append(
@@ -141,3 +179,50 @@ def cost(record: SearchRecord) -> list[str]:
             f"{one}" + ("; confirmation is not in it" if record.confirmed is not None else "")
         )
     return lines
+
+
+def budget(record: SearchRecord) -> str:
+    """What was asked for and spent, and why the search ended."""
+    reasons = {"budget": "the budget is spent", "exhausted": "proposals were known again and again: exhausted"}
+    over = reasons.get(record.why_over, record.why_over) or "not over"
+    return f"asked for {record.budget}, spent {record.spent}; {over}"
+
+
+def counts(record: SearchRecord, found: Reckoned) -> list[str]:
+    """All of it in a line or two each: proposals, what was removed, cost and progress, and rungs where there are."""
+    became = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
+    parts = [f"{record.proposed:,} proposed", f"{record.folded:,} the same as an earlier one"]
+    parts += [f"{record.passed_over:,} passed over by the zero-cost order"] if record.passed_over else []
+    parts.append(f"{wording.plural(len(record.trained), 'block')} trained" + (f" ({became})" if became else ""))
+    parts += [f"{record.known:,} of them known from trials of other spaces"] if record.known else []
+    lines = [", ".join(parts)]
+    by: Counter[str] = Counter()
+    for kind, _, n in _reasons(record.refused, record.vetoed):
+        by[kind] += n
+    said = ", ".join(f"{n:,} by {_BY[kind]}" for kind, n in by.items())
+    lines.append(f"removed before training: {said or 'none'}" + f"; {chance_in_words(record)}" * bool(record.proposed))
+    seconds = math.fsum(entry.seconds for entry in record.entries)
+    cost = [budget(record)] + ([f"training took {wording.duration(seconds)}"] if record.entries else [])
+    lines.append("; ".join(cost + ([last_better(record, found)] if found.curve else [])))
+    return lines + ([_rungs_in_words(record)] if record.pruner != "none" else [])
+
+
+_BY = {
+    "constraint": "constraints",
+    "sizes": "the sizes",
+    "override": "an override",
+    "start": "their start",
+    "veto": "a veto",
+}
+
+
+def _rungs_in_words(record: SearchRecord) -> str:
+    """The correlations alone; that they are of a restricted range is said with them."""
+    if not record.correlations:
+        return "rungs: no block has come to two"
+    said = [
+        f"steps {one.lower} → {one.upper} {record.objectives[one.objective].metric} "
+        f"{'not defined' if one.spearman is None else f'{one.spearman:+.2f}'} (n = {one.n})"
+        for one in record.correlations
+    ]
+    return f"rungs: Spearman over those that came to both, a restricted range: {', '.join(said)}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ablate.report import wording
 from ablate.report.searched.record import SearchRecord
+from ablate.report.summary import Summary
 from ablate.report.wording import plural
 
 
@@ -17,10 +19,13 @@ def definitions(record: SearchRecord) -> list[str]:
     several = len(record.seeds) > 1
     lines.append(
         f"value: {_mean(record) if several else 'at'} {plural(len(record.seeds), 'seed')} ({seeds}) at the end of "
-        f"training; against {record.reference}: the difference at the same {'seeds' if several else 'seed'}"
+        f"training, on the tuning split of the text; against {record.reference}: the difference at the same "
+        f"{'seeds' if several else 'seed'}"
         + (", × where it is a ratio" if any(one.log for one in record.objectives) else "")
         + ", without an interval, for there is none to trust after a choice"
     )
+    if record.chosen:
+        lines.append(_CONFIRMED.format(record.reference))
     if len(record.objectives) > 1:
         lines.append(
             "front: blocks that finished, and that no other equals or betters in every objective while it betters them "
@@ -44,3 +49,45 @@ def definitions(record: SearchRecord) -> list[str]:
 
 def _mean(record: SearchRecord) -> str:
     return "mean (where it is a ratio, geometric) over" if any(one.log for one in record.objectives) else "mean over"
+
+
+_CONFIRMED = (
+    "confirmed: the best of the search, those that beat {} in every objective first, trained anew at fresh seeds and "
+    "judged on the verdict split of the text; the search has seen neither"
+)
+
+
+def briefly(record: SearchRecord) -> list[str]:
+    """The least that is needed to read the terminal; the page has the rest."""
+    margins = {} if record.confirmed is None else {one.name: wording.margin(one) for one in record.confirmed.metrics}
+    lines = [
+        f"{one.metric}: {one.definition + '; ' if one.definition else ''}"
+        f"{'lower' if one.goal == 'min' else 'higher'} is better{', compared as a ratio' if one.log else ''}"
+        + (f"; margin {margins[one.metric] or 'none'}" if one.metric in margins else "")
+        for one in record.objectives
+    ]
+    several = len(record.seeds) > 1
+    lines.append(
+        f"value: {_mean(record) if several else 'at'} {plural(len(record.seeds), 'seed')}, on the tuning split; "
+        f"against {record.reference}: the difference at the same {'seeds' if several else 'seed'}, without an "
+        "interval, for there is none to trust after a choice"
+    )
+    if record.confirmed is not None:
+        lines += _of_confirmed(record, record.confirmed)
+    return [*lines, "all numbers are defined on the page"]
+
+
+def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
+    confidence, alpha = f"{100 * summary.confidence:.3g} %", 1 - summary.confidence
+    others = plural(len(summary.comparisons("baseline")), "comparison")
+    lines = [
+        "confirmed: the best of the search at fresh seeds and on the verdict split, which it has not seen; search: "
+        f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
+        f"with Student's {confidence} interval; left: it as a share of the search's, where that was an advantage",
+        f"better, worse: p < {alpha:.2g} after Holm's correction over {others}, metric by metric",
+    ]
+    if any(metric.margin is not None for metric in summary.metrics):
+        lines[-1] += f"; equivalent: the {100 - 200 * alpha:.3g} % interval lies inside the margin"
+    if any(effect.seeds_needed is not None for effect in summary.effects):
+        lines[-1] += "; +k seeds: about so many more would decide"
+    return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ablate.report.searched.reckoned import Reckoned, difference, shares
@@ -37,6 +36,11 @@ class Kept:
     mean: float | None
     searched: float | None
     effect: Effect
+
+    @property
+    def compared(self) -> bool:
+        """Whether there is a difference to the reference both times."""
+        return self.searched is not None and self.effect.estimate is not None
 
     @property
     def share(self) -> float | None:
@@ -77,38 +81,91 @@ def kept(record: SearchRecord) -> list[Kept]:
     return found
 
 
-def mean_kept(record: SearchRecord, objective: Objective) -> float | None:
-    """The confirmed share of the advantage that all chosen blocks together had in the search; None without one."""
-    pairs = [
-        (one.searched, one.effect.estimate)
-        for one in kept(record)
-        if one.objective == objective and one.searched is not None and one.effect.estimate is not None
-    ]
-    seen = math.fsum(searched for searched, _ in pairs)
-    if not pairs or not _gain(seen, objective) > 0:
-        return None
-    return math.fsum(confirmed for _, confirmed in pairs) / seen
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What fresh seeds left in one objective: the shares of the n blocks that had an advantage in the search.
 
-
-def shown_first(record: SearchRecord, found: Reckoned) -> Entry | None:
-    """The block to go on with: of those confirmed the one with most verdicts of better, else the best balanced.
-
-    That is the one of the front whose least gain on the reference, as a share of the objective's range, is largest.
+    `judged` is how many of the confirmed could be compared both times.
     """
-    if record.confirmed is not None and record.chosen:
-        won = {name: sum(effect.verdict == "better" for effect in verdicts(record, name)) for name in record.chosen}
-        return record.entry(max(record.chosen, key=lambda name: won[name]))
-    places = [place for place in found.front if place > 0]
-    if not places:
+
+    objective: Objective
+    shares: tuple[float, ...]
+    judged: int
+
+
+def left(record: SearchRecord) -> list[Left]:
+    """What was left, objective by objective; those in which nothing can be compared both times are not among it."""
+    found = []
+    for objective in record.objectives:
+        both = [one for one in kept(record) if one.objective == objective and one.compared]
+        shares = tuple(sorted(one.share for one in both if one.share is not None))
+        if both:
+            found.append(Left(objective=objective, shares=shares, judged=len(both)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pick:
+    """The block to go on with. `better` is in how many objectives fresh seeds found it better, None before they did.
+
+    `alike` is how many blocks have as many, it among them; before, how many have as large a least gain.
+    """
+
+    entry: Entry
+    better: int | None
+    alike: int
+
+
+def pick(record: SearchRecord, found: Reckoned) -> Pick | None:
+    """Of those confirmed the one with most verdicts of better, of several the best balanced; else that of the search.
+
+    Balanced: its least gain on the reference over the objectives, each as a share of their range, is the largest.
+    """
+    gains = {name: least for name in record.chosen if (least := _least_confirmed(record, name)) is not None}
+    if gains:
+        won = {name: sum(effect.verdict == "better" for effect in verdicts(record, name)) for name in gains}
+        best = max(gains, key=lambda name: (won[name], gains[name]))
+        alike = sum(won[name] == won[best] for name in gains)
+        return Pick(entry=record.entry(best), better=won[best], alike=alike)
+    searched = _least_searched(found)
+    if not searched:
         return None
+    first = max(searched, key=lambda place: searched[place])
+    alike = sum(gain == searched[first] for gain in searched.values())
+    return Pick(entry=record.entries[first], better=None, alike=alike)
+
+
+def _least_confirmed(record: SearchRecord, name: str) -> float | None:
+    """The least gain at fresh seeds, each as a share of the largest difference among the confirmed.
+
+    None where there is no difference in some objective.
+    """
+    estimates = {effect.metric: effect.estimate for effect in verdicts(record, name)}
+    gains = []
+    for objective in record.objectives:
+        among = [
+            abs(effect.estimate)
+            for other in record.chosen
+            for effect in verdicts(record, other)
+            if effect.metric == objective.metric and effect.estimate is not None
+        ]
+        estimate = estimates.get(objective.metric)
+        if estimate is None:
+            return None
+        gains.append(_gain(estimate, objective) / (max(among) or 1.0))
+    return min(gains)
+
+
+def _least_searched(found: Reckoned) -> dict[int, float]:
+    """The least gain in the search of each place of the front but the reference."""
+    places = [place for place in found.front if place > 0]
     known = [one for one in found.losses if one is not None]
     best = tuple(min(column) for column in zip(*known, strict=True))
     worst = tuple(max(column) for column in zip(*known, strict=True))
     base = shares(found.reference, best, worst) if found.reference is not None else (1.0,) * len(best)
-
-    def least_gain(place: int) -> float:
+    gains = {}
+    for place in places:
         here = found.losses[place]
         assert here is not None
-        return min(b - x for b, x in zip(base, shares(here, best, worst), strict=True))
-
-    return record.entries[max(places, key=least_gain)]
+        gains[place] = min(b - x for b, x in zip(base, shares(here, best, worst), strict=True))
+    return gains

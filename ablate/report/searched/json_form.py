@@ -50,6 +50,12 @@ def to_json(record: SearchRecord) -> str:
             }
             for one in kept(record)
         ],
-        "next": None if best is None else {"block": best.name, "space": ask_next.snippet(record, best)},
+        "next": None
+        if best is None
+        else {
+            "block": best.entry.name,
+            "how": ask_next.how(record, best),
+            "space": ask_next.snippet(record, best.entry),
+        },
     }
     return json_form.dump(document)

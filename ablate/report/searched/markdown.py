@@ -28,7 +28,7 @@ def _lines(record: SearchRecord, found: Reckoned) -> Iterator[str]:
         yield from _grid(rows.front(record, found))
         yield from _edits(record, found)
     if record.confirmed is not None:
-        yield f"## Confirmed at seeds {', '.join(map(str, record.confirm_seeds))}\n"
+        yield f"## Confirmed at seeds {', '.join(map(str, record.confirm_seeds))}, on the verdict split\n"
         yield from _grid(rows.left(record), level=3)
         yield from markdown.body(record.confirmed, record.defined, level=3)
         yield ""
@@ -49,7 +49,7 @@ def _lines(record: SearchRecord, found: Reckoned) -> Iterator[str]:
 
 
 def _edits(record: SearchRecord, found: Reckoned) -> Iterator[str]:
-    for entry in rows.shown_blocks(record, found)[1:]:
+    for entry in rows.described(record, found):
         yield f"- **{entry.name}**"
         yield from (f"  - `{edit}`: {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
     yield ""
@@ -57,10 +57,10 @@ def _edits(record: SearchRecord, found: Reckoned) -> Iterator[str]:
 
 def _next(record: SearchRecord, found: Reckoned) -> Iterator[str]:
     yield f"\n## Next\n\nTo {'go on with' if record.partial else 'repeat'} this search: `{record.again}`"
-    entry = ask_next.chosen(record, found)
-    if entry is not None:
-        yield f"\n{ask_next.how(record, entry)}\n"
-        yield f"```yaml\n{ask_next.snippet(record, entry)}```"
+    chosen = ask_next.chosen(record, found)
+    if chosen is not None:
+        yield f"\n{ask_next.how(record, chosen)}\n"
+        yield f"```yaml\n{ask_next.snippet(record, chosen.entry)}```"
 
 
 def _grid(grid: Grid, level: int = 2) -> Iterator[str]:

@@ -84,7 +84,7 @@ def _caption(record: SearchRecord) -> Iterator[str]:
 
 def _blocks(record: SearchRecord, found: Reckoned) -> Iterator[str]:
     """What each edit of the shown blocks changes, and the blocks in YAML."""
-    blocks = rows.shown_blocks(record, found)[1:]
+    blocks = rows.described(record, found)
     if not blocks:
         return
     yield f'<h3 id="edits-of-blocks">Their edits from {escape(record.reference)}</h3>'
@@ -105,7 +105,8 @@ def _confirmed(record: SearchRecord) -> Iterator[str]:
     if summary is None:
         return
     seeds = ", ".join(map(str, record.confirm_seeds))
-    yield f'<h2 id="confirmed">Confirmed</h2><p class="note">At seeds {seeds}, which the search has not seen.</p>'
+    yield f'<h2 id="confirmed">Confirmed</h2><p class="note">At seeds {seeds}, on the verdict split of the text: '
+    yield "the search has seen neither.</p>"
     if (left := rows.left(record)).rows:
         yield from _section(left, level=3)
     for title, heading, cells in markdown.tables_of(summary):
@@ -123,10 +124,10 @@ _NUMBERS = ("n", "finished", "diverged", "parameters", "FLOPs per sequence")
 def _next(record: SearchRecord, found: Reckoned) -> Iterator[str]:
     yield f'<h2 id="next">Next</h2><p>To {"go on with" if record.partial else "repeat"} this search:</p>'
     yield f"<pre>{escape(record.again)}</pre>"
-    entry = ask_next.chosen(record, found)
-    if entry is not None:
-        asked = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(ask_next.how(record, entry)))
-        yield f"<p>{asked}</p><pre>{escape(ask_next.snippet(record, entry))}</pre>"
+    chosen = ask_next.chosen(record, found)
+    if chosen is not None:
+        asked = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(ask_next.how(record, chosen)))
+        yield f"<p>{asked}</p><pre>{escape(ask_next.snippet(record, chosen.entry))}</pre>"
 
 
 def _section(grid: Grid, before: str = "", level: int = 2) -> Iterator[str]:

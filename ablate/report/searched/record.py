@@ -27,7 +27,8 @@ class Entry:
     `edits` lead to it from the reference; `details` say, one for each, what it changes. `block` is the block in YAML.
     `values` are in the order of the objectives, means over the search's seeds; there are none unless it finished or
     came to a rung. `until` is the step they are from, None for the end. `flops` are those of one forward pass over one
-    sequence. `repeats` counts later proposals that were the same block.
+    sequence. `repeats` counts later proposals that were the same block. `versions` is a short id of what its trials
+    ran with (software, device, parts), empty where it is not known.
     """
 
     number: int
@@ -43,6 +44,7 @@ class Entry:
     flops: int
     seconds: float
     repeats: int
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +67,14 @@ class SearchRecord:
 
     `derivations` is how many the grammar has. `budget` is as asked (`60 trials`), `spent` what was spent of it.
     `why_over` is `budget`, `exhausted`, or empty while it is not. `proposed` counts proposals, `folded` those that were
-    the same as an earlier one, `known` those whose results were in the folder already. `refused` counts by constraint
-    what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not trained for an order by a
-    zero-cost measure. `random_share` is the share of choices made without regard to any result, `wholly_random` the
-    share of proposals that had no other, `repaired` counts proposals mutated until they were admitted.
+    the same as an earlier one, `known` the blocks whose results the folder had from trials of other spaces. `refused`
+    counts by reason (of a constraint, the sizes, an override, the start: see `course`) what was drawn and not proposed,
+    `vetoed` by veto, `passed_over` what was proposed and not trained for an order by a zero-cost measure.
+    `random_share` is the share of choices made without regard to any result, `wholly_random` the share of proposals
+    that had no other, `repaired` counts proposals mutated until they were admitted.
 
-    `chosen` are names of entries, trained anew at `confirm_seeds`; `confirmed` judges them against the reference.
+    `chosen` are names of entries, to be trained anew at `confirm_seeds`; `confirmed` judges them against the reference,
+    None until all of that is done.
     `definitions` says how metrics are computed that are judged and no objective. `again` is the command that repeats
     the search, or goes on with it.
     """
@@ -116,6 +120,12 @@ class SearchRecord:
     def outcomes(self) -> Counter[str]:
         """What became of them."""
         return Counter(entry.outcome for entry in self.trained)
+
+    @property
+    def strangers(self) -> tuple[Entry, ...]:
+        """Blocks that ran with other versions than the reference, as far as both are known."""
+        base = self.entries[0].versions if self.entries else ""
+        return tuple(entry for entry in self.trained if base and entry.versions not in ("", base))
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; KeyError if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ablate.report import wording
@@ -35,6 +35,12 @@ def shown_blocks(record: SearchRecord, found: Reckoned) -> list[Entry]:
     if len(record.objectives) == 1:
         places = sorted((p for p in found.compared if p > 0), key=lambda p: (found.losses[p], p))[:BEST]
     return [*record.entries[:1], *(record.entries[place] for place in places if place > 0)]
+
+
+def described(record: SearchRecord, found: Reckoned) -> list[Entry]:
+    """The blocks whose edits are listed: those chosen to be confirmed, then the others of `shown_blocks`."""
+    chosen = [record.entry(name) for name in record.chosen]
+    return [*chosen, *(entry for entry in shown_blocks(record, found)[1:] if entry.name not in record.chosen)]
 
 
 def front_title(record: SearchRecord, found: Reckoned) -> tuple[str, str]:
@@ -100,6 +106,11 @@ def number(value: float) -> str:
     return f"{value:.0f}" if 10_000 <= abs(value) < 1e6 else f"{value:#.4g}".rstrip(".") if value else "0"
 
 
+def percent(share: float) -> str:
+    """A share in percent."""
+    return f"{100 * share:.0f} %"
+
+
 def apart_in_words(apart: float, objective: Objective) -> str:
     """`-0.0517`, or on the log scale `×0.542`."""
     if objective.log:
@@ -113,7 +124,7 @@ def left(record: SearchRecord) -> Grid:
     for one in kept(record):
         searched = "" if one.searched is None else apart_in_words(one.searched, one.objective)
         confirmed = "no pair" if one.effect.estimate is None else apart_in_words(one.effect.estimate, one.objective)
-        share = "" if one.share is None else f"{100 * one.share:.0f} %"
+        share = "" if one.share is None else percent(one.share)
         mean = "no value" if one.mean is None else number(one.mean)
         rows.append((one.name, one.objective.metric, number(one.value), mean, searched, confirmed, share))
     n = wording.plural(len(record.confirm_seeds), "fresh seed")
@@ -124,8 +135,9 @@ def left(record: SearchRecord) -> Grid:
         rows=tuple(rows),
         numbers=(2, 3, 4, 5, 6),
         remarks=(
-            f"search: its value in the search; fresh: mean over the fresh seeds; apart: against {record.reference} at "
-            "the same seeds; left: the fresh difference as a share of the search's, where that was an advantage",
+            "search: its value in the search, on the tuning split; fresh: mean over the fresh seeds, on the verdict "
+            f"split; apart: against {record.reference} at the same seeds; left: the fresh difference as a share of the "
+            "search's, where that was an advantage",
         ),
     )
 
@@ -159,17 +171,19 @@ def _of(part: int, whole: int) -> str:
 
 
 def everything(record: SearchRecord, found: Reckoned) -> Grid:
-    """Every block, in the order begun."""
+    """Every block, in the order begun; marked are the reference, the front, and other versions than the reference's."""
     heading = ["no.", "block", "became", *(objective.metric for objective in record.objectives)]
+    on_front, strangers = {record.entries[place].number for place in found.front}, record.strangers
     rows = []
     for entry in record.entries:
         became = OUTCOMES.get(entry.outcome, entry.outcome)
         became += "" if entry.until is None else f" (values at step {entry.until})"
         values = [number(value) if math.isfinite(value) else str(value) for value in entry.values]
         values += ["no value"] * (len(record.objectives) - len(values))
-        mark = "reference" if entry.number == 0 else "front" if entry.number in _numbers(record, found.front) else ""
+        marks = ["reference"] if entry.number == 0 else ["front"] if entry.number in on_front else []
+        marks += [f"other versions ({entry.versions})"] if entry in strangers else []
         names = "; ".join(entry.edits)
-        rows.append((str(entry.number), entry.name, became, *values, mark, str(entry.repeats), names))
+        rows.append((str(entry.number), entry.name, became, *values, ", ".join(marks), str(entry.repeats), names))
     n = len(record.objectives)
     return Grid(
         title="Every block trained",
@@ -178,7 +192,3 @@ def everything(record: SearchRecord, found: Reckoned) -> Grid:
         rows=tuple(rows),
         numbers=(0, *range(3, 3 + n), 4 + n),
     )
-
-
-def _numbers(record: SearchRecord, places: Sequence[int]) -> set[int]:
-    return {record.entries[place].number for place in places}

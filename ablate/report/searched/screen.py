@@ -1,8 +1,11 @@
-"""The screen when a search is over: the answer, the front, what fresh seeds say, and how it came about."""
+"""The terminal when a search is over: the answer, the front, what fresh seeds say, and how it came about, in brief.
+
+What it leaves out is on the page, and it says how much that is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -11,14 +14,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ablate.report.searched import answer, ask_next, course, defined, rows
+from ablate.report import footnotes
+from ablate.report.searched import answer, ask_next, confirmed, course, defined, rows
 from ablate.report.searched.reckoned import Reckoned, reckon
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.rows import Grid
-from ablate.report.tables import ResultScreen, add_block, bullet_list, heading_line, new_table
+from ablate.report.tables import add_block, bullet_list, heading_line, new_table
 
-MOST = 12
-"""Blocks of a front, and edits, that the screen shows; the page has all."""
+MOST = 6
+"""Blocks of a front, beside the reference, that the screen shows; the page has all."""
+DESCRIBED = 4
+"""Blocks whose edits the screen lists."""
 
 
 @dataclass(frozen=True)
@@ -36,46 +41,75 @@ class SearchScreen:
             yield Text(answer.unfinished(record), style="bold yellow")
             yield Text()
         yield from bullet_list("•", answer.answers(record, found))
-        yield from bullet_list("!", answer.warnings(record, found))
+        yield from bullet_list("!", [*answer.warnings(record, found), *course.failures(record)])
         if found.compared:
             yield from _front(record, found, console, options)
-        yield from _confirmed(record)
-        yield from _accounts(record, found)
+            yield from _edits(record, found)
+        yield from _confirmed(record, console, options)
+        yield Text("Course", style="bold")
+        yield from bullet_list("•", course.counts(record, found))
         yield from _next(record, found)
-        yield from bullet_list("·", defined.definitions(record), style="dim")
+        yield from bullet_list("·", defined.briefly(record), style="dim")
+
+
+def shown(record: SearchRecord, found: Reckoned, most: int = MOST) -> list[Entry]:
+    """The reference and so many of `rows.shown_blocks`: the chosen first, then those that beat the reference.
+
+    They stand in the order in which they stand there.
+    """
+    blocks = rows.shown_blocks(record, found)
+    beating = {record.entries[place].number for place in found.beating}
+    order = sorted(blocks[1:], key=lambda one: (one.name not in record.chosen, one.number not in beating))
+    kept = {one.number for one in [*blocks[:1], *order[:most]]}
+    return [one for one in blocks if one.number in kept]
 
 
 def _front(
     record: SearchRecord, found: Reckoned, console: Console, options: ConsoleOptions
 ) -> Iterable[RenderableType]:
-    blocks = rows.shown_blocks(record, found)[: MOST + 1]
-    grid = rows.front(record, found)
-    yield heading_line(grid.title, grid.note)
-    yield _fitting(
-        console, options, _wide_front(grid, len(blocks)), _long_front(record, found, blocks),
-        _longest_front(record, found, blocks),
-    )  # fmt: skip
+    blocks = shown(record, found)
+    yield heading_line(*rows.front_title(record, found))
+    tables = (_wide_front, _long_front, _longest_front)
+    yield fitting(console, options, *(table(record, found, blocks) for table in tables))
+    yield from _more(len(rows.shown_blocks(record, found)) - len(blocks))
     yield Text()
-    if len(blocks) > 1:
-        yield heading_line("Their edits", f"from {record.reference}; what each changes is on the page and in --json")
-        list_ = Table.grid(padding=(0, 1))
-        list_.add_column(no_wrap=True)
-        list_.add_column(overflow="fold")
-        for entry in blocks[1:]:
-            list_.add_row(Text(entry.name, style="bold"), Text("; ".join(entry.edits) or "none"))
-        yield list_
-        yield Text()
-    if more := len(grid.rows) - len(blocks):
-        yield from bullet_list("!", [f"{more} more on the front: see the page, or --json"])
 
 
-def _wide_front(grid: Grid, most: int) -> Table:
+def _edits(record: SearchRecord, found: Reckoned) -> Iterable[RenderableType]:
+    blocks = rows.described(record, found)
+    if not blocks:
+        return
+    yield heading_line("Edits", f"from {record.reference}; what each changes is on the page")
+    list_ = Table.grid(padding=(0, 1))
+    list_.add_column(no_wrap=True)
+    list_.add_column(overflow="fold")
+    for entry in blocks[:DESCRIBED]:
+        list_.add_row(Text(entry.name, style="bold"), Text("; ".join(entry.edits) or "none"))
+    yield list_
+    yield from _more(len(blocks) - DESCRIBED)
+    yield Text()
+
+
+def _more(count: int) -> Iterable[RenderableType]:
+    if count > 0:
+        yield Text(f"and {count} more on the page", style="dim")
+
+
+def _wide_front(record: SearchRecord, found: Reckoned, blocks: Sequence[Entry]) -> Table:
     """A row for each block, the difference beside the value."""
     table = new_table()
-    for place, heading in enumerate(grid.heading):
-        table.add_column(heading, no_wrap=True, justify="right" if place in grid.numbers else "left")
-    for row in grid.rows[:most]:
-        table.add_row(Text(row[0], style="bold"), *row[1:])
+    table.add_column("\nblock", no_wrap=True)
+    for objective in record.objectives:
+        table.add_column(f"\n{objective.metric}", no_wrap=True, justify="right")
+        table.add_column(f"against\n{record.reference}", no_wrap=True, justify="right")
+    for heading in rows.SIZE:
+        table.add_column(f"\n{heading}", no_wrap=True, justify="right")
+    for entry in blocks:
+        name = Text(entry.name, style="bold")
+        if entry.number == 0:
+            name.append(f"\n{rows.standing(found)}", style="not bold dim")
+        pairs = (cell for pair in rows.cells(entry, record) for cell in pair)
+        table.add_row(name, *pairs, *rows.size(entry, record))
     return table
 
 
@@ -115,73 +149,34 @@ def _blocks_table(*headings: str) -> Table:
     return table
 
 
-def _fitting(console: Console, options: ConsoleOptions, *tables: Table) -> Table:
+def fitting(console: Console, options: ConsoleOptions, *tables: Table) -> Table:
     """The first that is not wider than the screen; else the last, which then folds."""
     unbounded = options.update(max_width=1_000)
     fits = (table for table in tables if Measurement.get(console, unbounded, table).maximum <= options.max_width)
     return next(fits, tables[-1])
 
 
-def _confirmed(record: SearchRecord) -> Iterable[RenderableType]:
-    if record.confirmed is None:
+def _confirmed(record: SearchRecord, console: Console, options: ConsoleOptions) -> Iterable[RenderableType]:
+    summary = record.confirmed
+    if summary is None:
         return
-    yield heading_line(
-        "Confirmed", f"at seeds {', '.join(map(str, record.confirm_seeds))}, which the search has not seen"
-    )
+    seeds = ", ".join(map(str, record.confirm_seeds))
+    yield heading_line("Confirmed", f"at seeds {seeds} on the verdict split; the search has seen neither")
+    yield fitting(console, options, confirmed.table(record, summary, wide=True), confirmed.table(record, summary))
     yield Text()
-    grid = rows.left(record)
-    if grid.rows:
-        yield from _grid(grid)
-    yield ResultScreen(record.confirmed, record.defined, titled=False)
-
-
-def _accounts(record: SearchRecord, found: Reckoned) -> Iterable[RenderableType]:
-    yield from _grid(course.accounts(record))
-    removed = course.removed(record)
-    if removed.rows:
-        yield from _grid(removed)
-    if progress := course.progress(record, found):
-        yield from _grid(progress)
-    if rungs := course.rungs(record):
-        yield from _grid(rungs)
-    if edits := rows.edits(record, found):
-        yield from _grid(edits, most=MOST)
-    yield Text("Cost", style="bold")
-    yield from bullet_list("•", course.cost(record))
-
-
-def _grid(grid: Grid, most: int | None = None) -> Iterable[RenderableType]:
-    yield heading_line(grid.title, grid.note)
-    if grid.rows:
-        table = new_table()
-        for place, heading in enumerate(grid.heading):
-            number = place in grid.numbers
-            table.add_column(heading, justify="right" if number else "left", no_wrap=number, overflow="fold")
-        for row in grid.rows[:most]:
-            table.add_row(*(Text(cell) for cell in row))
-        yield table
-    if most is not None and len(grid.rows) > most:
-        yield Text(f"and {len(grid.rows) - most} more: see the page, or --json", style="dim")
-    yield Text()
-    yield from bullet_list("!", grid.caveats)
-    yield from bullet_list("·", grid.remarks, style="dim")
+    yield from bullet_list("!", [*footnotes.peculiarities(summary), *summary.notes])
 
 
 def _next(record: SearchRecord, found: Reckoned) -> Iterable[RenderableType]:
     yield Text("Next", style="bold")
     yield Text(f"To {'go on with' if record.partial else 'repeat'} this search:")
-    yield Padding(Text(record.again, overflow="fold"), (0, 0, 0, 2))
-    entry = ask_next.chosen(record, found)
-    if entry is not None:
-        yield Text()
-        yield Text(ask_next.how(record, entry))
-        yield Text()
-        yield Text(ask_next.snippet(record, entry).rstrip(), overflow="fold")
-        yield Text()
-        yield from bullet_list(
-            "·",
-            [f"{edit}: {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False)],
-            style="dim",
-        )
-    else:
-        yield Text()
+    yield _commands(record.again)
+    chosen = ask_next.chosen(record, found)
+    if chosen is not None:
+        yield Text(ask_next.briefly(record, chosen))
+        yield _commands(*ask_next.COMMANDS)
+    yield Text()
+
+
+def _commands(*lines: str) -> Padding:
+    return Padding(Text("\n".join(lines), overflow="fold"), (0, 0, 0, 2))

@@ -1,0 +1,61 @@
+"""What is said of a run that was stopped, and of a folder where nobody is at work."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ablate.report import ended, standing
+from ablate.store.standing import Standing
+
+pytestmark = pytest.mark.fast
+
+
+@dataclass
+class Counts:
+    kinds: Mapping[str, int]
+    waiting: int
+
+
+def test_a_run_that_was_stopped_says_what_is_left() -> None:
+    counts = Counts({"finished": 3, "bug": 1, "interrupted": 2}, 5)
+    assert ended.stopped(counts, again="ablate run a.yaml") == (
+        "stopped: 4 trials ended, 2 saved where they were, 5 not begun. To go on:\n  ablate run a.yaml"
+    )
+
+
+def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None:
+    counts = Counts({"finished": 1, "paused": 3, "interrupted": 2}, 1)
+    assert ended.stopped(counts, again="ablate run a.yaml", searching=True) == (
+        "stopped: 1 trial ended, 2 saved where they were, 3 waiting at a rung; the search goes on from there. "
+        "To go on:\n  ablate run a.yaml"
+    )
+
+
+def shown(*states: str, holder: str | None = None, open: frozenset[str] = frozenset()) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    found = [Standing("small", f"t{i}", "pre_ln", i, state, 3, 9) for i, state in enumerate(states)]
+    console.print(standing.screen(found, Path("results"), holder, open))
+    return console.file.getvalue()
+
+
+SEARCHES = frozenset({"small"})
+ADVICE = "a search that is not over; to go on: ablate resume small --results results"
+
+
+@pytest.mark.parametrize("states", [("finished", "diverged"), ("finished", "waiting"), ("paused",)])
+def test_a_search_that_is_not_over_is_to_be_resumed(states: tuple[str, ...]) -> None:
+    assert ADVICE in shown(*states, open=SEARCHES)
+    assert ADVICE not in shown(*states) and ADVICE not in shown(*states, open=frozenset({"other"}))
+
+
+def test_no_advice_where_somebody_is_at_it() -> None:
+    assert "to go on" not in shown("finished", "running", open=SEARCHES)
+    assert "to go on" not in shown("finished", holder="pid 7", open=SEARCHES)
+    assert "to go on" not in shown("finished")
+    assert "no worker is at it; to go on: ablate resume small" in shown("finished", "waiting")
