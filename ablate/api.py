@@ -25,11 +25,12 @@ from ablate.block.read import Invalid, Reader
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 from ablate.errors import AblateError, InputError
+from ablate.execute.cores import MOST_PACKED
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
 from ablate.source.located import Mapping
-from ablate.source.problems import Problems
+from ablate.source.problems import Problems, shorten
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
@@ -189,8 +190,8 @@ def read_pack(text: str) -> int | Literal["auto"]:
     """
     if text == "auto":
         return "auto"
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(f"--pack {text} trials on a GPU\n  = give a number from 1 on, or auto")
+    if not text.isdecimal() or len(text) > len(str(MOST_PACKED)) or int(text) < 1:
+        raise InputError(f"--pack {shorten(text)} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
     return int(text)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.errors import RefusedError
-from ablate.execute.policy import DEATHS_ALLOWED, LACKED, REFUSED, SHARE, WORKERS_LOST, Attempt, after_lack
+from ablate.execute.policy import DEATHS_ALLOWED, LACKED, REFUSED, SHARE, UNCUT, WORKERS_LOST, Attempt, after_lack
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store import claim
@@ -148,7 +148,8 @@ class Controller:
             parts = int(start.versions.get("parts", 1)) if start.resume else 1
             self._attempts[trial.id] = Attempt.going_on(parts)
         attempt = self._attempts[trial.id]
-        self._watcher.started(trial.id, work.label, trial.recipe.steps)
+        steps = trial.recipe.steps
+        self._watcher.started(trial.id, work.label, steps if work.until is None else min(work.until + 1, steps))
         return Task(
             trial=trial,
             folder=self._results.folder.resolve(),
@@ -203,7 +204,7 @@ class Controller:
         from ablate.train.parts import most_parts  # with torch, which a run that trains nothing does without
 
         attempt = self._attempts[trial.id]
-        most = most_parts(trial.recipe.batch, self._order.ranks)
+        most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._order.ranks)
         then = after_lack(attempt, most=most, share=outcome.detail.get(SHARE, 1.0))
         if then is None:
             return replace(outcome, detail=outcome.detail | {LACKED: [*attempt.lacked, attempt.parts]})

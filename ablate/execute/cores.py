@@ -11,6 +11,9 @@ Pack: TypeAlias = Literal["auto"] | int | None
 MOST = 8
 """So many trials share a GPU by default: beyond that they get in each other's way, however small they are."""
 
+MOST_PACKED = 9999
+"""No more may be asked to share one: Ray counts in parts of ten thousand."""
+
 ROOM = 4 * 2**30
 """Bytes of a GPU for each of its trials by default, of which the CUDA context of a process takes an eighth."""
 

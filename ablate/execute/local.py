@@ -23,11 +23,11 @@ from multiprocessing.synchronize import Event as StopEvent
 from pebble import ProcessExpired, ProcessPool
 
 from ablate.errors import RefusedError
-from ablate.execute.gpu import give_back
+from ablate.execute.gpu import give_back, spoils
 from ablate.execute.lifeline import follow_parent
 from ablate.execute.packer import Packer, with_share
 from ablate.execute.policy import GRACE, REFUSED
-from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out, watched
 from ablate.execute.worker import messages
 from ablate.train.events import Outcome
@@ -53,14 +53,21 @@ def _preempt(*_: object) -> None:
 
 
 def _work(task: Task) -> None:
-    """Carry out a task. A worker that was preempted does no other: it makes room for a new one."""
+    """Carry out a task. A worker that was preempted, or whose GPU may be lost to it, does no other: it makes room for a
+    new one. The outcome is said last: the driver then gives the trial's memory to others."""
     assert _outbox is not None and _stop is not None
-    stop = _stop
+    stop, last = _stop, None
     with watched(task, exit=False):
         for message in messages(task, lambda: _preempted or stop.is_set()):
-            _outbox.send(message)
-    give_back()
-    if _preempted:
+            if outcome_of(message) is None:
+                _outbox.send(message)
+            else:
+                last = message
+    assert last is not None
+    outcome = outcome_of(last)
+    lost = not give_back() or (outcome is not None and spoils(outcome))
+    _outbox.send(last)
+    if _preempted or lost:
         os._exit(0)
 
 
@@ -213,11 +220,12 @@ class _Driver:
         if state is None:
             return  # its trial was given up already, and may not be written to any more
         state.step = message.step
-        if any(isinstance(event, Outcome) for event in message.events):
+        if outcome_of(message) is not None:
             del self.running[message.trial_id]
             if self.packer is not None:
                 self.packer.over(state.task, message)
-        self.handle(with_share(message, state.task))
+                message = with_share(message, self.packer.share(state.task))
+        self.handle(message)
 
 
 def _outcome(state: _Running) -> Outcome:

@@ -6,6 +6,12 @@ At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b 
 
     A = b·T·a·(Σ_l (P_l / D + n·D) + 3·S·H·T) + 3·b·T·V·max(p, 4)
 
+and, where a component looks at the first batch before training (`Profiled`), no less than that pass holds with the
+whole batch of B sequences, whatever it is cut into: the parameters, and what comes out of one layer's matrices or the
+logits,
+
+    Pp + p·B·T·max(P_l / D, V)
+
 A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps what comes out of it, d_in
 numbers a token, so all of layer l keep P_l / D; each of the n parts of a block (inits are none) keeps one more tensor
 of the width D, or writes it anew. S attentions in all hold their scores, on H heads each, three times (the scores, what
@@ -22,11 +28,13 @@ import math
 from collections.abc import Iterable
 
 import torch
+from torch import nn
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
 from ablate.compiler import compile_model
+from ablate.components.declare import Profiled
 from ablate.execute.task import Task
 from ablate.kernels import explain
 from ablate.plan.size import part_costs
@@ -54,18 +62,23 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     parameters = sum(cost.parameters for cost in costs.values())
     in_layers = sum(cost.parameters for address, cost in costs.items() if address.startswith("layers."))
     blocks = sizes.n_layers * sum("init" not in catalogue[node.name].slots for node in walk(architecture.block))
-    scores = _score_holders(architecture, catalogue, dtype, device_type) * sizes.n_heads * sizes.seq_len
+    model = compile_model(architecture, catalogue, device="meta")
+    scores = _score_holders(model, architecture, dtype, device_type) * sizes.n_heads * sizes.seq_len
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
     tokens = math.ceil(trial.recipe.batch / ranks / parts) * sizes.seq_len
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
     activations = tokens * (kept * numbers + 3 * width * sizes.vocab_size)
     weights = parameters * width
-    return math.ceil(3 * weights + max(weights + activations, 2 * weights))
+    training = 3 * weights + max(weights + activations, 2 * weights)
+    if not any(isinstance(module, Profiled) for module in model.modules()):
+        return math.ceil(training)
+    whole = trial.recipe.batch * sizes.seq_len
+    passing = max(in_layers / sizes.n_layers / sizes.d_model, sizes.vocab_size)
+    return math.ceil(max(training, weights + whole * width * passing))
 
 
-def _score_holders(architecture: Architecture, catalogue: Catalogue, dtype: str, device_type: str) -> int:
+def _score_holders(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
     """How many attentions of the model hold a [B, H, T, T], as the model itself says on the meta device."""
-    model = compile_model(architecture, catalogue, device="meta")
     tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
     choices = explain(model, tokens, device_type=device_type, dtype=dtype).values()
     return sum(choice.name == "eager" for choice in choices)

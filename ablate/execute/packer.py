@@ -7,15 +7,13 @@ from dataclasses import replace
 
 from ablate.block.catalogue import Catalogue
 from ablate.execute.cores import Pack, on_a_gpu
+from ablate.execute.gpu import usable
 from ablate.execute.memory import Forecast
 from ablate.execute.packing import Gpu, Ledger
 from ablate.execute.policy import SHARE
-from ablate.execute.task import Message, Task
+from ablate.execute.task import Message, Task, outcome_of
 from ablate.plan.trial import Trial
 from ablate.train.events import Outcome
-
-CONTEXT = 2**29
-"""Bytes that a process takes of every GPU that it has ever used, beyond its tensors."""
 
 
 class Packer:
@@ -36,7 +34,8 @@ class Packer:
         known: Iterable[tuple[Trial, Outcome]] = (),
     ):
         there = tuple(gpus)
-        self._usable = {gpu.number: max(gpu.memory - workers * CONTEXT, gpu.memory // 2) / gpu.memory for gpu in there}
+        self._memory = {gpu.number: gpu.memory for gpu in there}
+        self._usable = {gpu.number: usable(gpu.memory, workers) for gpu in there}
         most = min(min(on_a_gpu(gpu.memory, pack) for gpu in there), -(-workers // len(there))) if ranks == 1 else 1
         firsts = there[: len(there) // ranks * ranks : ranks]
         self._ledger = Ledger((Gpu(g.number, int(self._usable[g.number] * g.memory)) for g in firsts), most=most)
@@ -56,22 +55,25 @@ class Packer:
         memory = slot.share if slot.share == 1.0 else slot.share * self._usable[slot.gpu]
         return replace(task, gpu=slot.gpu, memory=memory)
 
+    def share(self, task: Task) -> float | None:
+        """The share that a task which has a place has of the largest GPU."""
+        if task.memory is None or task.gpu is None:
+            return task.memory
+        return task.memory * self._memory[task.gpu] / max(self._memory.values())
+
     def over(self, task: Task, message: Message) -> None:
         """Its trial has ended: its place is free, and what it has needed is known."""
         self._ledger.release(task.trial.id)
-        for event in message.events:
-            if isinstance(event, Outcome):
-                self._forecast.learn(task.trial, task.parts, task.ranks, event)
+        if (outcome := outcome_of(message)) is not None:
+            self._forecast.learn(task.trial, task.parts, task.ranks, outcome)
 
 
-def with_share(message: Message, task: Task) -> Message:
-    """The message; where memory ran out, with the share of a GPU that the trial had."""
-    if task.memory is None:
+def with_share(message: Message, share: float | None) -> Message:
+    """The message; where the trial has ended that had less than all of a GPU, with its share of one."""
+    if share is None or share >= 1:
         return message
     said = (
-        replace(event, detail=event.detail | {SHARE: task.memory})
-        if isinstance(event, Outcome) and event.kind == "out_of_memory"
-        else event
+        replace(event, detail=event.detail | {SHARE: share}) if isinstance(event, Outcome) else event
         for event in message.events
     )
     return replace(message, events=tuple(said))

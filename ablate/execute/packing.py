@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from ablate.errors import InputError
 
+CONTEXT = 2**29
+"""Bytes that a process takes of every GPU that it has ever used, beyond its tensors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

@@ -4,11 +4,12 @@
     diverged       a result; never run again
     bug            would happen again, so it is not retried; its whole trace is in its row, and the sweep goes on
     timeout        not retried under the same limit; a later run with a longer one, or none, trains it from the start
-    out_of_memory  retried at once, see `after_lack`: where it shared a GPU, as it was on one of its own; then from its
-                   beginning with each batch in 2, 4, … parts whose gradients are added up, which is the same batch but
-                   not the same bits. Where a part is down to one sequence that is how it ended, and the next run,
-                   perhaps on another machine, tries it again. What was tried is in the outcome (LACKED), in how many
-                   parts it came through in the versions and the outcome (`parts`)
+    out_of_memory  retried at once, see `after_lack`: where it shared a GPU, as it was on the largest alone; then from
+                   its beginning with each batch in 2, 4, … parts whose gradients are added up, which is the same batch
+                   but not the same bits. Where a part is down to one sequence, or what lacked it is in no parts
+                   (UNCUT), that is how it ended, and the next run, perhaps on another machine, tries it again. What
+                   was tried is in the outcome (LACKED), in how many parts it came through in the versions and the
+                   outcome (`parts`)
     interrupted    not an end: asked to stop, or its worker or node was lost or preempted. It goes on from its
                    checkpoint, in this run unless that was asked to stop; after DEATHS_ALLOWED deaths without having
                    come any further it is a bug that has cost WORKERS_LOST workers, and only the next run tries it again
@@ -37,7 +38,12 @@ LACKED = "out_of_memory"
 """In the detail of an outcome: in how many parts each batch was when memory ran out, for every time it did."""
 
 SHARE = "share"
-"""In the detail of a trial that ran out of memory: the share of a GPU that it had."""
+"""In the detail of an outcome: the share of a GPU that the trial had, of the largest there is; left out where it had
+all of that."""
+
+UNCUT = "uncut"
+"""In the detail of a trial that ran out of memory: what lacked it and is done with the whole batch, in whatever parts
+the batch is for training."""
 
 DEATHS_ALLOWED = 2
 """So many deaths of workers in a row, without a new checkpoint between them, are borne."""
@@ -77,8 +83,9 @@ class Attempt:
 def after_lack(attempt: Attempt, *, most: int, share: float) -> Attempt | None:
     """What is tried after a trial ran out of memory on `share` of a GPU; None where nothing is left to be tried.
 
-    A part is a sequence at least, so there are at most `most` of them. A trial that shared its GPU is first tried as it
-    was on one of its own: its share was only predicted, and other parts would be other bits. From then on it is alone.
+    A part is a sequence at least, so there are at most `most` of them. A trial that shared its GPU, or had a
+    small one, is first tried as it was on the largest alone: its share was only predicted, and other parts would be
+    other bits. From then on it is alone.
     """
     lacked = (*attempt.lacked, attempt.parts)
     if share < 1 and not attempt.alone:

@@ -10,12 +10,16 @@ import os
 import pickle
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ablate.execute.lifeline import follow_parent
 
 if TYPE_CHECKING:
     from ablate.train.events import Outcome
+
+LONGEST_TRACE, LONGEST_TEXT = 2**15, 2**12
+"""Bytes of its last words: of a trace, and of any other text. A pipe holds 2**16 that nobody has read."""
 
 
 def main() -> None:
@@ -26,9 +30,21 @@ def main() -> None:
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as words:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         wrong = _carry_out()
-        pickle.dump(wrong, words)
+        pickle.dump(wrong and _short(wrong), words)
     sys.stderr.flush()
-    os._exit(1 if wrong else 0)  # without taking leave of a group that the others may have left already
+    os._exit(1 if wrong else 0)  # and never by leaving the group: see `ranks`
+
+
+def _short(outcome: Outcome) -> Outcome:
+    """The outcome with a trace's end and the beginnings of other long texts: rank 0 listens once this process has
+    ended, so what it says has to fit into the pipe."""
+    detail = dict(outcome.detail)
+    for name, text in detail.items():
+        if isinstance(text, str):
+            said = text.encode(errors="replace")
+            kept = said[-LONGEST_TRACE:] if name == "trace" else said[:LONGEST_TEXT]
+            detail[name] = kept.decode(errors="ignore")
+    return replace(outcome, detail=detail)
 
 
 def _carry_out() -> Outcome | None:

@@ -34,10 +34,13 @@ from ablate.train.parts import Cut
 from ablate.train.ranks import RankLost, Ranks
 
 HOST = "127.0.0.1"
-GLOO = "GLOO_SOCKET_IFNAME"
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOK_EVERY = 0.05
 ANSWER_WITHIN = timedelta(minutes=10)
 """How long rank 0 waits for another rank that lives: they do the same work, so no step is that much longer."""
+
+MEET_WITHIN = timedelta(seconds=60)
+"""How long they look for each other once all are there."""
 
 WAIT_FOR_RANK_0 = timedelta(days=7)
 """How long the others wait for rank 0, which waits for whoever takes its messages, and with which they die."""
@@ -62,22 +65,22 @@ def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
                     others.check()
                     step = max(step, event.step)
                     yield event
+            return
         except Exception as error:
             wrong = others.last_words(LAST_WORDS_WITHIN if isinstance(error, RankLost) else 0.0)
-            if wrong is not None:
-                yield replace(wrong, step=step)
-            elif isinstance(error, RankLost):
-                yield Outcome("interrupted", step, {"error": f"its ranks lost each other: {error}"})
-            else:
+            if wrong is None and not isinstance(error, RankLost):
                 raise
+            lost = wrong or Outcome("interrupted", step, {"error": f"its ranks lost each other: {error}"})
+        yield replace(lost, step=step)  # not within the handler, whose trace holds what the ranks had on this GPU
 
 
 def follow(task: Task, rank: int, port: int) -> Iterator[Training]:
     """What another rank does: its share of all that rank 0 does, as far as that goes."""
     if torch.cuda.is_available():
-        take((task.gpu or 0) + rank, task.memory)
+        take((task.gpu or 0) + rank, task.memory, task.contexts)
     store = TCPStore(HOST, port, task.ranks, is_master=False, timeout=WAIT_FOR_RANK_0)
     store.set(_ready(rank), "")
+    store.wait([_ready(other) for other in range(1, task.ranks)])
     with _group(store, rank, task.ranks, WAIT_FOR_RANK_0):
         yield from _share(task, Ranks(rank, task.ranks), lambda: False)
 
@@ -133,7 +136,10 @@ class _Others:
         with _group(self._store, 0, self._task.ranks, ANSWER_WITHIN):
             if torch.cuda.is_available():
                 threading.Thread(target=self._abort_when_lost, name="ranks", daemon=True).start()
-            yield
+            try:
+                yield
+            finally:
+                self._leaving.set()
 
     def check(self) -> None:
         """RankLost if what was computed since the last look may be without another rank's share."""
@@ -192,26 +198,44 @@ def _store(ranks: int) -> TCPStore:
 
 @contextmanager
 def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[None]:
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    """Within, this process is a rank of the default group. Rank 0 leaves it; the others end with it.
+
+    NCCL's way out is to be gone by all together, so one that went wrong would wait there for those that wait for it,
+    before it has said its last words. So rank 0, with which it ends for all, breaks it off, and the others do nothing.
+    """
+    cuda = torch.cuda.is_available()
     with _loopback():
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
+        try:
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank, world_size=size, timeout=MEET_WITHIN
+            )
+        except RuntimeError as error:
+            # It counts the groups of this process, those that never were as well, and the others ask by that number.
+            dist.distributed_c10d._world.group_count = 0
+            raise RankLost(f"the ranks did not meet: {str(error).partition(chr(10))[0]}") from error
+        dist.distributed_c10d._set_pg_timeout(timeout)
+        try:
+            yield
+        finally:
+            if rank == 0:
+                if cuda and (group := dist.group.WORLD) is not None:
+                    group.abort()
+                dist.destroy_process_group()
 
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Within, gloo opens its connections on this machine alone, which it can be told by the environment only."""
-    before = os.environ.get(GLOO)
-    os.environ[GLOO] = "lo" if sys.platform == "linux" else "lo0"
+    """Within, gloo and NCCL open their connections on this machine alone, which they can be told by the environment
+    only; NCCL asks when it is first used."""
+    before = {name: os.environ.get(name) for name in INTERFACES}
+    os.environ |= dict.fromkeys(INTERFACES, "lo" if sys.platform == "linux" else "lo0")
     try:
         yield
     finally:
-        del os.environ[GLOO]
-        if before is not None:
-            os.environ[GLOO] = before
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _ready(rank: int) -> str:
@@ -220,7 +244,7 @@ def _ready(rank: int) -> str:
 
 def _start(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "ablate.execute.rank", str(os.getpid())],
+        [sys.executable, "-P", "-m", "ablate.execute.rank", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},

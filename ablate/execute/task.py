@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.trial import Trial
-from ablate.train.events import Event, Saved
+from ablate.train.events import Event, Outcome, Saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,8 @@ class Task:
     there when it is handed out again. `parts`: each batch in so many parts, one after another, their gradients added up
     (an answer to too little memory). `ranks`: each batch shared out among so many processes, on a GPU each where there
     are any, and each share in so many `parts`. `gpu` is the one of this machine that it has, or the first of those that
-    its ranks have in a row, and `memory` the share of it; None: what its process sees first, all of it.
+    its ranks have in a row, and `memory` the share of it; None: what its process sees first, all of it. `contexts`: the
+    share is one of what so many processes leave of the GPU by being there.
     """
 
     trial: Trial
@@ -36,6 +37,7 @@ class Task:
     ranks: int = 1
     gpu: int | None = None
     memory: float | None = None
+    contexts: int = 0
 
     @property
     def cache(self) -> Path:
@@ -55,6 +57,11 @@ class Message:
     trial_id: str
     events: tuple[Event, ...]
     step: int
+
+
+def outcome_of(message: Message) -> Outcome | None:
+    """How the trial has ended, where that is in the message."""
+    return next((event for event in message.events if isinstance(event, Outcome)), None)
 
 
 Emit = Callable[[Message], None]

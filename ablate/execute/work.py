@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from torch import nn
+
 from ablate.compiler import compile_model
 from ablate.compiler.profile import profile
 from ablate.components.registry import declarations
@@ -12,12 +14,15 @@ from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
 from ablate.errors import RefusedError
 from ablate.execute.device import device
+from ablate.execute.policy import UNCUT
 from ablate.plan.trial import Trial
-from ablate.train.events import Training
-from ablate.train.loop import WHOLE, train
+from ablate.train.events import Outcome, Training
+from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import parameter_type
 from ablate.train.parts import Cut
 from ablate.train.threads import pin_threads
+
+IN_PROFILE = "in the pass that its initialisation makes over the first batch, all of it at once: parts are no help"
 
 
 def compute(
@@ -52,12 +57,27 @@ def compute(
         device=device(),
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
-    if resume is None:  # a state holds what the first batch decided
-        # All of it at once on every rank, however it is cut for training: a variance over parts has other last bits,
-        # and a pass without gradients keeps one layer's activations where training keeps all.
-        profile(model, batches.at(0)[0].to(device()))
-    evaluation = evaluation_windows(streams.verdict, sizes.seq_len, trial.measure.evaluation.windows)
+    lack = _profile(model, batches) if resume is None else None  # a state holds what the first batch decided
+    if lack is not None:
+        yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
+        return
+    evaluation = evaluation_windows(streams.split(trial.split), sizes.seq_len, trial.measure.evaluation.windows)
     yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop, until=until, cut=cut)
+
+
+def _profile(model: nn.Module, batches: Batches) -> str | None:
+    """Profile the model; where memory did not do, what was said.
+
+    The batch passes at once on every rank, however it is cut for training: a variance over parts has other last bits,
+    and a pass without gradients keeps one layer's activations where training keeps all.
+    """
+    try:
+        profile(model, batches.at(0)[0].to(device()))
+    except (RuntimeError, MemoryError) as error:
+        if not lacks_memory(error):
+            raise
+        return str(error).partition("\n")[0]
+    return None
 
 
 _prepared: dict[str, TokenStreams] = {}

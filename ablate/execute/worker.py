@@ -49,9 +49,10 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
         for event in _claimed(task, should_stop):
             step = max(step, event.step)
             yield replace(event, detail=_how(task) | event.detail) if isinstance(event, Outcome) else event
+        return
     except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, the trace in its row
         ending = ending_of(error, step)
-        yield replace(ending, detail=_how(task) | ending.detail)
+    yield replace(ending, detail=_how(task) | ending.detail)  # not within the handler, whose trace holds the model
 
 
 def _how(task: Task) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _cut(task: Task) -> dict[str, int]:
 
 def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
     with Claim(task.folder, task.trial.id, step=task.resume.step if task.resume else 0) as claim:
-        take(task.gpu, task.memory)
+        take(task.gpu, task.memory, task.contexts)
         versions = installed() | {"device": device_name()} | {name: str(n) for name, n in _cut(task).items()}
         task = _from(task, versions)
         yield Began(task.resume.step if task.resume else 0, versions)

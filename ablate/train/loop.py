@@ -8,6 +8,7 @@ Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -36,8 +37,15 @@ from ablate.train.schedule import relative_rate
 WHOLE = Cut()
 """Each batch at once, in this process."""
 
-NO_MEMORY = ("DefaultCPUAllocator", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What says so in a bare RuntimeError: the CPU's allocator, a device without room for a context, or for cuBLAS."""
+NO_MEMORY = (
+    "DefaultCPUAllocator",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+"""What says so in a bare RuntimeError: the CPU's allocator, a device without room for a context, for cuBLAS (for whose
+handle there is none, or nothing in it), or for cuDNN."""
 
 
 @runtime_checkable
@@ -68,9 +76,9 @@ def train(
     `paused`; nothing is done where it was done already. Divergence and lack of memory are outcomes; anything else that
     goes wrong is raised.
 
-    `cut` says how each batch is shared out (`parts.py`). Of several ranks all yield the same but the states, which only
-    rank 0 has, and only its `should_stop` is asked; RankLost on those that are left where one is gone. RefusedError
-    where there are more ranks than sequences in a batch.
+    `cut` says how each batch is shared out (`parts.py`). Of several ranks all begin from the parameters and buffers of
+    rank 0 and yield the same but the states, which only rank 0 has, and only its `should_stop` is asked; RankLost on
+    those that are left where one is gone. RefusedError where there are more ranks than sequences in a batch.
     """
     if cut.ranks.size > trial.recipe.batch:
         raise RefusedError(
@@ -80,15 +88,19 @@ def train(
     torch.manual_seed(dropout_seed(trial.seed))
     optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
     progress = load_state(resume, trial.id, model, optimizer) if resume is not None else Progress()
+    cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
     loop = _Loop(model, optimizer, trial, progress, cut)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
+        return
     except Diverged as error:
-        yield Outcome("diverged", progress.step, error.detail | {"last": progress.last})
+        outcome = Outcome("diverged", progress.step, error.detail | {"last": progress.last})
     except (RuntimeError, MemoryError) as error:
         if not lacks_memory(error):
             raise
-        yield Outcome("out_of_memory", progress.step, {"cause": str(error).partition("\n")[0], "last": progress.last})
+        cause = str(error).partition("\n")[0]
+        outcome = Outcome("out_of_memory", progress.step, {"cause": cause, "last": progress.last})
+    yield outcome  # not within the handler, whose trace holds the step's tensors for as long as nobody asks for more
 
 
 @dataclass

@@ -62,6 +62,22 @@ class Ranks:
             for gradient, summed in zip(bucket, torch.split(flat, [g.numel() for g in bucket]), strict=True):
                 gradient.copy_(summed.view_as(gradient))
 
+    @torch.no_grad()
+    def agree(self, tensors: Iterable[Tensor]) -> None:
+        """Make every tensor what it is on rank 0, bit for bit; one that is that is not written to."""
+        if self.size == 1:
+            return
+        held = list(tensors)
+        places = iter(held)
+        for bucket in _buckets(_bytes_of(tensor) for tensor in held):
+            said = torch.cat(bucket)
+            with _together():
+                dist.broadcast(said, src=0)
+            # `places` last: of the others, zip notices the end before it has taken one too many.
+            for ours, theirs, place in zip(bucket, torch.split(said, [len(b) for b in bucket]), places, strict=False):
+                if not torch.equal(ours, theirs):
+                    place.copy_(theirs.clone().view(place.dtype).view_as(place))
+
     def heard(self, flag: bool) -> bool:
         """What rank 0 says, whatever the others would."""
         if self.size == 1:
@@ -99,12 +115,17 @@ def dropout_seed(of: int | str) -> int:
     return int.from_bytes(hashlib.sha256(f"dropout {of}".encode()).digest()[:8]) >> 1
 
 
+def _bytes_of(tensor: Tensor) -> Tensor:
+    """What a tensor holds, whatever its type: NaN and minus zero are compared and sent as they are."""
+    return tensor.detach().contiguous().flatten().view(torch.uint8)
+
+
 def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbours of one type, up to BUCKET numbers together or a larger one by itself."""
+    """Neighbours of one type and device, up to BUCKET numbers together or a larger one by itself."""
     bucket: list[Tensor] = []
     for gradient in gradients:
         full = sum(g.numel() for g in bucket) + gradient.numel() > BUCKET
-        if bucket and (full or gradient.dtype != bucket[0].dtype):
+        if bucket and (full or (gradient.dtype, gradient.device) != (bucket[0].dtype, bucket[0].device)):
             yield bucket
             bucket = []
         bucket.append(gradient)

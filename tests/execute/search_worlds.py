@@ -94,6 +94,9 @@ class World:
     def refusals(self, block: Block) -> tuple[str, ...]:
         return self.grammar.refusals(block)
 
+    def way_out(self, reason: str) -> str:
+        return self.grammar.way_out(reason)
+
     def mark(self, block: Block) -> str:
         return mark(block)
 
@@ -233,5 +236,6 @@ def results(found: Search) -> dict[int, Came]:
 
 def best(found: Search, proposals: int) -> float:
     """The lowest first value among so many proposals, repeats counted."""
-    furthest = [found.best_of(one.mark) for one in found.proposed[:proposals]]
-    return min(came.values[0] for came in furthest if came is not None and came.outcome == "finished")
+    marks = {one.mark for one in found.proposed[:proposals]}
+    ended = (found.came(job.number) for job in found.jobs if job.mark in marks)
+    return min(came.values[0] for came in ended if came is not None and came.outcome == "finished")

@@ -11,6 +11,7 @@ from worlds import write_world
 
 import ablate
 from ablate.compiler import compile_model
+from ablate.compiler.profile import profile
 from ablate.components.registry import declarations
 from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
 from ablate.execute.task import Task
@@ -122,6 +123,22 @@ def test_half_a_batch_is_less_and_near_what_is_measured(tmp_path):
     assert quarter == predict(trial, declarations(), ranks=4, device_type="cpu")
     assert TOO_LITTLE < quarter / measured(trial, parts=4) < TOO_MUCH
     assert not TOO_LITTLE < whole / measured(trial, parts=4) < TOO_MUCH
+
+
+def test_a_pass_over_the_whole_first_batch_is_no_less_for_parts(tmp_path):
+    """Admin looks at all of it before training, however it is cut then; the twin: Pre-LN does not."""
+    settings = ["recipe.batch=512", "model.layers=2"]
+    admin, other = (trial_of(tmp_path, block, *settings) for block in ("admin", "pre_ln"))
+    cut = predict(admin, declarations(), parts=512, device_type="cpu")
+    assert cut == predict(admin, declarations(), parts=512, ranks=2, device_type="cpu")
+    with Living() as living:
+        model = compile_model(
+            admin.architecture, declarations(), seed=0, salt=0, dtype=parameter_type("float32"), device="cpu"
+        )
+        living.peak = 0
+        profile(model, torch.zeros(512, admin.architecture.sizes.seq_len, dtype=torch.int64))
+    assert 0.7 < cut / living.peak < TOO_MUCH
+    assert predict(other, declarations(), parts=512, device_type="cpu") < 0.3 * living.peak
 
 
 def test_what_was_measured_counts_more_than_what_was_predicted(tmp_path):

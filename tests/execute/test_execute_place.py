@@ -17,8 +17,8 @@ from ablate.execute import cores, device
 from ablate.execute.cores import default_workers
 from ablate.execute.inline import Inline
 from ablate.execute.local import Local
-from ablate.execute.packer import CONTEXT, Packer
-from ablate.execute.packing import Gpu
+from ablate.execute.packer import Packer
+from ablate.execute.packing import CONTEXT, Gpu
 from ablate.execute.policy import SHARE
 from ablate.execute.task import Task
 from ablate.session import Place
@@ -57,7 +57,9 @@ def test_a_place_comes_back_as_it_was_kept(place):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"pack": 0}, "--pack 0 trials on a GPU\n  = give a number from 1 on, or auto"),
+        ({"pack": 10_000}, "--pack so many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
+        ({"pack": 10**5000}, "--pack so many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
+        ({"pack": 0}, "--pack 0 trials on a GPU\n  = give a number from 1 to 9999, or auto"),
         ({"pack": "all"}, "--pack all trials"),
         ({"ranks": 0}, "--ranks 0 processes for a trial\n  = at least one"),
         ({"pack": 2, "ranks": 2}, "--pack has no effect with --ranks 2: each process has a GPU of its own\n  = leave"),
@@ -79,9 +81,9 @@ def test_pack_as_one_writes_it(text, pack):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "all", "²"])
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "all", "²", "10000", "9" * 5000])
 def test_pack_as_nobody_can_mean_it(text):
-    with pytest.raises(InputError, match="trials on a GPU\n  = give a number from 1 on, or auto"):
+    with pytest.raises(InputError, match="trials on a GPU\n  = give a number from 1 to 9999, or auto"):
         api.read_pack(text)
 
 
@@ -208,16 +210,15 @@ def test_alone_is_the_whole_gpu_and_ranks_have_gpus_in_a_row(space, tmp_path):
     assert [one and (one.gpu, one.memory) for one in found] == [(0, 1.0), (2, 1.0), None]
 
 
-def test_the_share_of_a_trial_that_lacked_memory_is_in_its_outcome(space, tmp_path):
+def test_the_share_of_a_trial_that_had_no_whole_gpu_is_in_its_outcome():
     from ablate.execute.packer import with_share
     from ablate.execute.task import Message
 
-    (task, *_) = tasks_of(space, tmp_path, memory=0.25)
-    lacking = Message(task.trial.id, (Outcome("out_of_memory", 3, {"cause": "…"}),), 3)
-    assert with_share(lacking, task).events[0].detail == {"cause": "…", SHARE: 0.25}
-    finished = Message(task.trial.id, (Outcome("finished", 3),), 3)
-    assert with_share(finished, task) == finished
-    assert with_share(lacking, dataclasses.replace(task, memory=None)) == lacking
+    lacking = Message("t", (Outcome("out_of_memory", 3, {"cause": "…"}),), 3)
+    assert with_share(lacking, 0.25).events[0].detail == {"cause": "…", SHARE: 0.25}
+    assert with_share(Message("t", (Outcome("finished", 3),), 3), 0.25).events[0].detail == {SHARE: 0.25}
+    for whole in (None, 1.0):
+        assert with_share(lacking, whole) == lacking
 
 
 def test_ranks_give_the_same_rows_in_a_worker_as_in_this_process(space, tmp_path):

@@ -7,7 +7,9 @@ import torch
 from worlds import write_world
 
 import ablate
+from ablate.execute.controller import Controller, Listed, Order, Work
 from ablate.execute.work import compute
+from ablate.store.results import Results
 from ablate.train.events import Checkpoint, Row
 
 pytestmark = pytest.mark.fast
@@ -79,3 +81,37 @@ def test_only_a_trial_that_looks_at_data_is_profiled(trials, monkeypatch):
     without = {name: run(made[name], folder)[0] for name in made}
     assert with_look["pre_ln"] == without["pre_ln"]
     assert with_look["admin"] != without["admin"]
+
+
+def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(trials, tmp_path, monkeypatch):
+    """It takes the whole batch at once; what is told says so. The twin: a trial on a share is tried alone before."""
+    from ablate.execute import work
+    from ablate.execute.inline import Inline
+    from ablate.execute.policy import SHARE, UNCUT, Attempt, after_lack
+
+    def lacking(model, tokens):
+        raise torch.OutOfMemoryError(f"CUDA out of memory for {len(tokens)} sequences")
+
+    by_block, _ = trials
+    monkeypatch.setattr(work, "profile", lacking)
+    said, asked = [], []
+
+    class Counting(Inline):
+        def run(self, next_task, handle, should_stop):
+            super().run(lambda: asked.append(next_task()) or asked[-1], handle, should_stop)
+
+    with Results(tmp_path / "results") as results:
+        source = Listed([Work(trial=by_block["admin"], label="admin")])
+        controller = Controller(source, results, Order(), watcher=Silent(), should_stop=lambda: False, say=said.append)
+        assert controller.run(Counting()).kinds == {"out_of_memory": 1}
+        outcome = results.outcomes()[by_block["admin"].id]
+    assert len([task for task in asked if task]) == 1 and said == []
+    assert outcome.detail["cause"] == f"CUDA out of memory for 4 sequences ({work.IN_PROFILE})"
+    assert outcome.detail["out_of_memory"] == [1] and UNCUT in outcome.detail and SHARE not in outcome.detail
+    assert after_lack(Attempt(), most=1, share=0.5) == Attempt(1, True, (1,))
+
+
+class Silent:
+    def started(self, trial_id, label, steps): ...
+    def step(self, trial_id, step, loss): ...
+    def ended(self, trial_id, outcome_kind): ...

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,15 @@ from crashes import MARK, alive
 from worlds import write_world
 
 import ablate
+from ablate.execute import ranks as together
 from ablate.execute import worker
 from ablate.execute.local import Local
 from ablate.execute.policy import REFUSED
 from ablate.execute.task import Task
 from ablate.store import checkpoints, claim
+from ablate.train import ranks as ranks_module
 from ablate.train.events import Began, Outcome, Row, Saved
-from ablate.train.ranks import Ranks
+from ablate.train.ranks import RankLost, Ranks
 
 STEPS, SAVED = 24, 23
 EXACT = {"train_loss", "eval_loss", "gradient_norm", "learning_rate"}
@@ -229,6 +232,81 @@ def test_what_a_rank_meets_with_is_what_the_trial_meets_with(world, tmp_path, ac
     assert max(event.step for event in events if isinstance(event, Row)) == 4
     assert time.monotonic() - started < 60
     assert children() == []
+
+
+def test_last_words_that_no_pipe_holds_are_cut(world, tmp_path):
+    """Rank 0 listens once the other has ended, which it could not if it had more to say than the pipe takes."""
+    act = "raise ValueError('ä' * 300_000)"
+    (*_, outcome) = carried_out(world("loud", plugin=plugin(tmp_path, "loud", act), ranks=2))
+    assert outcome.kind == "bug" and outcome.detail["error"].startswith("ValueError: ä")
+    assert 2**15 - 2 <= len(outcome.detail["trace"].encode()) <= 2**15 and len(outcome.detail["error"]) < 2**12
+
+
+AGREE = """    from ablate.train import loop
+
+    build, agree = loop.build_optimizer, Ranks.agree
+
+    def other(model, recipe):
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.data = tensor.data + 1
+        return build(model, recipe)
+
+    loop.build_optimizer = other
+"""
+
+
+def test_a_rank_with_other_parameters_is_put_right(world, calm, tmp_path):
+    """As one whose kernels round otherwise would build them; rank 0's stay, bit for bit."""
+    path = plugin(tmp_path, "other", patch=AGREE.lstrip())
+    assert rows(carried_out(world("other", DROPOUT, plugin=path, ranks=2))) == rows(calm)
+
+
+def test_one_that_is_not_put_right_makes_another_trial(world, calm, tmp_path, monkeypatch):  # the test above can fail
+    monkeypatch.setattr(Ranks, "agree", lambda self, tensors: None)
+    path = plugin(tmp_path, "wrong", patch=AGREE.lstrip() + "    Ranks.agree = lambda self, tensors: None")
+    found = carried_out(world("wrong", DROPOUT, plugin=path, ranks=2))
+    assert found[-1].kind == "finished" and exact(found) != pytest.approx(exact(calm), rel=1e-2)
+
+
+def test_tensors_of_all_types_agree(monkeypatch):
+    """NaN, minus zero, nothing at all; what is as on rank 0 is not written to."""
+    theirs = [
+        torch.tensor([float("nan"), -0.0, 3.0]),
+        torch.tensor(True),
+        torch.zeros(0, dtype=torch.float64),
+        torch.arange(6.0, dtype=torch.bfloat16).reshape(2, 3).t(),
+        torch.tensor([2**40, -1]),
+    ]
+    ours = [torch.zeros_like(tensor) for tensor in theirs[:-1]] + [theirs[-1].clone()]
+    said = iter([torch.cat([ranks_module._bytes_of(tensor) for tensor in theirs])])
+    monkeypatch.setattr(ranks_module.dist, "broadcast", lambda tensor, src: tensor.copy_(next(said)))
+    before = [tensor._version for tensor in ours]
+    Ranks(1, 2).agree(ours)
+    for mine, wanted in zip(ours, theirs, strict=True):
+        assert torch.equal(ranks_module._bytes_of(mine), ranks_module._bytes_of(wanted))
+    assert [tensor._version > was for tensor, was in zip(ours, before, strict=True)] == [True, True, False, True, False]
+
+
+def test_ranks_take_no_module_from_where_they_are_begun(world, tmp_path, monkeypatch):
+    """`python -m` would look there first; its twin is below."""
+    poison = tmp_path / "here"
+    poison.mkdir()
+    for name in ("json", "pickle", "ablate"):
+        (poison / f"{name}.py").write_text(f"open({str(tmp_path / 'code_has_run')!r}, 'w')\n")
+    task = world("poisoned", "recipe.steps=2", ranks=2)
+    monkeypatch.chdir(poison)
+    assert carried_out(task)[-1].kind == "finished"
+    assert not (tmp_path / "code_has_run").exists()
+    subprocess.run([sys.executable, "-m", "json.tool"], stdin=subprocess.DEVNULL, check=False)
+    assert (tmp_path / "code_has_run").exists()
+
+
+def test_ranks_that_do_not_meet_are_lost_soon(monkeypatch):
+    monkeypatch.setattr(together, "MEET_WITHIN", timedelta(seconds=1))
+    store = together._store(2)
+    with pytest.raises(RankLost, match="the ranks did not meet"), together._group(store, 0, 2, timedelta(minutes=9)):
+        raise AssertionError("there is no other")
+    assert not any(name in os.environ for name in together.INTERFACES)
 
 
 def test_divergence_is_found_where_it_is(world, tmp_path):

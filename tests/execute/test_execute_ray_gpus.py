@@ -1,5 +1,6 @@
 """Trials that share logical GPUs on Ray: Ray takes our word that there are any, and gives them away as if."""
 
+import math
 import os
 import signal
 import tempfile
@@ -18,6 +19,7 @@ from ablate.components.registry import declarations
 from ablate.errors import RefusedError
 from ablate.execute.inline import Inline
 from ablate.execute.memory import Forecast
+from ablate.execute.packing import CONTEXT
 from ablate.execute.ray import RayTune
 from ablate.execute.task import Task
 from ablate.store import claim
@@ -75,9 +77,9 @@ def test_what_a_trial_needs_says_how_many_share_a_gpu(cluster, tmp_path):
     """Half as much memory in each GPU, half as many trials: the parts are what the ledger of memory says."""
     path, plugin = write_metered(tmp_path, seeds=1)
     (task, *_) = tasks_of(ablate.load_space(path, plugins=[plugin]), tmp_path / "results")
-    forecast = Forecast(declarations((plugin,)))
+    forecast = Forecast(declarations((plugin,)), [(task.trial, Outcome("finished", 12, {"peak_memory": 16 * 2**30}))])
     for times, gpus in ((8, 0.125), (4, 0.25), (3, 0.375), (1.5, 0.75), (0.5, 1.0)):
-        memory = int(times * forecast.needed(task))
+        memory = math.ceil(times * forecast.needed(task)) + 8 * CONTEXT
         executor = RayTune(None, address="x:1", pack=8, forecast=forecast, gpu_memory=memory)
         executor._demand = type(executor._demand)(1, executor._gpus_of_each([{"CPU": 8, "GPU": 2}]))
         assert executor._gpus_of(task) == pytest.approx(gpus), times

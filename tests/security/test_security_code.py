@@ -39,6 +39,8 @@ RUNS_CODE = {
         "numpy.load",
         "pandas.read_pickle",
     ),
+    *(f"torch.distributed.{name}" for name in ("all_gather_object", "broadcast_object_list", "recv_object_list")),
+    *("torch.distributed.gather_object", "torch.distributed.scatter_object_list", "Connection.recv"),
     *("importlib.import_module", "importlib.util.spec_from_file_location", "runpy.run_path", "subprocess.getoutput"),
 }
 ALLOWED = {
@@ -51,27 +53,35 @@ ALLOWED = {
     ("execute/rank.py", "pickle.load"): "its task, by the pipe from the worker that started it",
     ("execute/ranks.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
     ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
+    ("execute/local.py", "Connection.recv"): "messages, by connections that the key of this run opened",
+    ("train/ranks.py", "torch.distributed.all_gather_object"): "what ranks of this trial found, on this machine alone",
     ("train/checkpoint.py", "torch.load"): "weights_only, which reads tensors and plain data",
 }
 
 
-def calls(tree):
+def names_in(tree):
     """Every dotted name that is called, or handed on, as it is written."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name):
-            yield ast.unparse(node), node
+            yield ast.unparse(node)
+
+
+def imported(tree):
+    """What the first word of a dotted name stands for, where an import has given it that name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.asname, alias.name) for alias in node.names if alias.asname)
 
 
 def found_in(path):
+    """The names as they are called where they come from; a method of the name `recv` as that of a connection."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    aliases = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-    }
-    for name, _ in calls(tree):
-        yield aliases.get(name, name)
+    aliases = dict(imported(tree))
+    for name in names_in(tree):
+        first, dot, rest = name.partition(".")
+        yield "Connection.recv" if name.endswith(".recv") else aliases.get(first, first) + dot + rest
 
 
 def test_what_runs_code_is_listed_with_its_reason():
@@ -92,6 +102,13 @@ def test_what_runs_code_is_listed_with_its_reason():
         "from yaml import load\nload(x)",
         "import torch\nread = torch.load",
         "exec(x)",
+        "import pickle as p\np.loads(x)",
+        "import torch as t\nread = t.load",
+        "import torch.jit as jit\njit.load(x)",
+        "from torch import hub\nhub.load(x)",
+        "from multiprocessing.connection import Client\nClient(x).recv()",
+        "from torch import distributed as dist\ndist.all_gather_object(x, y)",
+        "import torch.distributed as d\nd.broadcast_object_list(x)",
     ],
 )
 def test_the_scan_sees_what_it_looks_for(text, tmp_path):

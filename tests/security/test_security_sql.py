@@ -173,6 +173,49 @@ def test_a_database_that_is_a_link_is_replaced_and_its_target_stays(tmp_path):
     assert not (results / "ablate.duckdb").is_symlink()
 
 
+VIEW_OF_A_FILE = "CREATE VIEW theirs AS FROM read_csv('{}/secret.csv')"
+
+
+@pytest.fixture
+def received(tmp_path):
+    """Results of somebody else, with views of their own, over which a database in memory is laid."""
+    fill(tmp_path)
+    (tmp_path / "secret.csv").write_text(f"{SECRET}\nx\n")
+    (tmp_path / "gone.csv").write_text("a\n1\n")
+    with duckdb.connect(tmp_path / "ablate.duckdb") as connection:
+        connection.execute(VIEW_OF_A_FILE.format(tmp_path))
+        connection.execute(f"CREATE VIEW stale AS FROM read_csv('{tmp_path}/gone.csv')")
+        connection.execute(
+            'CREATE VIEW last AS SELECT 1 AS one; CREATE VIEW good AS FROM last; CREATE VIEW "b\x1b[31m" AS FROM stale'
+        )
+    (tmp_path / "gone.csv").unlink()
+    with opened(tmp_path) as results:
+        results.record_plan(plan(seeds=(0, 1, 2)), DOCUMENTS)
+        yield tmp_path
+
+
+def test_a_view_that_somebody_else_has_stored_reads_no_file(received):
+    said = []
+    assert api.ask("FROM good", results=received, say=said.append).rows == ((1,),)
+    assert {text.partition(" is left out: ")[0] for text in said} == {
+        "the view 'theirs' of these results",
+        "the view 'stale' of these results",
+        "the view 'b\\x1b[31m' of these results",
+    }
+    assert SECRET not in "".join(said) and "\x1b" not in "".join(said)
+    columns = "SELECT column_name FROM duckdb_columns() WHERE table_name = 'theirs' AND database_name != 'stored'"
+    assert api.ask(columns, results=received, say=said.append).rows == ()
+
+
+def test_making_that_view_would_read_the_file(tmp_path):
+    """The twin: its columns are those of the file, so it is opened when the view is made."""
+    (tmp_path / "secret.csv").write_text(f"{SECRET}\nx\n")
+    with duckdb.connect() as connection:
+        connection.execute(VIEW_OF_A_FILE.format(tmp_path))
+        named = connection.execute("SELECT column_name FROM duckdb_columns() WHERE table_name = 'theirs'")
+        assert named.fetchall() == [(SECRET,)]
+
+
 def test_variables_of_the_process_are_no_tables(world):
     stolen = api.ask  # a name that DuckDB could find in the frames of its caller
     assert stolen

@@ -32,6 +32,17 @@ WEAKENED = {
 }
 """What a user's environment might say for another server: none of it counts here."""
 LISTENING = "0A"
+POISON = ("mlflow", "json", "uvicorn", "sitecustomize", "usercustomize")
+"""Modules that lie in the results of somebody else."""
+
+
+class Port(int):
+    """The port of a server, and the folder that it serves."""
+
+    def __new__(cls, number, folder):
+        port = super().__new__(cls, number)
+        port.folder = folder
+        return port
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +51,8 @@ def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     fill(folder)
     mirror(folder)
+    for name in POISON:
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'code_has_run')!r}, 'w')\n")
     command = [sys.executable, "-c", SERVE, str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **WEAKENED})
     said = ""
@@ -47,7 +60,7 @@ def served(tmp_path_factory):
         said += line
         if line.startswith("Ctrl-C"):
             break
-    yield int(re.search(r"http://127\.0\.0\.1:(\d+)/", said)[1])
+    yield Port(re.search(r"http://127\.0\.0\.1:(\d+)/", said)[1], folder)
     process.terminate()
     process.wait(20)
 
@@ -103,3 +116,9 @@ def test_its_own_page_can(served):
     status, headers = asked(served, "/api/2.0/mlflow/runs/search", body, Origin=own, Content_Type="application/json")
     assert status == 200
     assert headers.get("X-Frame-Options", headers.get("x-frame-options")) in ("SAMEORIGIN", "DENY")
+
+
+def test_no_module_is_taken_from_the_results(served):
+    assert not (served.folder / "code_has_run").exists()
+    subprocess.run([sys.executable, "-m", "json.tool"], cwd=served.folder, stdin=subprocess.DEVNULL, check=False)
+    assert (served.folder / "code_has_run").exists(), "the twin"

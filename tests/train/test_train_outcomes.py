@@ -1,6 +1,9 @@
 """Divergence and lack of memory are outcomes that name where and when; anything else is raised."""
 
+import gc
 import json
+import sys
+import weakref
 
 import pytest
 import torch
@@ -156,3 +159,39 @@ def test_anything_else_is_raised(build, make_trial, data, error):
     model.layers["2"].mlp.between = From(3, raising(error))
     with pytest.raises(type(error)):
         run(model, make_trial(), data)
+
+
+def test_nothing_of_the_step_is_held_when_lack_of_memory_is_told(build, make_trial, data):
+    """Who is told gives the memory to others: not while a trace still holds the activations."""
+    held = []
+
+    def act(x):
+        activation = torch.ones_like(x)
+        held.append(weakref.ref(activation))
+        raise torch.OutOfMemoryError(f"CUDA out of memory beside {activation.shape}")
+
+    model = build()
+    model.layers["2"].mlp.between = From(3, act)
+    for event in train(model, make_trial(), data, data.evaluation, should_stop=lambda: False):
+        if isinstance(event, Outcome):
+            gc.collect()
+            assert event.kind == "out_of_memory" and sys.exception() is None
+            assert held and held[0]() is None
+
+
+def test_a_handler_that_tells_holds_it():  # the test above can fail
+    def step():
+        activation = torch.ones(3)
+        held.append(weakref.ref(activation))
+        raise torch.OutOfMemoryError(f"CUDA out of memory beside {activation.shape}")
+
+    def telling():
+        try:
+            step()
+        except torch.OutOfMemoryError:
+            yield "out_of_memory"
+
+    held = []
+    for _ in telling():
+        gc.collect()
+        assert held[0]() is not None

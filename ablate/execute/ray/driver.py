@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from ray.tune.stopper import NoopStopper
 from ablate.errors import RefusedError
 from ablate.execute.packer import with_share
 from ablate.execute.policy import REFUSED
-from ablate.execute.ray.worker import MESSAGE
-from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
+from ablate.execute.ray.worker import MESSAGE, WARNING
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
 
@@ -60,7 +61,8 @@ class _Running:
 
 
 class Conductor:
-    """What is running, by Tune's names for it. `gpus` are those that a task is to have."""
+    """What is running, by Tune's names for it. `gpus` are those that a task is to have, `sharing` is how many share
+    one at most, and `say` is told what a user should know of the workers."""
 
     def __init__(
         self,
@@ -70,12 +72,16 @@ class Conductor:
         slots: Callable[[], int],
         gpus: Callable[[Task], float],
         over: Callable[[Task, Message], None] = lambda task, message: None,
+        *,
+        sharing: int = 1,
+        say: Callable[[str], None] = warnings.warn,
     ):
         self.running: dict[str, _Running] = {}
         self.stopping = False
         self.over = False
         self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
-        self._gpus, self._over = gpus, over
+        self._gpus, self._over, self._sharing, self._say = gpus, over, sharing, say
+        self._warned: set[str] = set()
 
     def take(self, name: str) -> tuple[Task, float] | None:
         """A task for a free worker, if there is one of each, and its GPUs; `over` once there will be none."""
@@ -89,14 +95,13 @@ class Conductor:
                 return None
             gpus = self._gpus(task)
         step = task.resume.step if task.resume else 0
-        self.running[name] = _Running(_held(task, gpus), gpus, time.monotonic(), step=step)
+        self.running[name] = _Running(_held(task, gpus, self._sharing), gpus, time.monotonic(), step=step)
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
-        """Whether a trial waits that has more GPUs than others: those that need less would go before it for ever."""
-        most = max((trial.gpus for trial in self.running.values()), default=0.0)
+        """Whether a trial waits that has more GPUs than another: those that need less would go before it for ever."""
         least = min((trial.gpus for trial in self.running.values()), default=0.0)
-        return most > least and any(t.worker is None and t.gpus == most for t in self.running.values())
+        return any(trial.worker is None and trial.gpus > least for trial in self.running.values())
 
     def look(self) -> None:
         """Look whether the run was asked to stop, and pass that on."""
@@ -121,10 +126,17 @@ class Conductor:
         running = self.running[name]
         running.step, running.place = message.step, place
         with escaping():
-            if any(isinstance(event, Outcome) for event in message.events):
+            if outcome_of(message) is not None:
                 del self.running[name]
                 self._over(running.task, message)
-            self._handle(with_share(message, running.task))
+            self._handle(with_share(message, running.task.memory))
+
+    def warned(self, text: str) -> None:
+        """A worker has something to tell the user, which is told once."""
+        if text and text not in self._warned:
+            self._warned.add(text)
+            with escaping():
+                self._say(text)
 
     def lost(self, name: str, error: Exception) -> None:
         """A trial has no worker any more."""
@@ -139,12 +151,14 @@ class Conductor:
     def _end(self, name: str, outcome: Outcome) -> None:
         running = self.running.pop(name)
         with escaping():
-            self._handle(Message(running.task.trial.id, (outcome,), running.step))
+            message = Message(running.task.trial.id, (outcome,), running.step)
+            self._handle(with_share(message, running.task.memory))
 
 
-def _held(task: Task, gpus: float) -> Task:
-    """The task, held to its part of a GPU where it has no whole one."""
-    return replace(task, memory=gpus if 0 < gpus < 1 else None)
+def _held(task: Task, gpus: float, sharing: int) -> Task:
+    """The task, held to its part of what `sharing` processes leave of a GPU where it has no whole one."""
+    part = 0 < gpus < 1
+    return replace(task, memory=gpus if part else None, contexts=sharing if part else 0)
 
 
 def _anywhere(task: Task) -> Task:
@@ -217,6 +231,7 @@ class Ear(Callback):
     ) -> None:
         """A message; it is taken out of the result, so that Tune keeps nothing of it."""
         place = f"process {result['pid']} on {result['hostname']}"
+        self._conductor.warned(result.pop(WARNING))
         self._conductor.said(trial.trial_id, result.pop(MESSAGE), place)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ablate.errors import InputError
 from ablate.execute.cores import Pack, available_cores, on_a_gpu
+from ablate.execute.gpu import usable
 from ablate.execute.memory import Forecast
 from ablate.execute.ray import cluster
-from ablate.execute.ray.demand import Demand
+from ablate.execute.ray.demand import ROUNDING, Demand
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.train.events import Outcome
 
@@ -98,7 +99,13 @@ class RayTune:
             return 1
         if self._forecast is None or not self._gpu_memory:
             return each
-        return min(1.0, each * math.ceil(self._forecast.needed(task) / (self._gpu_memory * each)))
+        step = self._gpu_memory * usable(self._gpu_memory, self._sharing) * each
+        return min(1.0, each * math.ceil(self._forecast.needed(task) / step))
+
+    @property
+    def _sharing(self) -> int:
+        """How many trials share a GPU at most."""
+        return math.floor(1 / self._demand.gpus + ROUNDING) if 0 < self._demand.gpus < 1 else 1
 
     def _learn(self, task: Task, message: Message) -> None:
         """Take note of the memory that a trial has needed."""
@@ -119,7 +126,16 @@ class RayTune:
         from ablate.execute.ray.worker import Worker
 
         demand = self._demand
-        conductor = Conductor(next_task, handle, should_stop, self._slots, self._gpus_of, self._learn)
+        conductor = Conductor(
+            next_task,
+            handle,
+            should_stop,
+            self._slots,
+            self._gpus_of,
+            self._learn,
+            sharing=self._sharing,
+            say=self._say,
+        )
         ear = Ear(conductor)
         try:
             tune.run(

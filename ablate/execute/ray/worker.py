@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -12,14 +13,16 @@ from typing import Any
 import ray
 from ray.tune import Trainable
 
-from ablate.execute.gpu import give_back
-from ablate.execute.task import Message, ShouldStop, Task
+from ablate.execute.gpu import UNSEEN, give_back, spoils, unseen
+from ablate.execute.task import Message, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import watched
 from ablate.execute.worker import messages
-from ablate.train.events import Outcome
 
 MESSAGE = "message"
 """Where in a result of Tune the message is."""
+
+WARNING = "warning"
+"""And what the user should know of the worker, if anything."""
 
 
 class Worker(Trainable):
@@ -30,8 +33,11 @@ class Worker(Trainable):
         """Called once in a process."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
         signal.signal(signal.SIGTERM, self._preempt)
+        self._warning = ""
         if not ray.get_gpu_ids():
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves GPUs to be seen that were not asked for
+        elif unseen():
+            self._warning = f"{socket.gethostname()}: {UNSEEN}"
         self._stop = self._preempted = self._said_all = False
         self._messages: Iterator[Message] = iter(())
 
@@ -48,19 +54,18 @@ class Worker(Trainable):
         self._stop = True
 
     def step(self) -> dict[str, Any]:
-        """Go on until there is something to say. A process that was preempted is not used again: it does not say that
-        it is done, and is gone when it is told to go on."""
+        """Go on until there is something to say. A process that was preempted, or whose GPU may be lost to it, is not
+        used again: it does not say that it is done, and is gone when it is told to go on."""
         if self._said_all:
             os._exit(0)
         message = next(self._messages)
-        done = any(isinstance(event, Outcome) for event in message.events)
-        if done:
+        if (outcome := outcome_of(message)) is not None:
             for _ in self._messages:
                 raise AssertionError("a trial has spoken after its outcome")
             shutil.rmtree(self.logdir, ignore_errors=True)  # Tune makes one for each trial; nothing is put there
-            give_back()
-            self._said_all = self._preempted
-        return {MESSAGE: message, "done": done and not self._preempted}
+            lost = not give_back() or spoils(outcome)
+            self._said_all = self._preempted or lost
+        return {MESSAGE: message, WARNING: self._warning, "done": outcome is not None and not self._said_all}
 
     def _preempt(self, *_: object) -> None:
         """Its machine is wanted back, or its process alone: the trial saves where it is and goes on elsewhere."""
