@@ -36,6 +36,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     written = lay_settings(lay_profile(written, profile, problems), settings)
     grammar = _grammar(written, path, catalogue, problems)
     _check_keys(written, problems)
+    _check_profiles(written, problems)
     if grammar is None:  # without it nothing more can be said
         problems.raise_if_any()
     assert grammar is not None
@@ -118,6 +119,14 @@ def _check_keys(located: Mapping, problems: Problems) -> None:
         label = suggest(key.text, [word for word in known if word not in located]) or ""
         notes = (f"a space accepts: {', '.join(known)}",)
         problems.add(f"unknown key {quote(key.text)} in a space", key.span, label=label, notes=notes)
+
+
+def _check_profiles(located: Mapping, problems: Problems) -> None:
+    """A profile is chosen by a text, so that is what its name must be."""
+    profiles = located.get("profiles")
+    for key, _ in profiles.entries if isinstance(profiles, Mapping) else ():
+        if not isinstance(key.value, str):
+            problems.add("the name of a profile must be a text", key.span, notes=(f'write it in quotes: "{key.text}"',))
 
 
 def _check_missing(located: Mapping, problems: Problems) -> None:
