@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablate.errors import AblateError, InputError, RefusedError
 from ablate.session.place import Place
@@ -14,7 +15,9 @@ from ablate.source.located import to_python
 from ablate.space.space import Space
 from ablate.store.lines import compact
 from ablate.store.requests import Request, latest
-from ablate.store.standing import Searched
+
+if TYPE_CHECKING:
+    from ablate.store.standing import Searched
 
 LoadSpace = Callable[[Request], Space]
 ENDED = {"finished", "diverged"}

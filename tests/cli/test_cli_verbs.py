@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"torch", "ray", "mlflow", "optuna", "datasets", "duckdb", "pandas", "scipy"}
+HEAVY = {"torch", "ray", "mlflow", "optuna", "cmaes", "datasets", "duckdb", "pandas", "pyarrow", "scipy", "matplotlib"}
 
 
 def run(*words: str, heavy: set[str] = HEAVY, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
