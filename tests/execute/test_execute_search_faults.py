@@ -70,8 +70,14 @@ def until_done(space: ablate.Space, results: Path, **options: Any) -> int:
     raise AssertionError("it never ended")
 
 
-@pytest.mark.parametrize("step", [3, 7, 11])
-@pytest.mark.parametrize("kind", ["diverged", "bug"])
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [
+        ("diverged", 7),
+        *(pytest.param(kind, step, marks=pytest.mark.slow) for kind in ("diverged", "bug") for step in (3, 11)),
+        pytest.param("bug", 7, marks=pytest.mark.slow),
+    ],
+)
 def test_what_goes_wrong_before_or_behind_a_rung_goes_wrong_there_again(
     world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch, kind: str, step: int
 ) -> None:

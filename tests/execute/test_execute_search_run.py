@@ -94,7 +94,7 @@ def test_another_seed_is_another_search(calm, world: Path, tmp_path: Path) -> No
     assert tables_of(tmp_path)["proposals"] != tables["proposals"]
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_the_budget_is_of_all_workers_together(world: Path, tmp_path: Path, executor: str) -> None:
     space = searched(world, design("random", trials=20, parallel=4), "recipe.steps=2", "measure.evaluation.every=2")
     cpus = {"cpus": 0.25} if executor == "ray" else {}

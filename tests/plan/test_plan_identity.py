@@ -244,6 +244,7 @@ CARRY_NO_NUMBERS = {
     "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
     "errors.py": "messages",
     "execute/device.py": "which device it is, is recorded with the versions; trials that differ are not paired",
+    "execute/policy.py": "what follows from an outcome",
     "execute/task.py": "what is sent to and fro",
     "plan/trial.py": "data; enters by its values",
     "source/problems.py": "messages",
