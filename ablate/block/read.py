@@ -21,6 +21,9 @@ Extension = Callable[[Located, FieldType], "Value | None"]
 MOST_PARTS = 12
 """So many parts may stand one after another: the work of comparing two blocks grows with a high power of that."""
 
+MOST_IN_A_RULE = 2 * MOST_PARTS
+"""So many in a rule, where some may derive nothing: what is derived is compared when it is proposed."""
+
 
 class Reader:
     """Reads expressions. `defaults` are the values, still located, of fields that may be left out."""
@@ -194,9 +197,10 @@ class Reader:
         found: list[Node] = []
         for value in self._each(_items(located), self._step):
             found.extend(value.parts if isinstance(value, Sequence) else [value])
-        if len(found) > MOST_PARTS and self.extension is None:  # what rules derive is compared when it is proposed
+        most = MOST_PARTS if self.extension is None else MOST_IN_A_RULE
+        if len(found) > most:
             notes = ("a block is repeated in every layer: say model.layers for a deeper model",)
-            fail(self.problems, f"{len(found)} parts in a row; at most {MOST_PARTS} may be", located, notes)
+            fail(self.problems, f"{len(found)} parts in a row; at most {most} may be", located, notes)
         return Sequence(tuple(found))
 
     def _step(self, item: Located) -> Node | Sequence:
