@@ -44,8 +44,7 @@ class _Searching:
         """What it has come to; written to its page."""
         from ablate.session.searched import record
 
-        plan = self.source.grown(open=not self.source.done)
-        self.store.record_plan(plan, self.kept)
+        plan = self.source.kept_plan()
         self.store.refresh()
         summary = self._confirmed(plan)
         definitions = meanings(self.kept)

@@ -275,12 +275,17 @@ class SearchSource:
         joined = sum(block.joined is not None for block in self.blocks.values())
         if open and not at_once and not self.confirming and joined < self._kept * GROWTH:
             return
-        self.plan = self.grown(open=open)
+        self.plan = self._grown(open=open)
         if self.confirming or self._past.trials <= {trial.id for trial in self.plan.trials}:
             self._kept = joined
             self._keep(self.plan)
 
-    def grown(self, *, open: bool) -> Plan:
+    def kept_plan(self) -> Plan:
+        """The plan as it stands when the run ends, kept unless what was kept before has more."""
+        self._grow(open=not self.done, at_once=True)
+        return self.plan
+
+    def _grown(self, *, open: bool) -> Plan:
         """The plan with all that has joined it."""
         joined = [block.joined for block in self.blocks.values() if block.joined is not None]
         trials = [trial for block in self.blocks.values() for trial in block.trials]
