@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from ablate.block.cost import Cost
+from ablate.block.fingerprint import digest
 from ablate.errors import InputError
-from ablate.plan.designs import Arm, Layout, fold, lay_out
+from ablate.plan.designs import Arm, Layout, lay_out
+from ablate.plan.fair import Fitted, fit
+from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
-from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
+from ablate.plan.trial import HeldOut
 from ablate.source.problems import Problems
 from ablate.space.blocks import place_of_block
 from ablate.space.space import Space
 
 
-def build_plan(space: Space, *, vocab_size: int, corpus: str, repetition: float | None = None) -> Plan:
+def build_plan(
+    space: Space, *, vocab_size: int, corpus: str, repetition: float | None = None, known: Known = NOTHING
+) -> Plan:
     """The plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
 
-    A variant's id is its block's fingerprint; arms that are the same model at the sizes of this space are one variant.
-    A search has but its reference, and is open: what it proposes joins the plan as it is proposed.
+    Arms that are the same model, trained for as long, are one variant. A search has but its reference, and is open:
+    what it proposes joins the plan as it is proposed. So is a plan that is to learn from its trials (see `Known`).
     """
     models, problems = Models(space, vocab_size, corpus, repetition), Problems()
     layout = lay_out(space, problems)
@@ -30,31 +38,67 @@ def build_plan(space: Space, *, vocab_size: int, corpus: str, repetition: float 
     arms = _with_baseline(layout, space)
     costs = _costs(arms, models, problems)
     problems.raise_if_any()  # before identities, which take it that every arithmetic has a value here
-    identities = {arm.name: models.identity(arm.block) for arm in arms}
-    _check_different(layout, identities, space, problems)
+    _check_different(layout, {arm.name: models.identity(arm.block) for arm in arms}, space, problems)
     problems.raise_if_any()
-    folded = fold(arms, identities)
-    variants = {
-        key: models.variant([arm.name for arm in group], group[0].block, group[0].edits, costs[group[0].name])
-        for key, group in folded.items()
+    terms = fit(arms, models, known, problems)
+    problems.raise_if_any()
+    folded = _fold(terms.fitted, models)
+    variants = [_variant(group, models, costs) for group in folded.values()]
+    of = {
+        (one.terms, one.arm.name): variant
+        for variant, group in zip(variants, folded.values(), strict=True)
+        for one in group
     }
-    by_arm = {name: variants[identity].id for name, identity in identities.items()}
-    baseline = by_arm[space.judge.against]
-    notes = (*layout.notes, *_folding_notes(folded), *models.notes, *search_notes(space))
+    baseline = of[next(iter(space.fair.terms)), space.judge.against]
+    noise = _noise(space, models, baseline)
+    seeds = known.seeds or space.seeds
+    split: HeldOut = "verdict" if space.design.search is None else "tuning"
+    trials = [*models.trials(variants, seeds, split)]
+    if noise is not None:
+        assert space.noise is not None
+        trials += models.trials([baseline, noise], range(space.noise.seeds), split)
+    notes = (*layout.notes, *_folding_notes(folded), *terms.notes, *models.notes, *search_notes(space))
     return Plan(
         space=space.name,
         question=space.question,
         design=space.design.kind,
-        baseline=baseline,
-        variants=tuple(variants.values()),
-        comparisons=tuple(_comparisons(layout, by_arm, tuple(variants.values()), baseline)),
-        seeds=space.seeds,
-        trials=tuple(
-            models.trials(variants.values(), space.seeds, "verdict" if space.design.search is None else "tuning")
-        ),
+        baseline=baseline.id,
+        variants=(*variants, *([noise] if noise else [])),
+        comparisons=tuple(_comparisons(layout, of, space, baseline, noise)),
+        seeds=seeds,
+        trials=tuple({trial.id: trial for trial in trials}.values()),
         notes=notes,
-        open=space.design.search is not None,
+        open=space.design.search is not None or terms.open,
+        looks=space.auto.looks if space.auto is not None else (),
+        factors=tuple(_factors(layout, of, space)),
     )
+
+
+def _fold(fitted: Sequence[Fitted], models: Models) -> dict[str, list[Fitted]]:
+    """What is trained alike together, under the identity it shares, in order of first appearance."""
+    folded: dict[str, list[Fitted]] = {}
+    for one in fitted:
+        identity = digest([models.identity(one.block, one.setting), one.setting.steps or models.space.recipe.steps], 64)
+        folded.setdefault(identity, []).append(one)
+    return folded
+
+
+def _variant(group: Sequence[Fitted], models: Models, costs: Mapping[str, Cost]) -> Variant:
+    first = next((one for one in group if one.setting.plain), group[0])
+    as_it_is = first.setting.plain and first.block == first.arm.block
+    counted = costs[first.arm.name] if as_it_is else models.cost(first.block, first.setting)
+    names = [first.name, *(one.name for one in group)]
+    terms = tuple(dict.fromkeys(one.terms for one in group if one.terms))
+    return models.variant(names, first.block, first.arm.edits, counted, first.setting, terms)
+
+
+def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
+    """The baseline with another initialisation, to see what no change does."""
+    if space.noise is None:
+        return None
+    counted = Cost(parameters=baseline.parameters, flops=baseline.flops)
+    setting = replace(baseline.setting, salt=1)
+    return models.variant([f"{baseline.name}, A/A"], baseline.block, baseline.edits, counted, setting)
 
 
 def _check_objective(space: Space, problems: Problems) -> None:
@@ -108,22 +152,52 @@ def _check_different(layout: Layout, identities: Mapping[str, str], space: Space
         problems.add(message, space.keys["design"].span, notes=(f"they are: {names}",))
 
 
-def _folding_notes(folded: Mapping[str, list[Arm]]) -> Iterator[str]:
+def _folding_notes(folded: Mapping[str, list[Fitted]]) -> Iterator[str]:
     for group in folded.values():
-        names = list(dict.fromkeys(arm.name for arm in group))
+        names = list(dict.fromkeys(one.arm.name for one in group))
         if len(names) > 1:
             yield f"the same model, trained once: {', '.join(names)}"
 
 
+Variants: TypeAlias = Mapping[tuple[str, str], Variant]
+"""Variants by the name of their terms and their arm's."""
+
+
 def _comparisons(
-    layout: Layout, by_arm: Mapping[str, str], variants: tuple[Variant, ...], baseline: str
+    layout: Layout, of: Variants, space: Space, baseline: Variant, noise: Variant | None
 ) -> Iterator[Comparison]:
-    for contrast in layout.contrasts:
-        before, after = by_arm[contrast.before], by_arm[contrast.after]
-        if before != after:
-            yield Comparison(kind="edit", change=contrast.change, detail=contrast.detail, before=before, after=after)
-    for variant in variants:
-        if variant.id != baseline:
-            yield Comparison(
-                kind="baseline", change=variant.name, detail="against the baseline", before=baseline, after=variant.id
-            )
+    """Under each set of terms what the design asks, then each other variant against the baseline; at last the noise."""
+    for terms in space.fair.terms:
+        for contrast in layout.contrasts:
+            before, after = of[terms, contrast.before].id, of[terms, contrast.after].id
+            if before != after:
+                yield Comparison(
+                    kind="edit", change=contrast.change, detail=contrast.detail, before=before, after=after, terms=terms
+                )
+        against = dict.fromkeys(of[terms, name] for name in layout.against or (arm.name for arm in layout.arms))
+        for variant in against:
+            if variant.id != baseline.id:
+                yield Comparison(
+                    kind="baseline",
+                    change=variant.name,
+                    detail="against the baseline",
+                    before=baseline.id,
+                    after=variant.id,
+                    terms=terms,
+                )
+    if noise is not None:
+        yield Comparison(
+            kind="noise",
+            change="nothing but the initialisation",
+            detail="the baseline against itself: what is seen is noise",
+            before=baseline.id,
+            after=noise.id,
+        )
+
+
+def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:
+    """The factorial of the design under each set of terms, its runs by variant."""
+    if layout.factors is not None:
+        for terms in space.fair.terms:
+            runs = tuple((of[terms, name].id, levels) for name, levels in layout.factors.runs)
+            yield terms, replace(layout.factors, runs=runs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablate.block.diff import Difference, Edit, diff, path_order
 from ablate.block.expression import Block
 from ablate.block.fingerprint import fingerprint
+from ablate.plan.plan import Factors
 from ablate.source.problems import Problems, quote, suggest
 from ablate.space.blocks import place_of_block
 from ablate.space.design import LeaveOneOut, Path
@@ -35,11 +36,16 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a design comes to: arms, contrasts, and what a constraint left out, with its reason."""
+    """What a design comes to: arms, contrasts, and what a constraint left out, with its reason.
+
+    `against` are the arms that are compared with the baseline (empty: all). The runs of `factors` are by arm.
+    """
 
     arms: tuple[Arm, ...]
     contrasts: tuple[Contrast, ...]
     notes: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    factors: Factors | None = None
 
 
 def lay_out(space: Space, problems: Problems) -> Layout | None:
@@ -129,11 +135,3 @@ def _leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> L
         arms.append(without)
         contrasts.append(Contrast(edit.name, edit.detail, without.name, full.name))
     return Layout(tuple(arms), tuple(contrasts), tuple(notes))
-
-
-def fold(arms: Sequence[Arm], identities: Mapping[str, str]) -> dict[str, list[Arm]]:
-    """Arms that are the same model together, under the identity they share, in order of first appearance."""
-    folded: dict[str, list[Arm]] = {}
-    for arm in arms:
-        folded.setdefault(identities[arm.name], []).append(arm)
-    return folded

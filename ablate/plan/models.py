@@ -14,8 +14,10 @@ from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal import normalise
 from ablate.plan.identity import computed, model_identity, trial_id_of
 from ablate.plan.plan import Variant
+from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
 from ablate.plan.trial import HeldOut, Trial
+from ablate.space.documents import Recipe
 from ablate.space.space import Space
 
 
@@ -43,51 +45,79 @@ class Models:
         length = f"{self.space.model.context} tokens of the training split"
         return (f"repetition, measured in sequences of {length}: {self.repetition:.4f}",)
 
-    def architecture(self, block: Block) -> Architecture:
+    def architecture(self, block: Block, setting: Setting = PLAIN) -> Architecture:
         """The model around a block."""
-        if not self.space.names_repetition:
-            return self.space.architecture(block, self.vocab_size, None)
-        found = self._expected if self.repetition is None else self.repetition
-        return self.space.architecture(block, self.vocab_size, found)
+        found = None
+        if self.space.names_repetition:
+            found = self._expected if self.repetition is None else self.repetition
+        plain = self.space.architecture(block, self.vocab_size, found)
+        sizes = plain.sizes
+        layers, width = setting.layers or sizes.n_layers, setting.width or sizes.d_model
+        return dataclasses.replace(plain, sizes=dataclasses.replace(sizes, n_layers=layers, d_model=width))
 
-    def identity(self, block: Block) -> str:
-        """The same for blocks that are the same model at the sizes of this space."""
-        return digest(model_identity(self.architecture(block), self.space.grammar.catalogue), 64)
+    def recipe(self, setting: Setting = PLAIN) -> Recipe:
+        """How a model is trained under a setting."""
+        recipe = self.space.recipe
+        adamw = recipe.optimizer.adamw.model_copy(update=dict(setting.tuned))
+        optimizer = recipe.optimizer.model_copy(update={"adamw": adamw})
+        return recipe.model_copy(update={"steps": setting.steps or recipe.steps, "optimizer": optimizer})
 
-    def cost(self, block: Block) -> Cost:
+    def identity(self, block: Block, setting: Setting = PLAIN) -> str:
+        """The same for blocks that are the same model, at the sizes of this space or of the setting."""
+        return digest(model_identity(self.architecture(block, setting), self.space.grammar.catalogue), 64)
+
+    def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Parameters and FLOPs; InputError where a component cannot be built at these sizes."""
-        return cost(self.architecture(block), self.space.grammar.catalogue)
+        return cost(self.architecture(block, setting), self.space.grammar.catalogue)
 
-    def variant(self, names: Sequence[str], block: Block, edits: tuple[str, ...], counted: Cost) -> Variant:
-        """A block under its names, the first of which is shown."""
+    def variant(
+        self,
+        names: Sequence[str],
+        block: Block,
+        edits: tuple[str, ...],
+        counted: Cost,
+        setting: Setting = PLAIN,
+        terms: tuple[str, ...] = (),
+    ) -> Variant:
+        """A block under its names, the first of which is shown. Its id is the block's fingerprint, or, where sizes,
+        steps or salt are not the space's, one of its own; what tuning chooses does not enter it.
+        """
         catalogue = self.space.grammar.catalogue
+        mark = fingerprint(block, catalogue)
+        if not setting.plain:
+            mark = digest([mark, setting.layers, setting.width, setting.steps, setting.salt], len(mark))
         return Variant(
-            id=fingerprint(block, catalogue),
+            id=mark,
             names=tuple(dict.fromkeys(names)),
             block=normalise(block, catalogue),
             edits=edits,
             parameters=counted.parameters,
             flops=counted.flops,
+            setting=setting,
+            terms=terms,
         )
 
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
         """Seed by seed, so that an interrupted run has whole pairs; evaluated on `split`."""
         space, catalogue = self.space, self.space.grammar.catalogue
-        architectures = {variant.id: self.architecture(variant.block) for variant in variants}
+        variants = {variant.id: variant for variant in variants}.values()
+        architectures = {variant.id: self.architecture(variant.block, variant.setting) for variant in variants}
         models = {id: computed(architecture, catalogue) for id, architecture in architectures.items()}
+        recipes = {variant.id: self.recipe(variant.setting) for variant in variants}
         for seed in seeds:
-            for id, architecture in architectures.items():
+            for variant in variants:
+                id = variant.id
                 trial = Trial(
                     id="",
                     variant=id,
-                    architecture=architecture,
+                    architecture=architectures[id],
                     data=space.data,
                     corpus=self.corpus,
                     folder=str(space.folder),
-                    recipe=space.recipe,
+                    recipe=recipes[id],
                     measure=space.measure,
                     seed=seed,
-                    salt=0,
+                    salt=variant.setting.salt,
                     threads=space.threads,
                     split=split,
                 )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ablate.block.expression import Block
+from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One distinct block. `names` are all the names that led to it; the first is the one shown.
+    """One distinct block under one set of terms. `names` are all the names that led to it; the first is the one shown.
 
     `edits` are the names of the edits applied to the design's start. `parameters` trained, and `flops` of matrix
-    products in one forward pass over one sequence.
+    products in one forward pass over one sequence, in the model of its `setting`. `terms` are the names of the terms of
+    fairness that it stands under; none where the space declares but one.
     """
 
     id: str
@@ -22,6 +24,8 @@ class Variant:
     edits: tuple[str, ...]
     parameters: int
     flops: int
+    setting: Setting = PLAIN
+    terms: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -33,8 +37,13 @@ class Variant:
 class Comparison:
     """A question the design asks: what does `change` do, from variant `before` to variant `after` (ids)?
 
-    `kind` is `edit` (one edit, judged in the family that Holm's correction covers) or `baseline` (against the judge's
-    baseline).
+    `kind` is `edit` (one edit), `baseline` (against the judge's baseline), `noise` (the baseline against itself with
+    another initialisation: nothing changes, so what is seen is noise), or, of a factorial, `main` or `interaction`.
+    The last two, and the interactions that other designs can ask about, are no difference of two variants: `weights`
+    says what they sum up, variant by variant, and `before` and `after` are empty. `terms` names the terms of fairness.
+
+    The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. Two edits
+    interact by how much more the one does where the other is there than where it is not.
     """
 
     kind: str
@@ -42,6 +51,34 @@ class Comparison:
     detail: str
     before: str
     after: str
+    weights: tuple[tuple[str, float], ...] = ()
+    terms: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alias:
+    """An effect that a factorial estimates, and an effect it does not, which enters the estimate `times` over."""
+
+    term: tuple[str, ...]
+    other: tuple[str, ...]
+    times: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """The runs of a factorial: for each variant (by id) whether each edit is there (+1) or not (-1).
+
+    `effects` are those that are estimated, as tuples of edits, each with the comparison's name in `Comparison.change`;
+    `aliases` what else is in their estimates. `resolution` is the Roman number of a regular fraction, empty otherwise.
+    A variant may stand in several runs where edits make no difference. `how` says in words what was built and why.
+    """
+
+    edits: tuple[str, ...]
+    runs: tuple[tuple[str, tuple[int, ...]], ...]
+    effects: tuple[tuple[str, ...], ...]
+    aliases: tuple[Alias, ...] = ()
+    resolution: str = ""
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +101,9 @@ class Proposed:
 class Plan:
     """What a space asks for. `notes` say what was folded, left out or assumed.
 
-    `proposals` are those of a search; while it goes on, the plan is `open`: more may follow.
+    `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
+    tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds after which it is looked
+    whether more are needed (none: the seeds are fixed). `factors` are a factorial's, by the name of their terms.
     """
 
     space: str
@@ -78,6 +117,8 @@ class Plan:
     notes: tuple[str, ...]
     proposals: tuple[Proposed, ...] = ()
     open: bool = False
+    looks: tuple[int, ...] = ()
+    factors: tuple[tuple[str, Factors], ...] = ()
 
     def variant(self, id: str) -> Variant:
         """The variant of that id; KeyError if the plan has none."""

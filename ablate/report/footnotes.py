@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ablate.report.statistics import POWER, SD_LEVEL
 from ablate.report.summary import Metric, Summary
 from ablate.report.wording import factor, plural
+from ablate.statistics import POWER, SD_LEVEL
 
 
 def peculiarities(summary: Summary) -> list[str]:

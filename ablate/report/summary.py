@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ablate.report.statistics import wilson
+from ablate.plan.plan import Factors
+from ablate.statistics import wilson
+
+Method: TypeAlias = Literal["student", "sign_flip", "bootstrap", "sign", "repeated", "pooled"]
+"""What made an interval and its p.
+
+`student` t; `sign_flip` its interval with the p of sign flips; `bootstrap` a bootstrap interval with that p; `sign` the
+sign test, where differences do not vary; `repeated` t at the level of one of several looks; `pooled` t with the error
+of all runs of a factorial.
+"""
 
 Verdict: TypeAlias = Literal["better", "worse", "equivalent", "undecided", "diverged"]
 
@@ -78,6 +87,11 @@ class Effect:
     the number of comparisons; `p_adjusted` is (Holm). What cannot be computed is None; an interval that n is too small
     to bound is infinite. `differs` marks an equivalent effect that is significant all the same. `seeds_needed` is a
     total of pairs, None where nothing is left to decide or no affordable number would do.
+
+    `kind`, `terms`: as `plan.Comparison` has them; of a `main` effect, an `interaction` and whatever else is no
+    difference of two variants, `before` and `after` are empty and `n` is the number of seeds. `q` is p adjusted by
+    Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
+    Holm. `method` is what made the interval and p, `df` its degrees of freedom.
     """
 
     kind: str
@@ -103,6 +117,12 @@ class Effect:
     differs: bool
     seeds_needed: int | None
     note: str
+    terms: str = ""
+    q: float | None = None
+    p_equivalent: float | None = None
+    p_equivalent_adjusted: float | None = None
+    method: Method = "student"
+    df: float | None = None
 
     @property
     def survivors(self) -> bool:
@@ -111,8 +131,28 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Anova:
+    """A line of the analysis of variance of a factorial on one metric: a term's sum of squares, its degrees of freedom,
+    and F against the error; `term` is an effect's name, `seed`, `lack of fit` or `error`.
+    """
+
+    metric: str
+    terms: str
+    term: str
+    sum_of_squares: float
+    df: int
+    f: float | None
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Every verdict of a space. `baseline` is the name of the variant the others are judged against."""
+    """Every verdict of a space. `baseline` is the name of the variant the others are judged against.
+
+    `looks` are the numbers of seeds after which it is looked (none: seeds are fixed), `looked` the last that was.
+    `factors` and `anova` are a factorial's. `front` are the ids of variants that no other beats on every metric by its
+    mean, where there are several metrics.
+    """
 
     space: str
     question: str
@@ -123,6 +163,11 @@ class Summary:
     arms: tuple[Arm, ...]
     effects: tuple[Effect, ...]
     notes: tuple[str, ...]
+    looks: tuple[int, ...] = ()
+    looked: int | None = None
+    factors: tuple[tuple[str, Factors], ...] = ()
+    anova: tuple[Anova, ...] = ()
+    front: tuple[str, ...] = ()
 
     def arm(self, variant: str) -> Arm:
         """The arm of that variant id; KeyError if there is none."""

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ablate import statistics
 from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.report import statistics
 from ablate.report.finals import Finals
 from ablate.report.pairing import Pairs, Side, pair, sides
-from ablate.report.statistics import Paired
 from ablate.report.summary import Arm, Effect, Level, Metric, Summary, Verdict
 from ablate.space.documents import Judge, Judged
+from ablate.statistics import Paired
 
 
 def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ablate.report.statistics import MOST_SEEDS
 from ablate.report.summary import Arm, Effect, Level, Metric
+from ablate.statistics import MOST_SEEDS
 
 
 def spoken(name: str) -> str:

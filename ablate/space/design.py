@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
@@ -43,6 +43,61 @@ class LeaveOneOut(Document):
     from_: Annotated[str, Field(alias="from")]
     to: str
     split: Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)] = ()
+
+
+Split = Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)]
+Interactions = Literal["none", "pairs"]
+"""Whether two edits at a time may do together what they do not apart, and that is asked about."""
+
+
+class AddOneIn(Document):
+    """The block `from`, and it with each edit to `to` alone; `to` too, to see whether they add up."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
+
+
+class Factorial(Document):
+    """Every combination of the edits between two blocks."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
+    interactions: Interactions = "pairs"
+
+
+class Fractional(Document):
+    """A regular fraction of all combinations: the smallest of this resolution.
+
+    At III an edit's effect is mixed with those of pairs; at IV only pairs are with each other; at V no pair is.
+    """
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
+    resolution: Literal["III", "IV", "V"]
+    interactions: Interactions = "none"
+
+
+class PlackettBurman(Document):
+    """The fewest runs, a multiple of 4, at which each edit's effect can be told from every other's; of pairs a part of
+    each is in many.
+    """
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
+
+
+class DOptimal(Document):
+    """So many `runs`, chosen among all combinations that there are for the least uncertain effects together."""
+
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
+    runs: Count
+    interactions: Interactions = "none"
 
 
 Goal = Literal["min", "max"]
@@ -165,12 +220,21 @@ class Search(Document):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
+Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | PlackettBurman | DOptimal
+"""A design of the edits between two blocks."""
+
+
 class Design(Document):
     """Exactly one of its keys says which design it is."""
 
     compare: Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=2)] | None = None
     path: Path | None = None
     leave_one_out: LeaveOneOut | None = None
+    add_one_in: AddOneIn | None = None
+    factorial: Factorial | None = None
+    fractional: Fractional | None = None
+    plackett_burman: PlackettBurman | None = None
+    d_optimal: DOptimal | None = None
     search: Search | None = None
 
     @property
@@ -185,5 +249,18 @@ class Design(Document):
             return self.compare
         if self.search is not None:
             return (self.search.from_,)
-        ends = self.path or self.leave_one_out
+        ends = self.ends
         return (ends.from_, ends.to) if ends is not None else ()
+
+    @property
+    def ends(self) -> Ends | None:
+        """The design between two blocks, where it is one."""
+        return (
+            self.path
+            or self.leave_one_out
+            or self.add_one_in
+            or self.factorial
+            or self.fractional
+            or self.plackett_burman
+            or self.d_optimal
+        )

@@ -241,8 +241,31 @@ class Judged(Document):
 
 
 class Judge(Document):
-    """What is compared, and against which block. `confidence` is that of the intervals printed."""
+    """What is compared, and against which block. `confidence` is that of the intervals printed.
+
+    `family` is what the chance of any false verdict is bounded over: the comparisons on one metric, or on all of them.
+    """
 
     metrics: Annotated[dict[str, Judged], Field(min_length=1)]
     against: str
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
+    family: Literal["metric", "page"] = "metric"
+
+
+class Noise(Document):
+    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches.
+
+    What differs then is noise: the floor below which no difference between blocks can be seen.
+    """
+
+    seeds: Annotated[int, Field(ge=2, le=1_000)]
+
+
+class Auto(Document):
+    """Seeds are added until every comparison is decided: it is looked after each of these numbers of seeds."""
+
+    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000)], ...], BeforeValidator(_tuple), Field(min_length=1)]
+
+
+LOOKS = (4, 6, 9, 13, 20)
+"""The looks of `seeds: auto`."""

@@ -19,8 +19,8 @@ from ablate.space.sections import Sections
 from ablate.space.space import Space
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
-OPTIONAL = ("preset", "block", "blocks", "profiles")
-PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads")
+OPTIONAL = ("preset", "block", "blocks", "fair", "noise", "profiles")
+PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads", "fair", "noise")
 """The sections that a preset may say; the others are the question itself."""
 
 
@@ -71,7 +71,8 @@ def _space(
     data, recipe = sections.data(), sections.recipe()
     measure = sections.measure()
     judge = sections.judge(measure)
-    seeds, threads = sections.seeds(), sections.threads()
+    (seeds, auto), threads = sections.seeds(), sections.threads()
+    fair, noise = sections.fair(), sections.noise()
     design = sections.design(measure, recipe, seeds)
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (
@@ -85,6 +86,7 @@ def _space(
         or judge is None
         or design is None
         or seeds is None
+        or fair is None
         or threads is None
         or blocks is None
     ):
@@ -104,6 +106,9 @@ def _space(
         recipe=recipe,
         design=design,
         seeds=seeds,
+        auto=auto,
+        fair=fair,
+        noise=noise,
         measure=measure,
         judge=judge,
         threads=threads,

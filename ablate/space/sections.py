@@ -15,7 +15,8 @@ from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.space.design import Design
-from ablate.space.documents import Data, EndRate, Judge, Measure, Model, Recipe
+from ablate.space.documents import LOOKS, Auto, Data, Document, EndRate, Judge, Measure, Model, Noise, Recipe
+from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.search import check_search
 from ablate.space.space import Around
@@ -31,6 +32,12 @@ COMPONENTS = {
 MAX_SEED = 2**31 - 1
 MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
+
+
+class Looks(Document):
+    """`seeds: {auto: {looks: […]}}`."""
+
+    auto: Auto
 
 
 class Sections:
@@ -183,7 +190,51 @@ class Sections:
             check_search(design.search, search, self.problems, recipe=recipe, measure=measure, seeds=seeds)
         return design
 
-    def seeds(self) -> tuple[int, ...] | None:
+    def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:
+        """The seeds; with `auto`, or a mapping with its looks, those of the first look, and the looks."""
+        located = self.located.get("seeds")
+        if isinstance(located, Scalar) and located.value == "auto":
+            return tuple(range(LOOKS[0])), Auto(looks=LOOKS)
+        if not isinstance(located, Mapping):
+            return self._fixed_seeds(), None
+        wrapped = Mapping(tuple(e for e in located.entries), self.located.key("seeds").span)
+        said = validate(Looks, wrapped, self.problems, where="seeds")
+        if said is None:
+            return None, None
+        looks = said.auto.looks
+        if list(looks) != sorted(set(looks)):
+            message = "the looks of seeds.auto must rise: each is a number of seeds after which it is looked"
+            self.problems.add(message, self.located.key("seeds").span, notes=("such as auto: {looks: [4, 6, 9, 13]}",))
+            return None, None
+        return tuple(range(looks[0])), said.auto
+
+    def fair(self) -> Fair | None:
+        """What is equal; each of the terms in `under` is said as what it has otherwise."""
+        located = self.located.get("fair")
+        if located is None:
+            return EQUAL_STEPS
+        if not isinstance(located, Mapping):
+            return self._section("fair", Fair)
+        common = tuple((key, value) for key, value in located.entries if key.value in Terms.model_fields)
+        under = located.get("under")
+        entries = located.entries
+        if isinstance(under, Mapping):
+            named = tuple(
+                (key, overlay(Mapping(common, key.span), value) if isinstance(value, Mapping) else value)
+                for key, value in under.entries
+            )
+            filled = Mapping(named, under.span)
+            entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
+        return validate(Fair, self._opened("fair", entries), self.problems, where="fair")
+
+    def noise(self) -> Noise | None:
+        """The A/A arms; None where there are none."""
+        located = self.located.get("noise")
+        if located is None or (isinstance(located, Scalar) and located.value in (None, "none")):
+            return None
+        return self._section("noise", Noise)
+
+    def _fixed_seeds(self) -> tuple[int, ...] | None:
         """A number of seeds, from 0, or a list of them."""
         located = self.located.get("seeds")
         if isinstance(located, Items):
@@ -207,7 +258,7 @@ class Sections:
         if located is None:
             return None
         if not isinstance(located, Scalar) or type(located.value) is not int or located.value < 1:
-            extra = ", or a list of different ones" if name == "seeds" else ""
+            extra = ", a list of different ones, or auto" if name == "seeds" else ""
             self.problems.add(f"{name} must be a whole number of at least 1{extra}", located.span)
             return None
         return located.value

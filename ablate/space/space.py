@@ -14,7 +14,8 @@ from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
 from ablate.source.located import Located, Mapping, Scalar, to_python
 from ablate.space.design import Design
-from ablate.space.documents import Data, Files, Judge, Learned, Measure, Model, Recipe
+from ablate.space.documents import Auto, Data, Files, Judge, Learned, Measure, Model, Noise, Recipe
+from ablate.space.fair import Fair
 from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
 
@@ -38,6 +39,7 @@ class Space:
     `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
     with the `overrides` applied, which are also for what a search derives. `located` is the space as it was resolved
     (file, profile, --set and the grammar's defaults), `keys` the places to point at when a later room finds a mistake.
+    With `auto` the `seeds` are those of its first look, and more may follow.
     """
 
     name: str
@@ -54,6 +56,9 @@ class Space:
     recipe: Recipe
     design: Design
     seeds: tuple[int, ...]
+    auto: Auto | None
+    fair: Fair
+    noise: Noise | None
     measure: Measure
     judge: Judge
     threads: int

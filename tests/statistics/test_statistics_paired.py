@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ablate.report import statistics
+from ablate import statistics
 
 PAIRS = [
     ([2.31, 2.29, 2.33], [2.30, 2.25, 2.34]),

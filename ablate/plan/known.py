@@ -1,0 +1,22 @@
+"""What a plan takes from results: the only way in which what was measured decides what is trained next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Nothing, before anything was trained.
+
+    `seeds` are those that the looks taken so far ask for (None: the space's). `tuned` are the settings that tuning
+    chose, by variant id; `paces` seconds a step, by `Models.identity` of a model, measured once and kept.
+    """
+
+    seeds: tuple[int, ...] | None = None
+    tuned: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    paces: Mapping[str, float] = field(default_factory=dict)
+
+
+NOTHING = Known()

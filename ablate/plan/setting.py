@@ -1,0 +1,27 @@
+"""What of a model and its training is not as the space has it for every block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Sizes and steps that fairness asks for (None: the space's), what tuning chose, and the initialisation's salt.
+
+    `tuned` are values by the name the space's `fair.tune` has for them: `lr`, `weight_decay`.
+    """
+
+    layers: int | None = None
+    width: int | None = None
+    steps: int | None = None
+    tuned: tuple[tuple[str, float], ...] = ()
+    salt: int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether all is as the space has it, but for what tuning chose."""
+        return (self.layers, self.width, self.steps, self.salt) == (None, None, None, 0)
+
+
+PLAIN = Setting()
