@@ -8,7 +8,7 @@ from typing import TextIO
 
 import typer
 
-from ablate.cli import asking, keeping, training
+from ablate.cli import asking, keeping, reporting, training
 from ablate.errors import AblateError, AblateWarning
 
 VERBS = (
@@ -16,6 +16,7 @@ VERBS = (
     asking.plan,
     training.run,
     training.resume,
+    reporting.report,
     keeping.status,
     asking.sql,
     keeping.ui,

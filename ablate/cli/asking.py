@@ -209,4 +209,13 @@ def show_plan(screen: Console, planned: Planned, workers: int | None) -> None:
     screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
     for said in planned.space.grammar_from_elsewhere:
         screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
-    screen.print(plan_table(planned.plan, planned.known, seconds=planned.seconds(workers)))
+    means = planned.noise.means if planned.noise else None
+    table = plan_table(
+        planned.plan,
+        planned.known,
+        seconds=planned.seconds(workers),
+        rules=planned.space.judge,
+        floors=planned.floors,
+        means=means,
+    )
+    screen.print(table)

@@ -14,13 +14,13 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
     from ablate.report import standing
     from ablate.store import lock
-    from ablate.store.standing import open_searches, standings
+    from ablate.store.standing import not_over, standings
 
     found = standings(results)
     if json:
         typer.echo(standing.as_json(found))
     else:
-        show(standing.screen(found, results, lock.holder(results), open_searches(results)))
+        show(standing.screen(found, results, lock.holder(results), not_over(results)))
 
 
 def doctor(

@@ -172,7 +172,8 @@ def _show_run(screen: Console, done: Run, *, json: bool) -> None:
         else:
             screen.print(ResultScreen(done.summary, done.definitions))
     if stopped:
-        said = ended.stopped(done.ended, again=again(), searching=done.searched is not None)
+        searching, grows = done.searched is not None, done.plan.open
+        said = ended.stopped(done.ended, again=again(), searching=searching, grows=grows)
         screen.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

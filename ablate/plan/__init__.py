@@ -1,6 +1,6 @@
 """Plan: what a space comes to, as frozen data that `plan` prints and `run` executes.
 
-    designs.py   a design as arms and contrasts: choices among the subsets of edits
+    designs/     a design as arms and contrasts: choices among the subsets of edits
     build.py     build_plan: arms folded into variants, sizes checked, trials with their identities
     size.py      parameters and FLOPs of a model in closed form
     identity.py  what a trial is: the hash of what decides its numbers

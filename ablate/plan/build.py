@@ -9,15 +9,16 @@ from typing import TypeAlias
 from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
-from ablate.plan.designs import Arm, Layout, lay_out
-from ablate.plan.fair import Fitted, fit
+from ablate.plan.designs import Arm, Contrast, Layout, lay_out
+from ablate.plan.fair import Fitted, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
-from ablate.plan.trial import HeldOut
+from ablate.plan.trial import HeldOut, Trial
 from ablate.source.problems import Problems
 from ablate.space.blocks import place_of_block
+from ablate.space.fair import Tune
 from ablate.space.space import Space
 
 
@@ -27,10 +28,11 @@ def build_plan(
     """The plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
 
     Arms that are the same model, trained for as long, are one variant. A search has but its reference, and is open:
-    what it proposes joins the plan as it is proposed. So is a plan that is to learn from its trials (see `Known`).
+    what it proposes joins the plan as it is proposed. So is a plan that is to learn from its trials (see `Known`):
+    what is trained once it has is not among its trials before.
     """
     models, problems = Models(space, vocab_size, corpus, repetition), Problems()
-    layout = lay_out(space, problems)
+    layout = lay_out(models, problems)
     _check_objective(space, problems)
     _check_reference(space, problems)
     problems.raise_if_any()
@@ -43,7 +45,7 @@ def build_plan(
     terms = fit(arms, models, known, problems)
     problems.raise_if_any()
     folded = _fold(terms.fitted, models)
-    variants = [_variant(group, models, costs) for group in folded.values()]
+    variants = [_tuned(_variant(group, models, costs), space, known) for group in folded.values()]
     of = {
         (one.terms, one.arm.name): variant
         for variant, group in zip(variants, folded.values(), strict=True)
@@ -52,12 +54,21 @@ def build_plan(
     baseline = of[next(iter(space.fair.terms)), space.judge.against]
     noise = _noise(space, models, baseline)
     seeds = known.seeds or space.seeds
+    trials = [*_tuning(variants, models)]
+    ready = [variant for variant in variants if _is_ready(variant, space, known)]
     split: HeldOut = "verdict" if space.design.search is None else "tuning"
-    trials = [*models.trials(variants, seeds, split)]
-    if noise is not None:
+    trials += models.trials(ready, seeds, split)
+    if noise is not None and baseline in ready:
         assert space.noise is not None
         trials += models.trials([baseline, noise], range(space.noise.seeds), split)
-    notes = (*layout.notes, *_folding_notes(folded), *terms.notes, *models.notes, *search_notes(space))
+    notes = (
+        *layout.notes,
+        *_folding_notes(folded),
+        *terms.notes,
+        *tuning_notes(space, len(variants)),
+        *models.notes,
+        *search_notes(space),
+    )
     return Plan(
         space=space.name,
         question=space.question,
@@ -68,7 +79,7 @@ def build_plan(
         seeds=seeds,
         trials=tuple({trial.id: trial for trial in trials}.values()),
         notes=notes,
-        open=space.design.search is not None or terms.open,
+        open=space.design.search is not None or len(ready) < len(variants),
         looks=space.auto.looks if space.auto is not None else (),
         factors=tuple(_factors(layout, of, space)),
     )
@@ -78,18 +89,39 @@ def _fold(fitted: Sequence[Fitted], models: Models) -> dict[str, list[Fitted]]:
     """What is trained alike together, under the identity it shares, in order of first appearance."""
     folded: dict[str, list[Fitted]] = {}
     for one in fitted:
-        identity = digest([models.identity(one.block, one.setting), one.setting.steps or models.space.recipe.steps], 64)
-        folded.setdefault(identity, []).append(one)
+        steps = "not known yet" if one.setting.open else one.setting.steps or models.space.recipe.steps
+        folded.setdefault(digest([models.identity(one.block, one.setting), steps], 64), []).append(one)
     return folded
 
 
 def _variant(group: Sequence[Fitted], models: Models, costs: Mapping[str, Cost]) -> Variant:
-    first = next((one for one in group if one.setting.plain), group[0])
-    as_it_is = first.setting.plain and first.block == first.arm.block
-    counted = costs[first.arm.name] if as_it_is else models.cost(first.block, first.setting)
+    first = next((one for one in group if one.as_it_is), group[0])
+    counted = costs[first.arm.name] if first.as_it_is else models.cost(first.block, first.setting)
     names = [first.name, *(one.name for one in group)]
     terms = tuple(dict.fromkeys(one.terms for one in group if one.terms))
     return models.variant(names, first.block, first.arm.edits, counted, first.setting, terms)
+
+
+def _tuned(variant: Variant, space: Space, known: Known) -> Variant:
+    """The variant with the setting that tuning chose for it, if it was tuned."""
+    if space.fair.tune == "none" or variant.id not in known.tuned:
+        return variant
+    return replace(variant, setting=replace(variant.setting, tuned=known.tuned[variant.id]))
+
+
+def _tuning(variants: Sequence[Variant], models: Models) -> Iterator[Trial]:
+    """Every variant whose steps are known, under every setting that it is tuned over."""
+    tune = models.space.fair.tune
+    if isinstance(tune, Tune):
+        known = [variant for variant in variants if not variant.setting.open]
+        for setting in tuning_settings(tune):
+            tuned = [replace(variant, setting=replace(variant.setting, tuned=setting)) for variant in known]
+            yield from models.trials(tuned, tuning_seeds(tune), "tuning")
+
+
+def _is_ready(variant: Variant, space: Space, known: Known) -> bool:
+    """Whether all that decides a variant's trials for the verdict is known."""
+    return not variant.setting.open and (space.fair.tune == "none" or variant.id in known.tuned)
 
 
 def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
@@ -169,12 +201,10 @@ def _comparisons(
     """Under each set of terms what the design asks, then each other variant against the baseline; at last the noise."""
     for terms in space.fair.terms:
         for contrast in layout.contrasts:
-            before, after = of[terms, contrast.before].id, of[terms, contrast.after].id
-            if before != after:
-                yield Comparison(
-                    kind="edit", change=contrast.change, detail=contrast.detail, before=before, after=after, terms=terms
-                )
-        against = dict.fromkeys(of[terms, name] for name in layout.against or (arm.name for arm in layout.arms))
+            if (asked := _asked(contrast, of, terms)) is not None:
+                yield asked
+        arms = (arm.name for arm in layout.arms) if layout.against is None else layout.against
+        against = dict.fromkeys(of[terms, name] for name in arms)
         for variant in against:
             if variant.id != baseline.id:
                 yield Comparison(
@@ -193,6 +223,28 @@ def _comparisons(
             before=baseline.id,
             after=noise.id,
         )
+
+
+def _asked(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
+    """A contrast of arms as one of variants; None where it is between what is the same model."""
+    before = of[terms, contrast.before].id if contrast.before else ""
+    after = of[terms, contrast.after].id if contrast.after else ""
+    weights: dict[str, float] = {}
+    for name, weight in contrast.weights:
+        id = of[terms, name].id
+        weights[id] = weights.get(id, 0.0) + weight
+    kept = tuple((id, weight) for id, weight in weights.items() if weight)
+    if (before and before == after) or (contrast.weights and not kept):
+        return None
+    return Comparison(
+        kind=contrast.kind,
+        change=contrast.change,
+        detail=contrast.detail,
+        before=before,
+        after=after,
+        weights=kept,
+        terms=terms,
+    )
 
 
 def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:

@@ -44,6 +44,8 @@ What the tokens are is in the trial's corpus fingerprint, so of the data room on
 ID_DIGITS = 16
 NOT_IDENTITY = ("id", "variant", "data", "folder", "architecture", "measure")
 """Fields of a trial that are names of something, or enter by what they mean: the text by the corpus's fingerprint."""
+NOT_CONDITIONS = (*NOT_IDENTITY, "seed", "salt")
+"""Fields of a trial in which two may differ whose numbers scatter alike, for all that is known beforehand."""
 
 
 def trial_id(trial: Trial, catalogue: Catalogue) -> str:
@@ -54,9 +56,26 @@ def trial_id(trial: Trial, catalogue: Catalogue) -> str:
 def trial_id_of(trial: Trial, computed: str) -> str:
     """The identity of a trial whose model is known to be `computed`, so that its seeds need not work it out again."""
     told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
+    return digest({**told, "measure": _measured(trial), "computed": computed}, ID_DIGITS)
+
+
+def conditions_of(trial: Trial) -> str:
+    """What a trial is trained and measured under, 16 hex digits: all of it but its block, seed and salt.
+
+    Recipe, corpus, measure, threads, split, what stands around the blocks, at which sizes, and the source that computes
+    any trial. What initialisation alone does to a metric is taken to be the same wherever these are.
+    """
+    told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
+    architecture = trial.architecture
+    around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
+    around |= architecture.numbers()
+    whole = {**told, "measure": _measured(trial), "around": around, "source": _rooms_hash()}
+    return digest(whole, ID_DIGITS)
+
+
+def _measured(trial: Trial) -> dict[str, Any]:
     measured = {k: v for k, v in trial.measure.model_dump(mode="python").items() if k != "checkpoint_every"}
-    measured["probes"] = sorted(measured["probes"])
-    return digest({**told, "measure": measured, "computed": computed}, ID_DIGITS)
+    return {**measured, "probes": sorted(measured["probes"])}
 
 
 def computed(architecture: Architecture, catalogue: Catalogue) -> str:

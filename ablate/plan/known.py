@@ -11,7 +11,8 @@ class Known:
     """Nothing, before anything was trained.
 
     `seeds` are those that the looks taken so far ask for (None: the space's). `tuned` are the settings that tuning
-    chose, by variant id; `paces` seconds a step, by `Models.identity` of a model, measured once and kept.
+    chose, by variant id (none: the recipe's); `paces` seconds a step, by `Models.identity` of a model, measured once
+    and kept.
     """
 
     seeds: tuple[int, ...] | None = None

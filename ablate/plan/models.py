@@ -20,6 +20,14 @@ from ablate.plan.trial import HeldOut, Trial
 from ablate.space.documents import Recipe
 from ablate.space.space import Space
 
+PASSES = 3
+"""A training step takes so many times the FLOPs of its forward pass: the backward pass takes twice as many."""
+
+
+def training_flops(forward: int, batch: int, steps: int) -> int:
+    """FLOPs of training: 3 × those of a forward pass over one sequence × batch × steps; evaluations not counted."""
+    return PASSES * forward * batch * steps
+
 
 @dataclass(frozen=True)
 class Models:
@@ -85,7 +93,8 @@ class Models:
         catalogue = self.space.grammar.catalogue
         mark = fingerprint(block, catalogue)
         if not setting.plain:
-            mark = digest([mark, setting.layers, setting.width, setting.steps, setting.salt], len(mark))
+            own = [setting.layers, setting.width, setting.steps, setting.salt, *(["open"] if setting.open else [])]
+            mark = digest([mark, *own], len(mark))
         return Variant(
             id=mark,
             names=tuple(dict.fromkeys(names)),

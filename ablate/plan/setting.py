@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Setting:
     """Sizes and steps that fairness asks for (None: the space's), what tuning chose, and the initialisation's salt.
 
-    `tuned` are values by the name the space's `fair.tune` has for them: `lr`, `weight_decay`.
+    `tuned` are values by the name the space's `fair.tune` has for them: `lr`, `weight_decay`. While it is `open`, how
+    many steps are fair is not known yet: nothing is trained under it.
     """
 
     layers: int | None = None
@@ -17,11 +18,12 @@ class Setting:
     steps: int | None = None
     tuned: tuple[tuple[str, float], ...] = ()
     salt: int = 0
+    open: bool = False
 
     @property
     def plain(self) -> bool:
         """Whether all is as the space has it, but for what tuning chose."""
-        return (self.layers, self.width, self.steps, self.salt) == (None, None, None, 0)
+        return (self.layers, self.width, self.steps, self.salt, self.open) == (None, None, None, 0, False)
 
 
 PLAIN = Setting()

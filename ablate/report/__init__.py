@@ -5,13 +5,18 @@ values or things `rich` can print. It never trains, never opens a store, and nev
 counted beside every number it is missing from.
 
     finals.py      how a trial ended and its last metrics, as the store hands them over
-    statistics.py  paired intervals, equivalence, Holm, Wilson, seeds needed: numbers in, numbers out
     pairing.py     which numbers may be compared: trials matched by seed, and why others are not
-    summary.py     the answer as frozen values: metrics, arms, effects
-    verdicts.py    `judge`: one effect for each comparison and metric
+    asked.py       what comparisons ask of the data, so that what is asked twice is counted once
+    tested.py      what the data say of one question: of two variants, or of a sum (factorials.py: of a factorial)
+    corrected.py   what may be claimed of all questions together: Holm, Benjamini and Hochberg
+    looked.py      all questions at a number of seeds, and looks at more and more of them
+    summary.py     the answer as frozen values: metrics, arms, effects, analysis of variance
+    verdicts.py    `judge`: one effect for each comparison and metric (margins.py, needed.py, fronts.py)
     wording.py     numbers and verdicts in words
-    tables.py      the plan, and the screen at the end of a run
+    tables.py      the plan, and the screen at the end of a run (answers.py, effect_tables.py, aliases.py, floors.py,
+                   declared.py, footnotes.py, all of parts.py)
     json_form.py   the same as JSON
+    markdown.py    the same as Markdown
     time_left.py   how long the rest takes, from what was measured
     progress.py    what is shown while trials run
     ended.py       how a run ended when it did not simply finish
@@ -21,8 +26,9 @@ counted beside every number it is missing from.
     rows.py        the rows of a query
     searched/      what a search has found, on the screen and as a page
 
-The statistics are chosen here once. Pairs are seeds (every variant sees the same batches under one seed); intervals
-are Student's; claims of better or worse are corrected by Holm within the edits, and within the comparisons with the
-baseline, for each metric; equivalence is two one-sided tests. `scipy.stats` is not imported: it costs a second, and
-`scipy.special` has the distributions that are needed.
+The room `statistics` has the numbers; which of them decides is chosen here once. Pairs are seeds (every variant sees the
+same batches under one seed). All distinct comparisons on a metric, or on the page, are one family: edits, interactions,
+steps from the baseline. Claims of better or worse are corrected by Holm over it, and so are those of equivalence, which
+is two one-sided tests. Where seeds are added until all is decided, each look has a level of its own. A/A comparisons are
+shown and never judged.
 """

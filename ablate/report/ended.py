@@ -24,15 +24,16 @@ class Ended(Protocol):
         """Trials that were not begun."""
 
 
-def stopped(ended: Ended, *, again: str, searching: bool = False) -> str:
+def stopped(ended: Ended, *, again: str, searching: bool = False, grows: bool = False) -> str:
     """After Ctrl-C: what is done, what is saved, what waits, and the line that goes on.
 
     How many trials a search has not begun is not known before it is over (`searching`); those at a rung may be ended.
+    Nor is it of a plan that `grows` by what its trials come to.
     """
     done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
     parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} saved where they were"]
     parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []
-    left = "the search goes on from there" if searching else f"{ended.waiting} not begun"
+    left = "the search goes on from there" if searching else f"{ended.waiting} not begun{', more may follow' * grows}"
     return f"stopped: {', '.join(parts)}{'; ' if searching else ', '}{left}. To go on:\n  {again}"
 
 

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ablate.report.summary import Metric, Summary
-from ablate.report.wording import factor, plural
+from ablate.report.summary import Effect, Metric, Summary
+from ablate.report.wording import factor, listed, plural
 from ablate.statistics import POWER, SD_LEVEL
+
+FACTORIAL = ("main", "interaction")
 
 
 def peculiarities(summary: Summary) -> list[str]:
     """What the reader must know about single effects and arms, each said once."""
     edits = {(effect.before, effect.after) for effect in summary.effects if effect.kind == "edit"}
-    said: dict[str, list[str]] = {}
+    said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for effect in summary.effects:
-        repeated = effect.kind != "edit" and (effect.before, effect.after) in edits
-        if effect.note and not repeated:
-            change = effect.change if effect.kind == "edit" else summary.arm(effect.after).name
-            said.setdefault(f"{change}: {effect.note}", []).append(effect.metric)
+        repeated = effect.kind == "baseline" and (effect.before, effect.after) in edits
+        for note, about in () if repeated else _notes(effect):
+            subjects = said.setdefault((note, about), {}).setdefault(_subject(effect, summary), [])
+            if effect.metric not in subjects:
+                subjects.append(effect.metric)
+    effects = {effect.change for effect in summary.effects if effect.kind in FACTORIAL}
     lines = []
-    for text, metrics in said.items():
-        every = len(metrics) == len(summary.metrics)
-        lines.append(text if every else f"{text} ({', '.join(metrics)})")
+    for (note, about), metrics_of in said.items():
+        for metrics in dict.fromkeys(tuple(each) for each in metrics_of.values()):
+            names = [subject for subject, each in metrics_of.items() if tuple(each) == metrics]
+            every = about == "factorial" and len(names) > 1 and set(names) == effects
+            text = f"{'every effect' if every else listed(names)}: {note}"
+            lines.append(text if len(metrics) == len(summary.metrics) else f"{text} ({', '.join(metrics)})")
     for arm in summary.arms:
         if arm.diverged:
             low, high = arm.success(summary.confidence)
@@ -29,55 +36,111 @@ def peculiarities(summary: Summary) -> list[str]:
                 f"{arm.name}: {arm.finished} of {plural(arm.ended, 'seed')} finished without diverging, "
                 f"a share of {100 * low:.0f} % to {100 * high:.0f} % (Wilson's {_percent(summary.confidence)} interval)"
             )
-    return lines
+    return lines + list(_looked(summary))
+
+
+def _notes(effect: Effect) -> list[tuple[str, str]]:
+    """The notes of an effect, each with what it is about: those of a factorial are mostly about all of its effects."""
+    if effect.kind in FACTORIAL:
+        return [(note, "factorial") for note in effect.note.split("; ") if note]
+    return [(effect.note, effect.kind)] if effect.note else []
+
+
+def _subject(effect: Effect, summary: Summary) -> str:
+    if effect.kind == "noise":
+        return "A/A"
+    return summary.arm(effect.after).name if effect.kind == "baseline" else effect.change
+
+
+def _looked(summary: Summary) -> Iterator[str]:
+    """At how many seeds it was looked, and what comes next."""
+    if summary.looked is None:
+        return
+    among = ", ".join(map(str, summary.looks))
+    later = [n for n in summary.looks if n > summary.looked]
+    if summary.decided:
+        yield f"looked at {summary.looked} seeds (of {among}): all is decided, no more are needed"
+    elif later:
+        yield f"looked at {summary.looked} seeds (of {among}): not all is decided, the next look is at {later[0]}"
+    else:
+        yield f"looked at {summary.looked} seeds, the last of {among}: what is undecided stays so"
 
 
 def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
     """A line for each metric, then one for each kind of number shown; `computed` says how a metric is computed."""
-    confidence, alpha = _percent(summary.confidence), 1 - summary.confidence
-    edits, others = len(summary.comparisons("edit")), len(summary.comparisons("baseline"))
-    families = [
-        text
-        for count, text in (
-            (edits, plural(edits, "edit")),
-            (others, f"{plural(others, 'comparison')} with {summary.baseline}"),
-        )
-        if count
-    ]
     lines = [_metric(metric, computed.get(metric.name, ""), summary.baseline) for metric in summary.metrics]
     lines.append("mean ± sd: over the n seeds that finished" + (_LOG_LEVEL if _any_log(summary) else ""))
-    lines.append(
-        "difference: after - before" + (" (× after/before)" if _any_log(summary) else "") + ", paired over the n seeds "
-        f"finished on both sides (in brackets where they are fewer); Student's {confidence} interval, "
-        "not adjusted for the number of comparisons"
-    )
-    lines.append(
-        f"better, worse: p < {alpha:.2g} after Holm's correction over {' and, apart, over '.join(families)}, "
-        "metric by metric"
-    )
-    if any(metric.margin is not None for metric in summary.metrics):
-        lines.append(
-            f"equivalent: the {_percent(1 - 2 * alpha)} interval lies inside the margin (two one-sided tests); "
-            "'differs' where p is below that as well: a difference too small to matter"
-        )
-    return lines + _planning(summary)
+    lines += _difference(summary)
+    lines += _verdicts(summary)
+    lines += _planning(summary)
+    if summary.front:
+        names = "; ".join(summary.arm(variant).name for variant in summary.front)
+        lines.append(f"front: no other variant is better on all metrics at once (by means alone) than {names}")
+    return lines
 
 
 _LOG_LEVEL = "; where differences are ratios, the geometric mean and the factor it varies by (×÷)"
+
+
+def _difference(summary: Summary) -> Iterator[str]:
+    confidence = _percent(summary.confidence)
+    methods = {effect.method for effect in summary.effects if effect.low is not None}
+    kinds = {effect.kind for effect in summary.effects}
+    after = "after - before" + (" (× after/before)" if _any_log(summary) else "")
+    if kinds & {"edit", "baseline", "noise"}:
+        pairs = "paired over the n seeds finished on both sides (in brackets where they are fewer)"
+        student = "" if methods & {"repeated", "bootstrap"} else "Student's "
+        interval = f"{student}{confidence} interval, not adjusted for the number of comparisons"
+        yield f"difference: {after}, {pairs}; {interval}"
+    if "main" in kinds:
+        yield (
+            "an edit's effect: the mean difference that it makes over the runs of the factorial, by least squares with "
+            f"seeds as blocks; {confidence} interval by t with the error of runs within seeds, all runs together"
+        )
+    if "interaction" in kinds:
+        ratios = " (of ratios, their product)" if _any_log(summary) else ""
+        yield f"interaction: what edits do together beyond the sum of what each does without the other{ratios}"
+    if "repeated" in methods:
+        yield f"intervals are so wide that all those of the looks hold the true difference with {confidence} confidence"
+    if methods & {"sign_flip", "bootstrap"}:
+        yield "p from 8 pairs on, where they suffice for the level: by flipping the signs of differences, not by t"
+    if "bootstrap" in methods:
+        yield "from 20 pairs on the interval is the studentised bootstrap's; equivalence is tested by t at every n"
+    if "noise" in kinds:
+        yield "A/A: the baseline with another initialisation and the same batches: what differs is noise, not a finding"
+
+
+def _verdicts(summary: Summary) -> Iterator[str]:
+    alpha, percent = f"{1 - summary.confidence:.2g}", _percent(1 - summary.confidence)
+    page = summary.family == "page"
+    where = "of the page, all metrics together" if page else "on each metric"
+    counted = f"Holm's correction over the {summary.tests} distinct comparisons {where}"
+    corrected = [counted] if summary.tests > 1 else []
+    corrected += ["correction for looking several times"] if summary.looks else []
+    after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
+    bound = f"{'any of them' if page else 'on one metric any of them'} is false in at most {percent} of such tables"
+    yield f"better, worse: p < {alpha}{after}; {bound}"
+    if any(metric.margin is not None for metric in summary.metrics):
+        same = " after the same correction" if corrected else ""
+        yield (
+            f"equivalent: both one-sided tests against the margin have p < {alpha}{same}; {bound}; 'differs' where a "
+            "difference is found as well: one too small to matter"
+        )
 
 
 def _planning(summary: Summary) -> list[str]:
     asked = [effect for effect in summary.effects if effect.seeds_needed is not None]
     ways = []
     if any(effect.margin is not None for effect in asked):
-        ways.append(f"bring the {_percent(2 * summary.confidence - 1)} interval to half the margin on each side")
+        ways.append("bring the interval of the equivalence test to half the margin on each side")
     if any(effect.margin is None or abs(effect.estimate or 0) > effect.margin for effect in asked):
         when = "where it is beyond the margin, or none is declared"
         ways.append(f"find a difference as large as the one seen {_percent(POWER)} of the time ({when})")
     if not ways:
         return []
+    level = f", at the level of one of {summary.tests} comparisons" if summary.tests > 1 else ""
     return [
-        f"+k seeds: about so many more would {', or would '.join(ways)}; "
+        f"+k seeds: about so many more would {', or would '.join(ways)}{level}; "
         f"planned from the {_percent(SD_LEVEL)} upper limit of the sd"
     ]
 

@@ -14,6 +14,7 @@ from typing import Any
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
 from ablate.report.summary import Summary
+from ablate.statistics import Floor
 
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
@@ -27,6 +28,7 @@ def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> 
     for arm, described in zip(summary.arms, said["arms"], strict=True):
         described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
         described["success"] = arm.success(summary.confidence)
+    said["decided"] = summary.decided
     said["peculiarities"] = footnotes.peculiarities(summary)
     said["definitions"] = footnotes.definitions(summary, definitions or {})
     return said
@@ -38,8 +40,9 @@ def plan_to_json(
     *,
     seconds: float | None = None,
     kernels: Mapping[str, Iterable[Any]] | None = None,
+    floors: Sequence[Floor] = (),
 ) -> str:
-    """A plan's variants, comparisons and trials; `known` and `seconds` as in `tables.plan_table`.
+    """A plan's variants, comparisons and trials; `known`, `seconds` and `floors` as in `tables.plan_table`.
 
     `kernels` are the attention backends that each variant uses, by its id, as dataclasses; None leaves them out.
     """
@@ -57,22 +60,36 @@ def plan_to_json(
                     "edits": variant.edits,
                     "parameters": variant.parameters,
                     "flops": variant.flops,
+                    "terms": variant.terms,
+                    "setting": asdict(variant.setting),
                 }
                 | ({} if kernels is None else {"kernels": [asdict(use) for use in kernels.get(variant.id, ())]})
                 for variant in plan.variants
             ],
-            "comparisons": [
-                {"kind": c.kind, "change": c.change, "detail": c.detail, "before": c.before, "after": c.after}
-                for c in plan.comparisons
-            ],
+            "comparisons": [asdict(comparison) for comparison in plan.comparisons],
             "trials": [
-                {"id": trial.id, "variant": trial.variant, "seed": trial.seed, "known": trial.id in known}
+                {
+                    "id": trial.id,
+                    "variant": trial.variant,
+                    "seed": trial.seed,
+                    "split": trial.split,
+                    "known": trial.id in known,
+                }
                 for trial in plan.trials
             ],
+            "looks": plan.looks,
+            "open": plan.open,
+            "factors": [{"terms": terms} | asdict(factors) for terms, factors in plan.factors],
+            "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
             "notes": plan.notes,
         }
     )
+
+
+def _floor(floor: Floor) -> dict[str, Any]:
+    low, high = floor.sd_interval()
+    return asdict(floor) | {"sd_low": low, "sd_high": high}
 
 
 def dump(document: Mapping[str, object]) -> str:

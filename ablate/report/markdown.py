@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ablate.report import wording
+from ablate.report.effect_tables import KINDS, anova_row, anovas, described
 from ablate.report.summary import Arm, Effect, Metric, Summary
 
+ANOVA_HEADING = ("metric", "term", "sum of squares", "df", "F", "p")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged", "parameters", "FLOPs per sequence")
 
 
@@ -37,11 +39,29 @@ def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) ->
 
 def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """The title, heading and rows of each table."""
-    for kind, group in groupby(summary.effects, key=lambda effect: effect.kind):
-        title = "Edits, each against the step before it" if kind == "edit" else f"Against {summary.baseline}"
-        heading = ("change", "metric", f"difference [{100 * summary.confidence:g} %]", "n", "verdict")
-        yield title, heading, [_row(effect) for effect in group]
+    several = len(summary.terms) > 1
+    heading = ("change", "metric", f"difference [{100 * summary.confidence:g} %]", "n", "verdict")
+    for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
+        under = f", {terms}" if several and terms else ""
+        yield _title(kind, summary) + under, heading, [_row(effect) for effect in group]
+    for terms, lines in anovas(summary).items():
+        under = f", {terms}" if several and terms else ""
+        rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]
+        yield f"Analysis of variance{under}", ANOVA_HEADING, rows
     yield "Variants", VARIANT_HEADING, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
+
+
+def _in_order(summary: Summary) -> list[Effect]:
+    """Effects by kind, then by terms, else as they come."""
+    kinds, terms = list(KINDS), list(summary.terms)
+    order = {kind: place for place, kind in enumerate([*kinds, "baseline", "noise"])}
+    return sorted(summary.effects, key=lambda e: (order[e.kind], terms.index(e.terms) if e.terms in terms else 0))
+
+
+def _title(kind: str, summary: Summary) -> str:
+    if kind == "noise":
+        return "A/A: nothing but the initialisation changed"
+    return f"{KINDS[kind][0]}, {described(kind, summary.design)}" if kind in KINDS else f"Against {summary.baseline}"
 
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:

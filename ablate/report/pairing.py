@@ -1,9 +1,10 @@
-"""Which numbers may be compared: the trials of two variants, matched by seed, with nothing left out unnamed."""
+"""Which numbers may be compared: the trials of variants, matched by seed, with nothing left out unnamed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ablate.plan.plan import Plan
@@ -33,6 +34,20 @@ class Side:
     def lost(self) -> bool:
         """Whether every trial with a result diverged."""
         return bool(self.diverged) and not self.finished
+
+    @property
+    def seeds(self) -> frozenset[int]:
+        """Every seed it was to be trained with."""
+        return frozenset((*self.finished, *self.diverged, *self.missing))
+
+    def at(self, seeds: Collection[int]) -> Side:
+        """The part of it at these seeds."""
+        return Side(
+            finished={seed: metrics for seed, metrics in self.finished.items() if seed in seeds},
+            diverged=self.diverged.intersection(seeds),
+            missing={seed: why for seed, why in self.missing.items() if seed in seeds},
+            versions={seed: versions for seed, versions in self.versions.items() if seed in seeds},
+        )
 
     def values(self, metric: str, *, log: bool) -> dict[int, float]:
         """The usable values of a metric by seed: finite, and above zero where logarithms are taken."""
@@ -66,10 +81,22 @@ class Pairs:
         return len(self.before)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """One metric of several variants, in one order, seed by seed; and why the seeds left out have not all of them."""
+
+    values: tuple[tuple[float, ...], ...]
+    left_out: Mapping[int, str]
+
+
 def sides(plan: Plan, finals: Finals) -> dict[str, Side]:
-    """Every variant's side, by variant id. ValueError where a plan holds a variant twice under one seed."""
+    """Every variant's side, by variant id, from its trials on the verdict split: those that tuning or a search chose
+    by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
+    """
     planned: dict[str, dict[int, str]] = {variant.id: {} for variant in plan.variants}
     for trial in plan.trials:
+        if trial.split != "verdict":
+            continue
         if trial.seed in planned[trial.variant]:
             raise ValueError(
                 f"variant {trial.variant} has two trials of seed {trial.seed}: they cannot be paired by seed"
@@ -95,9 +122,7 @@ def _side(trials: Mapping[int, str], finals: Finals) -> Side:
 def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
     """Match two sides by seed."""
     x, y = before.values(metric, log=log), after.values(metric, log=log)
-    matched = [seed for seed in x if seed in y]
-    common = [seed for seed in matched if before.versions.get(seed) == after.versions.get(seed)]
-    every = {*before.finished, *before.diverged, *before.missing, *after.finished, *after.diverged, *after.missing}
+    common = [seed for seed in x if seed in y and before.versions.get(seed) == after.versions.get(seed)]
     return Pairs(
         before=tuple(x[seed] for seed in common),
         after=tuple(y[seed] for seed in common),
@@ -108,6 +133,47 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
                 if seed not in values
             )
             or OTHER_VERSIONS
-            for seed in sorted(every.difference(common))
+            for seed in sorted((before.seeds | after.seeds).difference(common))
         },
     )
+
+
+def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
+    """The values of several sides, each with its name, at the seeds that all of them have."""
+    values = [side.values(metric, log=log) for _, side in named]
+    rows, left_out = [], {}
+    for seed in sorted(frozenset[int]().union(*(side.seeds for _, side in named))):
+        lacking = [
+            f"{side.why_not(seed, metric)} for {name}"
+            for (name, side), its in zip(named, values, strict=True)
+            if seed not in its
+        ]
+        if not lacking and len({side.versions.get(seed) for _, side in named}) > 1:
+            lacking = ["run with different versions or on different devices"]
+        if lacking:
+            left_out[seed] = ", ".join(lacking)
+        else:
+            rows.append(tuple(its[seed] for its in values))
+    return Rows(values=tuple(rows), left_out=left_out)
+
+
+def cells(
+    named: Sequence[tuple[str, Side]], seeds: Sequence[int], metric: str, *, log: bool
+) -> tuple[list[list[float]], dict[str, dict[str, list[int]]]]:
+    """A metric run by run and seed by seed, NaN where a run has no value, and by reason which seeds of which runs.
+
+    Of a seed whose runs differ in their versions those of the most frequent stay: within a seed all must be alike.
+    """
+    usable = [side.values(metric, log=log) for _, side in named]
+    found = [[values.get(seed, math.nan) for seed in seeds] for values in usable]
+    lost: dict[str, dict[str, list[int]]] = {}
+    for column, seed in enumerate(seeds):
+        versions = Counter(side.versions.get(seed) for (_, side), its in zip(named, usable, strict=True) if seed in its)
+        usual = versions.most_common(1)[0][0] if versions else None
+        for row, ((name, side), its) in enumerate(zip(named, usable, strict=True)):
+            if seed in its and side.versions.get(seed) == usual:
+                continue
+            found[row][column] = math.nan
+            why = "run with other versions or on another device" if seed in its else side.why_not(seed, metric)
+            lost.setdefault(why, {}).setdefault(name, []).append(seed)
+    return found, lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -23,17 +23,17 @@ STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged"
 
 
 def screen(
-    standings: Sequence[Standing], results: Path, holder: str | None, open: frozenset[str] = frozenset()
+    standings: Sequence[Standing], results: Path, holder: str | None, open: Mapping[str, str] | None = None
 ) -> RenderableType:
     """For each space how many trials stand how; a row for each that is under way; what to do where nobody is at it.
 
-    `holder` says which run is writing there now; `open` are the spaces that are searches and not over.
+    `holder` says which run is writing there now; `open` are the spaces whose plans may grow yet, and why.
     """
     parts: list[RenderableType] = [Text(f"a run is at it: {holder}", style="green")] if holder else []
     for space, group in groupby(standings, key=lambda one: one.space):
         trials = list(group)
         parts += [_headline(space, trials), *_under_way(trials)]
-        parts += () if holder else _advice(trials, results, open=space in open)
+        parts += () if holder else _advice(trials, results, why=(open or {}).get(space))
     return Group(*parts)
 
 
@@ -71,12 +71,11 @@ def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
     yield table
 
 
-def _advice(trials: Sequence[Standing], results: Path, *, open: bool) -> Iterator[Text]:
-    """A search that is not over goes on also where all of its trials that are known have ended."""
+def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> Iterator[Text]:
+    """What may grow yet goes on also where all of its trials that are known have ended; `why` says what that is."""
     states = {one.state for one in trials}
-    if "running" not in states and (open or states & {"dead", "paused", "waiting"}):
-        why = "a search that is not over" if open else "no worker is at it"
-        yield Text(f"{why}; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
+    if "running" not in states and (why or states & {"dead", "paused", "waiting"}):
+        yield Text(f"{why or 'no worker is at it'}; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
 
 
 def _ago(seconds: float) -> str:

@@ -86,12 +86,20 @@ class Effect:
     1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Intervals are not adjusted for
     the number of comparisons; `p_adjusted` is (Holm). What cannot be computed is None; an interval that n is too small
     to bound is infinite. `differs` marks an equivalent effect that is significant all the same. `seeds_needed` is a
-    total of pairs, None where nothing is left to decide or no affordable number would do.
+    total of pairs, None where nothing is left to decide or no affordable number would do. `sd` is that of the
+    differences over seeds, on the scale of the estimate.
 
     `kind`, `terms`: as `plan.Comparison` has them; of a `main` effect, an `interaction` and whatever else is no
-    difference of two variants, `before` and `after` are empty and `n` is the number of seeds. `q` is p adjusted by
-    Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
+    difference of two variants, `before` and `after` are empty and `n` is the number of seeds; `ended_before` and
+    `diverged_before` count the runs that enter with a minus, the others those that enter with a plus. `q` is p adjusted
+    by Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
     Holm. `method` is what made the interval and p, `df` its degrees of freedom.
+
+    Where it was looked several times, both intervals are at the level of the look (`repeated`), p and `p_equivalent`
+    are those of the last look, and the adjusted ones and `q` the least over the looks of α·p/level: they may be held
+    against α as if it had been looked once.
+
+    A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
 
     kind: str
@@ -123,6 +131,12 @@ class Effect:
     p_equivalent_adjusted: float | None = None
     method: Method = "student"
     df: float | None = None
+    sd: float | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether it asks for a verdict; noise does not."""
+        return self.kind != "noise"
 
     @property
     def survivors(self) -> bool:
@@ -151,7 +165,8 @@ class Summary:
 
     `looks` are the numbers of seeds after which it is looked (none: seeds are fixed), `looked` the last that was.
     `factors` and `anova` are a factorial's. `front` are the ids of variants that no other beats on every metric by its
-    mean, where there are several metrics.
+    mean, where there are several metrics. `tests` is how many distinct comparisons there are in each `family`: those on
+    one metric, or on the whole page.
     """
 
     space: str
@@ -168,6 +183,18 @@ class Summary:
     factors: tuple[tuple[str, Factors], ...] = ()
     anova: tuple[Anova, ...] = ()
     front: tuple[str, ...] = ()
+    family: Literal["metric", "page"] = "metric"
+    tests: int = 0
+
+    @property
+    def decided(self) -> bool:
+        """Whether every comparison has a verdict other than undecided."""
+        return all(effect.verdict != "undecided" for effect in self.effects if effect.judged)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the terms that comparisons are made under, in order; one empty name where there is but one."""
+        return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
 
     def arm(self, variant: str) -> Arm:
         """The arm of that variant id; KeyError if there is none."""
@@ -184,9 +211,9 @@ class Summary:
         raise KeyError(name)
 
     def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
-        """The effects of one kind (`edit`, `baseline`), grouped by comparison, in the plan's order."""
-        groups: dict[tuple[str, str, str], list[Effect]] = {}
+        """The effects of one kind (`edit`, `baseline`, …), grouped by comparison, in the plan's order."""
+        groups: dict[tuple[str, str, str, str], list[Effect]] = {}
         for effect in self.effects:
             if effect.kind == kind:
-                groups.setdefault((effect.change, effect.before, effect.after), []).append(effect)
+                groups.setdefault((effect.terms, effect.change, effect.before, effect.after), []).append(effect)
         return tuple(tuple(group) for group in groups.values())

@@ -3,77 +3,192 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ablate import statistics
 from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.report.asked import Difference, Question, Sum, Term, family_size, questions
+from ablate.report.corrected import Corrected
 from ablate.report.finals import Finals
-from ablate.report.pairing import Pairs, Side, pair, sides
-from ablate.report.summary import Arm, Effect, Level, Metric, Summary, Verdict
-from ablate.space.documents import Judge, Judged
-from ablate.statistics import Paired
+from ablate.report.fronts import front
+from ablate.report.looked import Look, Replayed, lost, replay
+from ablate.report.margins import absolute_margin
+from ablate.report.needed import seeds_needed
+from ablate.report.pairing import Side, pair
+from ablate.report.summary import Anova, Arm, Effect, Level, Metric, Summary, Verdict
+from ablate.report.tested import Ruling, Tested, missing, test_pairs
+from ablate.space.documents import Judge
+
+__all__ = ["absolute_margin", "judge"]
 
 
 def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
     """Judge every comparison of `plan` on every metric of `rules`, with the trials that have ended so far.
 
-    Holm's correction covers, for each metric, the comparisons of one kind: the edits are one family, the comparisons
-    with the baseline another.
+    Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: in at
+    most 1 - `rules.confidence` of such tables is any `better` or `worse` false, and in at most as many any
+    `equivalent`. What was planned and could not be made counts among them; comparisons with noise do not.
     """
-    of = sides(plan, finals)
-    baseline = plan.variant(plan.baseline)
-    metrics = tuple(_metric(name, judged, baseline.name, of[baseline.id]) for name, judged in rules.metrics.items())
-    effects: dict[tuple[int, int], Effect] = {}
-    for column, metric in enumerate(metrics):
-        for kind in dict.fromkeys(comparison.kind for comparison in plan.comparisons):
-            family = {row: c for row, c in enumerate(plan.comparisons) if c.kind == kind}
-            found = _judge_family(list(family.values()), metric, of, rules.confidence)
-            effects.update({(row, column): effect for row, effect in zip(family, found, strict=True)})
+    replayed = replay(plan, rules, finals)
+    look, alpha = replayed.look, 1 - rules.confidence
+    asked = questions(plan)
+    effects = [
+        _noise(comparison, metric, replayed.every, rules)
+        if question is None
+        else _effect(comparison, question, metric, look, replayed.corrected[metric.name, question], alpha)
+        for comparison, question in zip(plan.comparisons, asked, strict=True)
+        for metric in look.metrics
+    ]
+    arms = tuple(_arm(v, look.sides.get(v.id, replayed.every[v.id]), look.metrics) for v in plan.variants)
     return Summary(
         space=plan.space,
         question=plan.question,
         design=plan.design,
-        baseline=baseline.name,
+        baseline=plan.variant(plan.baseline).name,
         confidence=rules.confidence,
-        metrics=metrics,
-        arms=tuple(_arm(variant, of[variant.id], metrics) for variant in plan.variants),
-        effects=tuple(effects[place] for place in sorted(effects)),
-        notes=plan.notes,
+        metrics=look.metrics,
+        arms=arms,
+        effects=tuple(effects),
+        notes=(*plan.notes, *_looking(plan, replayed)),
+        looks=plan.looks,
+        looked=replayed.looked,
+        factors=plan.factors,
+        anova=tuple(_anova(look)),
+        front=front([arm for arm in arms if arm.variant in look.sides], look.metrics),
+        family=rules.family,
+        tests=family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1),
     )
 
 
-def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:
-    """A margin on its metric's own scale: a number as it is, `5%` of the baseline's mean, on the log scale log 1.05.
-
-    None for `none`, for a margin relative to a mean that does not exist, and for one that comes out as zero.
-
-    >>> absolute_margin("1%", log=False, baseline_mean=-2.5)
-    0.025
-    """
-    if isinstance(margin, float):
-        return margin
-    if not margin.endswith("%"):
-        return None
-    share = float(margin[:-1]) / 100
-    return (math.log1p(share) if log else share * abs(baseline_mean or 0.0)) or None
-
-
-def _metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
-    log = judged.scale == "log"
-    values = side.values(name, log=log)
-    mean = float(np.mean(list(values.values()))) if values else None
-    margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
-    stated = f"{judged.margin:g}" if isinstance(judged.margin, float) else judged.margin.replace("%", " %")
-    reason = ""
-    if margin is None:
-        declared = stated.endswith("%")
-        value = "has no value yet" if mean is None else "gives a margin of 0"
-        reason = f"{stated} of {baseline}'s mean {value}" if declared else "no margin declared"
-    return Metric(
-        name=name, scale=judged.scale, better=judged.better, margin=margin, stated=stated, why_no_margin=reason
+def _effect(
+    comparison: Comparison, question: Question, metric: Metric, look: Look, found: Corrected, alpha: float
+) -> Effect:
+    turned = isinstance(question, Difference) and comparison.before != question.one
+    test = look.tested[metric.name, question]
+    test, up = (test.mirrored(), not found.up) if turned else (test, found.up)
+    before, after = _two_sides(comparison, question, look)
+    verdict = _verdict(metric, found, up, alpha, diverged=lost(question, look))
+    return _filled(
+        comparison,
+        metric,
+        before,
+        after,
+        test,
+        found,
+        verdict=verdict,
+        differs=verdict == "equivalent" and found.significant(alpha),
+        seeds=seeds_needed(test, metric, look.ruling) if verdict == "undecided" else None,
+        notes=_notes(question, before, after, test, metric, verdict),
     )
+
+
+def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules: Judge) -> Effect:
+    """A/A: an interval at every seed that both have, and nothing to be decided."""
+    before, after = of[comparison.before], of[comparison.after]
+    among = before.seeds & after.seeds
+    before, after = before.at(among), after.at(among)
+    ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=1)
+    test = test_pairs(pair(before, after, metric.name, log=metric.log), metric, ruling)
+    nothing = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None, up=False)
+    verdict: Verdict = "diverged" if before.lost or after.lost else "undecided"
+    question = Difference(comparison.before, comparison.after)
+    notes = _notes(question, [before], [after], test, metric, verdict)
+    return _filled(comparison, metric, [before], [after], test, nothing, verdict=verdict, notes=notes)
+
+
+def _filled(
+    comparison: Comparison,
+    metric: Metric,
+    before: Sequence[Side],
+    after: Sequence[Side],
+    test: Tested,
+    found: Corrected,
+    *,
+    verdict: Verdict,
+    differs: bool = False,
+    seeds: int | None = None,
+    notes: Sequence[str] = (),
+) -> Effect:
+    return Effect(
+        kind=comparison.kind,
+        metric=metric.name,
+        change=comparison.change,
+        before=comparison.before,
+        after=comparison.after,
+        n=test.n,
+        ended_before=sum(side.ended for side in before),
+        ended_after=sum(side.ended for side in after),
+        diverged_before=sum(len(side.diverged) for side in before),
+        diverged_after=sum(len(side.diverged) for side in after),
+        estimate=test.estimate,
+        low=test.low,
+        high=test.high,
+        tost_low=test.tost_low,
+        tost_high=test.tost_high,
+        p=test.p,
+        p_adjusted=found.p_adjusted,
+        scale=metric.scale,
+        margin=metric.margin,
+        verdict=verdict,
+        differs=differs,
+        seeds_needed=seeds,
+        note="; ".join(notes),
+        terms=comparison.terms,
+        q=found.q,
+        p_equivalent=test.p_equivalent,
+        p_equivalent_adjusted=found.p_equivalent_adjusted,
+        method=test.method,
+        df=test.df,
+        sd=test.sd,
+    )
+
+
+def _verdict(metric: Metric, found: Corrected, up: bool, alpha: float, *, diverged: bool) -> Verdict:
+    """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
+    if diverged:
+        return "diverged"
+    if found.equivalent(alpha):
+        return "equivalent"
+    if found.significant(alpha):
+        return "worse" if up == (metric.better == "lower") else "better"
+    return "undecided"
+
+
+def _two_sides(comparison: Comparison, question: Question, look: Look) -> tuple[list[Side], list[Side]]:
+    """The variants whose results enter with a minus, and those that enter with a plus."""
+    if isinstance(question, Difference):
+        return [look.sides[comparison.before]], [look.sides[comparison.after]]
+    if isinstance(question, Sum):
+        signs = list(question.weights)
+    else:
+        assert isinstance(question, Term)
+        edits = next(f.edits for _, f in look.factors if f.runs == question.runs)
+        places = [edits.index(edit) for edit in question.edits]
+        signs = [(variant, math.prod(levels[place] for place in places)) for variant, levels in question.runs]
+    return (
+        [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign < 0)],
+        [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign > 0)],
+    )
+
+
+def _notes(
+    question: Question, before: Sequence[Side], after: Sequence[Side], test: Tested, metric: Metric, verdict: Verdict
+) -> list[str]:
+    notes = []
+    ends = [(sum(len(s.diverged) for s in of), sum(s.ended for s in of)) for of in (before, after)]
+    (k, n), (other, total) = ends
+    if (k or other) and not isinstance(question, Term):
+        where = ("before", "after") if isinstance(question, Difference) else ("subtracted", "added")
+        told = f"{k} of {n} diverged {where[0]}, {other} of {total} {where[1]}"
+        notes.append(told if verdict == "diverged" else f"the difference is about survivors: {told}")
+    if isinstance(question, Difference):
+        (x,), (y,) = before, after
+        unpaired = pair(x, y, metric.name, log=metric.log).unpaired
+        known = {seed: why for seed, why in unpaired.items() if seed not in x.diverged and seed not in y.diverged}
+        notes += missing(known, "not paired")
+    return notes if verdict == "diverged" and isinstance(question, Difference) else [*notes, *test.notes]
 
 
 def _arm(variant: Variant, side: Side, metrics: Sequence[Metric]) -> Arm:
@@ -101,118 +216,23 @@ def _level(values: Mapping[int, float], *, log: bool) -> Level | None:
     return Level(mean=math.exp(mean) if log else mean, sd=sd, n=numbers.size)
 
 
-def _judge_family(
-    family: Sequence[Comparison], metric: Metric, of: Mapping[str, Side], confidence: float
-) -> list[Effect]:
-    pairs = [pair(of[c.before], of[c.after], metric.name, log=metric.log) for c in family]
-    tests = [
-        statistics.paired(p.before, p.after, log=metric.log, confidence=confidence) if p.n > 1 else None for p in pairs
-    ]
-    adjusted = statistics.holm([test.p if test else None for test in tests])
-    alpha = (1 - confidence) / len(family)
-    return [
-        _effect(c, metric, of[c.before], of[c.after], p, test, p_adjusted, confidence, alpha)
-        for c, p, test, p_adjusted in zip(family, pairs, tests, adjusted, strict=True)
-    ]
+def _anova(look: Look) -> Iterator[Anova]:
+    for (metric, terms), analysed in look.factorials.items():
+        for line in analysed.lines:
+            yield Anova(
+                metric=metric,
+                terms=terms,
+                term=line.term,
+                sum_of_squares=line.sum_of_squares,
+                df=line.df,
+                f=line.f,
+                p=line.p,
+            )
 
 
-def _effect(
-    comparison: Comparison,
-    metric: Metric,
-    before: Side,
-    after: Side,
-    pairs: Pairs,
-    test: Paired | None,
-    p_adjusted: float | None,
-    confidence: float,
-    family_alpha: float,
-) -> Effect:
-    lost = before.lost or after.lost
-    significant = p_adjusted is not None and p_adjusted < 1 - confidence
-    verdict = "diverged" if lost else _verdict(test, metric, significant)
-    return Effect(
-        kind=comparison.kind,
-        metric=metric.name,
-        change=comparison.change,
-        before=comparison.before,
-        after=comparison.after,
-        n=pairs.n,
-        ended_before=before.ended,
-        ended_after=after.ended,
-        diverged_before=len(before.diverged),
-        diverged_after=len(after.diverged),
-        estimate=test.mean if test else _single(pairs, metric),
-        low=test.low if test else None,
-        high=test.high if test else None,
-        tost_low=test.tost_low if test else None,
-        tost_high=test.tost_high if test else None,
-        p=test.p if test else None,
-        p_adjusted=p_adjusted,
-        scale=metric.scale,
-        margin=metric.margin,
-        verdict=verdict,
-        differs=verdict == "equivalent" and significant,
-        seeds_needed=_seeds(test, metric, confidence, family_alpha) if test and verdict == "undecided" else None,
-        note="; ".join(_notes(before, after, pairs, test, metric, verdict)),
-    )
-
-
-def _single(pairs: Pairs, metric: Metric) -> float | None:
-    if pairs.n != 1:
-        return None
-    (x,), (y,) = pairs.before, pairs.after
-    return math.log(y / x) if metric.log else y - x
-
-
-def _verdict(test: Paired | None, metric: Metric, significant: bool) -> Verdict:
-    """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
-    if test is None:
-        return "undecided"
-    if metric.margin is not None and test.inside(metric.margin):
-        return "equivalent"
-    if significant:
-        return "better" if (test.mean < 0) == (metric.better == "lower") else "worse"
-    return "undecided"
-
-
-def _seeds(test: Paired, metric: Metric, confidence: float, family_alpha: float) -> int | None:
-    """How many pairs would decide; always more than there are."""
-    if test.sd == 0:
-        if metric.margin is not None and abs(test.mean) < metric.margin:
-            return statistics.seeds_for_signs(2 * (1 - confidence))
-        return statistics.seeds_for_signs(family_alpha) if test.mean else None
-    sd = statistics.sd_upper(test.sd, test.n)
-    found = statistics.seeds_for_power(test.mean, sd, alpha=family_alpha)
-    if metric.margin is not None:
-        narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=confidence)
-        # A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval.
-        ways = [n for n in (narrow, found if abs(test.mean) > metric.margin else None) if n is not None]
-        found = min(ways, default=None)
-    return None if found is None else max(found, test.n + 1)
-
-
-def _notes(before: Side, after: Side, pairs: Pairs, test: Paired | None, metric: Metric, verdict: Verdict) -> list[str]:
-    notes = []
-    if before.diverged or after.diverged:
-        counts = (
-            f"{len(before.diverged)} of {before.ended} diverged before, {len(after.diverged)} of {after.ended} after"
-        )
-        notes.append(counts if verdict == "diverged" else f"the difference is about survivors: {counts}")
-    reasons: dict[str, list[int]] = {}
-    for seed, reason in pairs.unpaired.items():
-        if seed not in before.diverged and seed not in after.diverged:
-            reasons.setdefault(reason, []).append(seed)
-    notes += [
-        f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))} not paired: {reason}"
-        for reason, seeds in reasons.items()
-    ]
-    if verdict == "diverged":
-        return notes
-    if pairs.n == 0:
-        notes.append("no seed has a result on both sides")
-    elif pairs.n == 1:
-        notes.append("one pair has no spread to judge by, two or more seeds do")
-    elif test and test.sd == 0:
-        same = "the two sides are identical" if test.mean == 0 else "the difference is the same"
-        notes.append(f"{same} at every seed: no spread, so the sign test decides")
-    return notes
+def _looking(plan: Plan, replayed: Replayed) -> Iterator[str]:
+    """Where it is looked several times: what is still to come before the last look that was asked for counts."""
+    if plan.looks and replayed.looked is None:
+        yield f"nothing is judged before the first look, at {plan.looks[0]} seeds: not all of its trials have ended"
+    elif plan.looks and replayed.looked != len(plan.seeds) and replayed.look.seeds != plan.seeds:
+        yield f"judged at {replayed.looked} of {len(plan.seeds)} seeds: the rest have not all ended, or came after it"

@@ -27,6 +27,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def duration(seconds: float) -> str:
     """A time in one or two units, no more exact than an estimate is.
 
@@ -88,7 +97,7 @@ def level(value: Level | None, metric: Metric) -> str:
 def difference(effect: Effect) -> str:
     """The paired difference and its interval: `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
     if effect.estimate is None:
-        return "no pair"
+        return "no pair" if effect.before and effect.after else "cannot be told"
     return ("×" if effect.scale == "log" else "") + _with_interval(effect, turned=False)
 
 
@@ -120,8 +129,24 @@ def margin(metric: Metric) -> str:
     return f"a factor {factor(metric.margin):.3g}" if metric.log else f"±{metric.margin:.3g}"
 
 
+def chance(p: float | None) -> str:
+    """A p or a level: two significant digits, and no exponent; empty where there is none.
+
+    >>> chance(0.0314), chance(2e-7)
+    ('0.031', '< 0.0001')
+    """
+    if p is None:
+        return ""
+    return "< 0.0001" if p < 1e-4 else f"{p:.{decimals(p)}f}" if p < 0.99 else f"{p:.2f}"
+
+
 def verdict(effect: Effect) -> str:
-    """The verdict with what qualifies it: `better, survivors`, `equivalent, differs`, `undecided, +9 seeds`."""
+    """The verdict with what qualifies it: `better, survivors`, `equivalent, differs`, `undecided, +9 seeds`.
+
+    What is not judged has none: `A/A`.
+    """
+    if not effect.judged:
+        return "A/A, diverged" if effect.verdict == "diverged" else "A/A"
     words: list[str] = [effect.verdict]
     if effect.verdict == "undecided":
         words.append(_undecided(effect, "+{}", f"> {MOST_SEEDS} seeds"))
@@ -133,25 +158,44 @@ def verdict(effect: Effect) -> str:
 
 
 def _undecided(effect: Effect, more: str, too_many: str) -> str:
-    if effect.n < 2:
-        return f"n = {effect.n}"
+    if effect.estimate is None and effect.n > 1:
+        return "not to be told"
     if effect.seeds_needed is not None:
         return more.format(plural(effect.seeds_needed - effect.n, "seed"))
+    if effect.p is None:
+        return f"n = {effect.n}"
     return "no difference" if effect.estimate == 0 else too_many
 
 
 def phrase(effect: Effect, metric: Metric) -> str:
-    """One verdict as part of a sentence: `lowers peak kurtosis by a factor 1.61 [1.40, 1.86] (better)`."""
-    name = spoken(metric.name)
+    """One verdict as part of a sentence: `lowers peak kurtosis by a factor 1.61 [1.40, 1.86] (better)`.
+
+    Of an interaction: `together they lower eval loss by 0.02 [0.01, 0.03] beyond what each does (better)`.
+    """
+    name, together = spoken(metric.name), effect.kind == "interaction"
     if effect.verdict == "undecided":
         return f"{name} undecided ({_undecided(effect, 'about {} more', f'over {MOST_SEEDS} seeds needed')})"
     if effect.verdict == "equivalent":
         differs = f", though it differs: {difference(effect)}" if effect.differs else ""
+        if together:
+            return f"{name} adds up within {margin(metric)}, equivalent to what each does by itself{differs}"
         return f"{name} equivalent within {margin(metric)}{differs}"
     if effect.verdict == "diverged":
         return f"{name} cannot be compared"
     size = ("a factor " if metric.log else "") + _with_interval(effect, turned=True)
-    return f"{'lowers' if (effect.estimate or 0.0) < 0 else 'raises'} {name} by {size} ({effect.verdict})"
+    verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
+    if together:
+        return f"together they {verb} {name} by {size} beyond what each does ({effect.verdict})"
+    return f"{verb}s {name} by {size} ({effect.verdict})"
+
+
+def noise(effect: Effect, metric: Metric) -> str:
+    """What A/A arms differ by: `eval loss differs by +0.001 [-0.002, +0.004] (sd 0.0021, 6 pairs)`."""
+    name = spoken(metric.name)
+    if effect.estimate is None:
+        return f"{name} has no pair"
+    spread = "" if effect.sd is None else f"sd {significant(effect.sd)}{' of logarithms' if metric.log else ''}, "
+    return f"{name} differs by {difference(effect)} ({spread}{plural(effect.n, 'pair')})"
 
 
 def fate(before: Arm, after: Arm) -> str:

@@ -6,6 +6,10 @@ kernels.py    which attention backends a plan will use, and why
 running.py    planned, trained, judged, shown, mirrored, under one lock
 answer.py     what a run is about to train, and what it comes to
 listed.py     a plan whose trials are known beforehand
+staged.py     a plan that learns from its trials: settings that are tuned, seeds that are added
+pacing.py     seconds a step of models that are to get the same wall-clock time
+judging.py    the verdicts of a plan, kept with it
+reporting.py  the page of a space, from its results
 searching.py  a search; searched.py is what it has found, as one record
 resuming.py   what was not finished, asked for again as it was asked
 """

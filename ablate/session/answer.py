@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ablate.plan.plan import Plan
 if TYPE_CHECKING:
     from ablate.execute.controller import Ended, Source
     from ablate.plan.trial import Trial
+    from ablate.report.page import PageRecord
     from ablate.report.searched.record import SearchRecord
     from ablate.report.summary import Summary
     from ablate.train.events import Outcome
@@ -23,7 +25,8 @@ class Run:
 
     `ended` counts the trials of this run alone; `failed` are all trials of the plan that have no result. `summary`
     judges the design's comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is
-    what a search has found, and `page` where it is written for a browser.
+    what a search has found, and `page` where it is written for a browser; `gathered` gathers what the page of any other
+    space shows.
     """
 
     plan: Plan
@@ -33,9 +36,10 @@ class Run:
     definitions: Mapping[str, str]
     searched: SearchRecord | None = None
     page: Path | None = None
+    gathered: Callable[[], PageRecord] | None = None
 
     def report(self) -> Mapping[str, str]:
-        """The answer as texts by file name."""
+        """The answer as texts by file name; pages are drawn when they are asked for."""
         if self.searched is not None:
             from ablate.report.searched import json_form, markdown, page
 
@@ -48,10 +52,22 @@ class Run:
         from ablate.report.markdown import to_markdown
 
         assert self.summary is not None
-        return {
+        told = {
             "verdicts.md": to_markdown(self.summary, self.definitions),
             "verdicts.json": to_json(self.summary, self.definitions),
         }
+        if self.gathered is None:
+            return told
+        from ablate.store.mlflow.sent import Texts
+
+        return Texts(told, partial(_pages, self.gathered))
+
+
+def _pages(gathered: Callable[[], PageRecord]) -> Mapping[str, str]:
+    from ablate.report.page import to_html, to_markdown
+
+    record = gathered()
+    return {"page.html": to_html(record), "page.md": to_markdown(record)}
 
 
 @dataclass(frozen=True, slots=True)

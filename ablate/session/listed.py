@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.plan.plan import Plan
@@ -11,34 +15,54 @@ from ablate.source.located import to_python
 from ablate.space.metrics import JUDGED, Definition
 
 if TYPE_CHECKING:
-    from ablate.execute.controller import Ended
+    from ablate.execute.controller import Ended, Work
     from ablate.plan.trial import Trial
+    from ablate.report.page import PageRecord
     from ablate.store.describe import Documents
+    from ablate.store.requests import Request
     from ablate.store.results import Results
     from ablate.train.events import Outcome
 
 
-def begin(planned: Planned, store: Results, *, fresh: bool) -> Begun:
+def begin(planned: Planned, store: Results, request: Request, *, fresh: bool) -> Begun:
     """Keep the plan; hand out what is not known."""
-    from ablate.execute.controller import Listed, Work
+    from ablate.execute.controller import Listed
 
     trials, plan = planned.to_run, planned.plan
     kept = documents(planned, store, train=bool(trials))
     store.record_plan(plan, kept)
     if not trials:
-        return Begun(None, 0, lambda ended: _judged(planned, ended, store, kept))
-    work = (Work(trial=t, label=f"{plan.variant(t.variant).name} · seed {t.seed}") for t in trials)
-    source = Listed(work, anew=store if fresh else None)
-    return Begun(source, len(trials), lambda ended: _judged(planned, ended, store, kept))
+        return Begun(None, 0, lambda ended: answered(planned, ended, store, kept, request))
+    source = Listed(work_of(plan, trials), anew=store if fresh else None)
+    return Begun(source, len(trials), lambda ended: answered(planned, ended, store, kept, request))
 
 
-def _judged(planned: Planned, ended: Ended, store: Results, kept: Documents) -> Run:
-    from ablate.report.verdicts import judge
+def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
+    """Trials of a plan as work: `name · seed 3`, and what they are tried for where that is to be chosen."""
+    from ablate.execute.controller import Work
 
-    store.refresh()
-    ids = {trial.id for trial in planned.plan.trials}
-    summary = judge(planned.plan, planned.space.judge, store.finals(ids))  # type: ignore[arg-type]
-    return Run(planned.plan, ended, failures(planned.plan, store), summary, meanings(kept))
+    names = {variant.id: variant.name for variant in plan.variants}
+    for trial in trials:
+        tuned = f", lr {trial.recipe.optimizer.adamw.lr:g}, tuning" if trial.split == "tuning" else ""
+        yield Work(trial=trial, label=f"{names[trial.variant]} · seed {trial.seed}{tuned}")
+
+
+def answered(planned: Planned, ended: Ended, store: Results, kept: Documents, request: Request) -> Run:
+    """What a plan has come to, judged."""
+    from ablate.session.judging import judged
+    plan = planned.plan
+    summary = judged(plan, planned.space.judge, store)
+    gathered = partial(_gathered, planned, store.folder, request)
+    return Run(plan, ended, failures(plan, store), summary, meanings(kept), gathered=gathered)
+
+
+def _gathered(planned: Planned, folder: Path, request: Request) -> PageRecord:
+    """What the page of a plan shows, with the noise that its own trials have shown."""
+    from ablate.session.reporting import gather
+    from ablate.store.noise import noise_of
+
+    noise = noise_of(folder, planned.plan, planned.space.judge)
+    return gather(replace(planned, noise=noise), folder, request=request)
 
 
 def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:

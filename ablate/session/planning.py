@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.plan.build import build_plan
+from ablate.plan.known import NOTHING, Known
+from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
+from ablate.session.staged import Stage, counts, learns, paced, unfold
+from ablate.space.fair import Tune
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
     from ablate.data.report import CorpusReport
     from ablate.plan.trial import HeldOut, Trial
+    from ablate.report.finals import Finals
+    from ablate.statistics import Floor
+    from ablate.store.noise import Noise
     from ablate.train.events import Outcome
 
 PathLike: TypeAlias = "str | Path"
@@ -25,7 +33,8 @@ class Planned:
     """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
 
     `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
-    `repetition` is that of the corpus, where a model names it.
+    `repetition` is that of the corpus, where a model names it. `noise` is what is known of the judged metrics under the
+    plan's conditions, None where nothing is. Of a plan that learns from its trials `stage` is what they have come to.
     """
 
     space: Space
@@ -34,6 +43,23 @@ class Planned:
     known: frozenset[str]
     trial_seconds: float | None
     repetition: float | None = None
+    noise: Noise | None = None
+    stage: Stage | None = None
+
+    @property
+    def models(self) -> Models:
+        """The space over its corpus."""
+        return Models(self.space, self.corpus.vocab_size, self.corpus.fingerprint, self.repetition)
+
+    @property
+    def floors(self) -> tuple[Floor, ...]:
+        """The noise floors of the judged metrics that were measured under the plan's conditions, in whatever space."""
+        return self.noise.floors if self.noise else ()
+
+    @property
+    def unpaced(self) -> bool:
+        """Whether it must be measured how long steps take before all of them are known."""
+        return self.stage is not None and paced(self.space) and not self.stage.known.paces
 
     @property
     def to_run(self) -> tuple[Trial, ...]:
@@ -80,13 +106,54 @@ def plan_space(
     check(space)  # so that a mistake in the space is told before its corpus is read
     folder = Path(results)
     corpus = fingerprint(space.data, space.folder, cache_of(folder))
-    held_out: tuple[HeldOut, ...] = ("verdict",) if space.design.search is None else ("tuning", "verdict")
+    held_out = _held_out(space)
     check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
-    built = build_plan(space, vocab_size=corpus.vocab_size, corpus=corpus.fingerprint, repetition=repetition)
     found = known_outcomes(folder) if outcomes is None else outcomes
     known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))
-    return Planned(space, built, corpus, known, _trial_seconds(built, known, folder), repetition)
+    models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition)
+    stage = None
+    if learns(space):
+        ended = frozenset(id for id, outcome in found.items() if counts(outcome))
+        build, finals = partial(plan_of, models), partial(_finals, folder)
+        stage = unfold(space, build, ended=ended, finals=finals, paces=_paces(models, folder))
+    plan = plan_of(models, NOTHING) if stage is None else stage.plan
+    noise = _noise(plan, space, folder) if known else None
+    seconds = _trial_seconds(plan, known, folder)
+    return Planned(space, plan, corpus, known, seconds, repetition, noise=noise, stage=stage)
+
+
+def plan_of(models: Models, known: Known) -> Plan:
+    """The plan of a space over its corpus, from what is known."""
+    return build_plan(
+        models.space, vocab_size=models.vocab_size, corpus=models.corpus, repetition=models.repetition, known=known
+    )
+
+
+def _held_out(space: Space) -> tuple[HeldOut, ...]:
+    """The splits that anything is evaluated on."""
+    tunes = space.design.search is not None or isinstance(space.fair.tune, Tune)
+    return ("tuning", "verdict") if tunes else ("verdict",)
+
+
+def _paces(models: Models, folder: Path) -> Mapping[str, float]:
+    if not paced(models.space):
+        return {}
+    from ablate.session.pacing import read_paces
+
+    return read_paces(folder, models)
+
+
+def _finals(folder: Path, trial_ids: Collection[str]) -> Finals:
+    from ablate.store.ends import ends_now
+
+    return ends_now(folder, trial_ids)  # type: ignore[return-value]
+
+
+def _noise(plan: Plan, space: Space, folder: Path) -> Noise:
+    from ablate.store.noise import noise_of
+
+    return noise_of(folder, plan, space.judge)
 
 
 def _repetition(space: Space, cache: Path) -> float:

@@ -17,7 +17,7 @@ from ablate.store.lines import compact
 from ablate.store.requests import Request, latest
 
 if TYPE_CHECKING:
-    from ablate.store.standing import Searched
+    from ablate.store.standing import Growing
 
 LoadSpace = Callable[[Request], Space]
 ENDED = {"finished", "diverged"}
@@ -28,7 +28,7 @@ ENDED = {"finished", "diverged"}
 class Resumable:
     """A run that can be gone on with: the space as it was, its place, plugins and mirror, and how many are left.
 
-    Of a search that is not over nobody knows how many: those that it has asked for are counted, at least one.
+    Of a plan that may grow yet nobody knows how many: those that it has asked for are counted, at least one.
     """
 
     space: Space
@@ -47,10 +47,10 @@ def resumable(
     be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
     run, or not that space.
     """
-    from ablate.store.standing import searches, standings
+    from ablate.store.standing import growing, standings
 
     folder = Path(results)
-    asked, searched = latest(folder), searches(folder)
+    asked, grows = latest(folder), growing(folder)
     if not asked:
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is not None and name not in asked:
@@ -61,14 +61,16 @@ def resumable(
     found, refused = [], []
     for request in [asked[name]] if name is not None else asked.values():
         states = trials.get(request.space, {})
-        search = searched.get(request.space)
-        if (set(states.values()) <= ENDED) if search is None else not search.open:
+        kept = grows.get(request.space)
+        if not (kept and kept.open) and (set(states.values()) <= ENDED or (kept and kept.search)):
             continue
         try:
-            if search is None:
+            if kept is None:
                 space, left = _planned(folder, request, load, set(states))
+            elif kept.search:
+                space, left = _search(request, load, kept, states)
             else:
-                space, left = _search(request, load, search, states)
+                space, left = _staged(folder, request, load, kept, set(states))
         except AblateError as error:
             refused.append(error)
             continue
@@ -84,22 +86,46 @@ def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) ->
     planned = plan_space(space, results=folder, limit=Place.of(request.place).limit)
     now = {trial.id for trial in planned.plan.trials}
     if now != then:
-        raise RefusedError(
-            f"{request.path} asks for other trials than when it was run: {len(then - now)} of {len(then)} are gone, "
-            f"{len(now - then)} are new\n"
-            "  = the space, its texts or what computes it has changed; ask the new question with `ablate run`"
-        )
+        raise _other_trials(request, then, now)
     return space, len(planned.to_run)
 
 
-def _search(request: Request, load: LoadSpace, search: Searched, states: Mapping[str, str]) -> tuple[Space, int]:
+def _staged(folder: Path, request: Request, load: LoadSpace, kept: Growing, then: set[str]) -> tuple[Space, int]:
+    """The space of a plan that learns from its trials, and how many are left of what it asks for now, at least one.
+
+    A run that was killed may have kept a plan that its trials have outgrown, or, of trials that failed and are tried
+    again, one that they will fall short of.
+    """
+    space = load(request)
+    _check_same(request, kept, space, "question")
+    planned = plan_space(space, results=folder, limit=Place.of(request.place).limit)
+    now = {trial.id for trial in planned.plan.trials}
+    if not (then <= now or now <= then):
+        raise _other_trials(request, then, now)
+    return space, len(planned.to_run) or int(kept.open)
+
+
+def _other_trials(request: Request, then: set[str], now: set[str]) -> RefusedError:
+    return RefusedError(
+        f"{request.path} asks for other trials than when it was run: {len(then - now)} of {len(then)} are gone, "
+        f"{len(now - then)} are new\n"
+        "  = the space, its texts or what computes it has changed; ask the new question with `ablate run`"
+    )
+
+
+def _search(request: Request, load: LoadSpace, kept: Growing, states: Mapping[str, str]) -> tuple[Space, int]:
     """The space of a search that is not over; that it proposes what it did, it finds out on the way."""
     space = load(request)
+    _check_same(request, kept, space, "search")
+    return space, sum(state not in ENDED for state in states.values()) or 1
+
+
+def _check_same(request: Request, kept: Growing, space: Space, what: str) -> None:
+    """RefusedError where a space says something else than when it was run."""
     now = json.loads(compact(to_python(space.located)))
-    changed = [key for key in {**search.resolved, **now} if search.resolved.get(key) != now.get(key)]
+    changed = [key for key in {**kept.resolved, **now} if kept.resolved.get(key) != now.get(key)]
     if changed:
         raise RefusedError(
-            f"{request.path} asks for another search than when it was run: {', '.join(changed)} changed\n"
+            f"{request.path} asks for another {what} than when it was run: {', '.join(changed)} changed\n"
             "  = ask the new question with `ablate run`, under another name of the space"
         )
-    return space, sum(state not in ENDED for state in states.values()) or 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ablate.execute.controller import Ended, Order
     from ablate.store.requests import Request
     from ablate.store.results import Results
+    from ablate.train.events import Outcome
 
 RESULTS = Path("results")
 
@@ -62,9 +63,11 @@ def run(
         planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
         if show_plan is not None:
             show_plan(planned)
+        if planned.unpaced:
+            planned = _paced(planned, folder, order, known, console, show_plan)
         rehearse(space, planned.plan, planned.to_run, order.plugins)
         request = _request(space, order, place, mirror)
-        begun = _begin(planned, store, request, order, fresh=fresh)
+        begun = _begin(planned, store, request, order, console, fresh=fresh)
         record(folder, request)
         ended = _train(planned, begun, store, place, order, console)
         done = begun.answer(ended)
@@ -75,14 +78,40 @@ def run(
     return done
 
 
-def _begin(planned: Planned, store: Results, request: Request, order: Order, *, fresh: bool) -> Begun:
-    if planned.space.design.search is None:
-        from ablate.session.listed import begin
+def _paced(
+    planned: Planned,
+    folder: Path,
+    order: Order,
+    outcomes: Mapping[str, Outcome],
+    console: Console,
+    show_plan: Callable[[Planned], None] | None,
+) -> Planned:
+    """The plan once it is measured how long steps take, which some of its steps follow from."""
+    from ablate.data.streams import prepare
+    from ablate.execute.task import cache_of
+    from ablate.session.pacing import measure_paces
 
-        return begin(planned, store, fresh=fresh)
-    from ablate.session.searching import begin_search
+    space = planned.space
+    prepare(space.data, space.folder, cache_of(folder))
+    measure_paces(folder, planned.models, plugins=order.plugins, say=console.print)
+    paced = plan_space(space, results=folder, limit=order.limit, outcomes=outcomes)
+    if show_plan is not None:
+        show_plan(paced)
+    return paced
 
-    return begin_search(planned, store, request, order, fresh=fresh)
+
+def _begin(planned: Planned, store: Results, request: Request, order: Order, console: Console, *, fresh: bool) -> Begun:
+    if planned.space.design.search is not None:
+        from ablate.session.searching import begin_search
+
+        return begin_search(planned, store, request, order, fresh=fresh)
+    if planned.stage is not None:
+        from ablate.session.staged import begin_staged
+
+        return begin_staged(planned, store, request, fresh=fresh, limit=order.limit, say=console.print)
+    from ablate.session.listed import begin
+
+    return begin(planned, store, request, fresh=fresh)
 
 
 def _train(planned: Planned, begun: Begun, store: Results, place: Place, order: Order, console: Console) -> Ended:

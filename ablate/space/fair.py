@@ -20,7 +20,8 @@ BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 class Match(Document):
     """Each block's model is made as large as the baseline's in `parameters`, within that share, by one of its sizes.
 
-    `width` and `depth` are the model's, `mlp` the hidden width of the block's MLPs.
+    `width` and `depth` are the model's, `mlp` the hidden width of the block's MLPs. A model that is within the share
+    stays as it is.
     """
 
     parameters: Annotated[Share, Field(gt=0, lt=1)]
@@ -32,9 +33,15 @@ class Tune(Document):
     split, and goes on with its best.
     """
 
-    seeds: Count
+    seeds: Annotated[Count, Field(le=1_000)]
     lr: Annotated[tuple[Positive, ...], BeforeValidator(_tuple), Field(min_length=1)] | None = None
     weight_decay: Annotated[tuple[NotNegative, ...], BeforeValidator(_tuple), Field(min_length=1)] | None = None
+
+    @property
+    def listed(self) -> Mapping[str, tuple[float, ...]]:
+        """The values to try, by the name of the setting."""
+        listed = {"lr": self.lr, "weight_decay": self.weight_decay}
+        return {name: values for name, values in listed.items() if values is not None}
 
 
 class Terms(Document):
@@ -46,6 +53,11 @@ class Terms(Document):
     budget: BudgetKind
     match: Literal["none"] | Match
 
+    @property
+    def plain(self) -> bool:
+        """Whether every block stays as the space has it: batches are equally large, so equal steps are equal tokens."""
+        return self.budget in ("steps", "tokens") and self.match == "none"
+
 
 class Fair(Document):
     """What is equal. `under` names several terms, each said as what it has otherwise: all are answered on one page."""
@@ -53,7 +65,7 @@ class Fair(Document):
     budget: BudgetKind
     match: Literal["none"] | Match
     tune: Literal["none"] | Tune
-    under: Mapping[str, Terms]
+    under: dict[str, Terms]
 
     @property
     def terms(self) -> Mapping[str, Terms]:

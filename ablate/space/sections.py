@@ -17,6 +17,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, Document, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
+from ablate.space.fairness import check_fairness
 from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.search import check_search
 from ablate.space.space import Around
@@ -225,7 +226,10 @@ class Sections:
             )
             filled = Mapping(named, under.span)
             entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
-        return validate(Fair, self._opened("fair", entries), self.problems, where="fair")
+        found = validate(Fair, self._opened("fair", entries), self.problems, where="fair")
+        if found is not None:
+            check_fairness(found, located, self.located.key("fair").span.source, self.problems)
+        return found
 
     def noise(self) -> Noise | None:
         """The A/A arms; None where there are none."""

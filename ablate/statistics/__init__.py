@@ -1,31 +1,61 @@
-"""Statistics of a few noisy runs: numbers in, numbers out; nothing here knows what a block or a trial is."""
+"""Statistics of a few noisy runs: numbers in, numbers out; nothing here knows what a block or a trial is.
 
-from ablate.statistics.paired import (
+    paired.py       a difference over seeds: interval, p, equivalence; with flips.py and resample.py
+    adjust.py       many p-values at once
+    sequential.py   levels for looks at more and more seeds
+    factorial.py    effects of edits tried together, and their analysis of variance; with blocked.py
+    planning.py     seeds, power and what is visible
+    floor.py        what nothing but another initialisation does
+    spread.py       standard deviations and their limits
+    proportions.py  Wilson's interval
+    bisection.py    where a rising function is zero
+
+Of SciPy it loads `special` alone, the distributions: the rest takes longer to import than anything here to compute.
+"""
+
+from ablate.statistics.adjust import benjamini_hochberg, holm
+from ablate.statistics.factorial import Analysis, Estimate, Line, analyse
+from ablate.statistics.floor import Floor, floor_of
+from ablate.statistics.paired import Paired, of_differences, paired
+from ablate.statistics.planning import (
     MOST_SEEDS,
     POWER,
-    SD_LEVEL,
-    Paired,
-    holm,
-    paired,
-    sd_upper,
+    power_of,
     seeds_for_margin,
     seeds_for_power,
     seeds_for_signs,
-    spread,
-    wilson,
+    seeds_per_arm,
+    visible_difference,
 )
+from ablate.statistics.proportions import wilson
+from ablate.statistics.sequential import Boundaries, boundaries
+from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
 
 __all__ = [
     "MOST_SEEDS",
     "POWER",
     "SD_LEVEL",
+    "Analysis",
+    "Boundaries",
+    "Estimate",
+    "Floor",
+    "Line",
     "Paired",
+    "analyse",
+    "benjamini_hochberg",
+    "boundaries",
+    "floor_of",
     "holm",
+    "of_differences",
     "paired",
+    "power_of",
+    "sd_interval",
     "sd_upper",
     "seeds_for_margin",
     "seeds_for_power",
     "seeds_for_signs",
+    "seeds_per_arm",
     "spread",
+    "visible_difference",
     "wilson",
 ]

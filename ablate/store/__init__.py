@@ -6,6 +6,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     lock                       held by the driver while it writes; says who it is
     plans.jsonl                what was asked: every plan, and every trial's specification once
     outcomes.jsonl             how each trial ended, one line each: the index that answers "is it known?"
+    verdicts.jsonl             what was made of the numbers, a line for each time a space was judged
     journal/<trial>.jsonl      the segment of a trial that has not ended: its rows as they come
     checkpoints/<trial>.<step>.pt   where that trial can go on from
     trials/<trial>.parquet     the rows of a trial that has ended, and its outcome once more
@@ -21,6 +22,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     ending.py      how it ended
     checkpoints.py where it goes on from
     ledger.py      plans and outcomes
+    verdicts.py    what a space was judged to be
     describe.py    a trial and a plan as JSON
     versions.py    what it ran with
     results.py     `Results`: the one that writes

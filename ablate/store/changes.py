@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 
-from ablate.store import ledger, lines, sealed, segment
+from ablate.store import ledger, lines, sealed, segment, verdicts
 from ablate.store.describe import digest
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.lines import compact
 from ablate.store.segment import Segment
+from ablate.store.verdicts import Verdicts
 
 TEXT, WHOLE, REAL, TEXTS = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.list_(pyarrow.string())
 
@@ -22,15 +23,25 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     "spaces": dict.fromkeys(["space", "question", "design", "baseline"], TEXT)
     | {"seeds": pyarrow.list_(WHOLE), "notes": TEXTS}
     | dict.fromkeys(["source", "resolved", "corpus"], TEXT)
-    | {"open": pyarrow.bool_(), "plan_digest": TEXT},
+    | {"open": pyarrow.bool_(), "looks": pyarrow.list_(WHOLE), "factors": TEXT, "plan_digest": TEXT}
+    | {"judged_digest": TEXT},
     "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
-    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT},
+    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT}
+    | {"terms": TEXTS, "setting": TEXT},
     "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
     "comparisons": {"space": TEXT, "position": WHOLE}
-    | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id"], TEXT),
+    | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id", "terms", "weights"], TEXT),
     "proposals": {"space": TEXT, "k": WHOLE, "derivation": TEXT, "variant_id": TEXT, "repeat": pyarrow.bool_()}
     | dict.fromkeys(["choices", "random"], WHOLE),
     "definitions": dict.fromkeys(["space", "metric", "definition", "source"], TEXT),
+    "judged": {"space": TEXT, "position": WHOLE}
+    | dict.fromkeys(["kind", "change", "terms", "metric", "before_id", "after_id"], TEXT)
+    | {"n": WHOLE}
+    | dict.fromkeys(["estimate", "low", "high", "sd", "p", "p_adjusted", "q"], REAL)
+    | dict.fromkeys(["p_equivalent", "p_equivalent_adjusted"], REAL)
+    | {"method": TEXT, "df": REAL, "scale": TEXT, "margin": REAL, "verdict": TEXT, "differs": pyarrow.bool_()}
+    | {"seeds_needed": WHOLE, "note": TEXT, "better": TEXT, "confidence": REAL, "seeds": WHOLE}
+    | {"current": pyarrow.bool_()},
     "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
     | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
     | {"n_layers": WHOLE, "d_model": WHOLE, "lr": REAL}
@@ -40,6 +51,7 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
         "threads": WHOLE,
         "corpus": TEXT,
         "split": TEXT,
+        "conditions": TEXT,
         "specification": TEXT,
         "versions_id": TEXT,
     }
@@ -52,8 +64,8 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
 Metrics and summaries are filled from rows: those of sealed files, and those of segments while trials run.
 """
 
-OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions")
-"""The tables that are filled from plans."""
+OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions", "judged")
+"""The tables that are filled from plans, and from what they have come to."""
 
 DAMAGED = "damaged"
 """The status of a trial whose sealed file is not what was sealed."""
@@ -65,16 +77,19 @@ State = tuple[str, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All that a results folder says: plans, specifications, endings, and which attempts are begun and not ended."""
+    """All that a results folder says: plans, specifications, endings, which attempts are begun and not ended, and what
+    was `judged`.
+    """
 
     asked: Asked
     endings: Mapping[str, Ending]
     unfinished: Mapping[str, int]
+    judged: Verdicts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a database knows: the digest of each space's plan, and the state of each trial.
+    """What a database knows: the digest of each space's plan and of its verdicts, and the state of each trial.
 
     `bare` are trials whose specification it lacks, since the journal had lost it when they were put in.
     """
@@ -82,6 +97,7 @@ class Stored:
     plans: Mapping[str, str]
     trials: Mapping[str, State]
     bare: frozenset[str] = frozenset()
+    judged: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +131,8 @@ def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
         if trial_id not in endings or found.beginning.attempt > endings[trial_id].attempt
     }
     attempts = {trial_id: found.beginning.attempt for trial_id, found in live.items()}
-    return Journal(ledger.asked(lines.read(folder / ledger.PLANS)), endings, attempts), live
+    asked = ledger.asked(lines.read(folder / ledger.PLANS))
+    return Journal(asked, endings, attempts, verdicts.read(folder)), live
 
 
 def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, Segment] | None = None) -> Changes:
@@ -124,7 +141,7 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     Every byte of the sealed files that are to be loaded is read, so that a damaged one costs its own trial alone.
     """
     live = live or {}
-    plans = {space: plan for space, plan in journal.asked.plans.items() if stored.plans.get(space) != plan[0]}
+    plans = {space: plan for space, plan in journal.asked.plans.items() if _asked_or_judged(space, journal, stored)}
     states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal, stored)}
     anew = live.keys() | (stored.bare & journal.asked.trials.keys())
     differ = [id for id, state in states.items() if id in anew or stored.trials.get(id) != state]
@@ -134,13 +151,19 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     ended = [journal.endings[id] for id in changed if states[id][2]]
     versions = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
     rows: dict[str, Rows] = {
-        **_plan_rows(plans),
+        **_plan_rows(plans, journal.judged),
         "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
         "versions": sorted({(digest(dict(one)), name, value) for one in versions for name, value in one.items()}),
         "timings": [row for ending in ended for row in _clock(ending)],
     }
     files = tuple(sealed.path_of(folder, ending.trial_id) for ending in ended)
     return Changes({name: table_of(columns, rows[name]) for name, columns in COLUMNS.items()}, files, live, damaged)
+
+
+def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
+    """Whether a space was asked otherwise, or judged, since the database was filled."""
+    judged = journal.judged.get(space, ("", {}))[0]
+    return (stored.plans.get(space), stored.judged.get(space, "")) != (journal.asked.plans[space][0], judged)
 
 
 def _trial_ids(journal: Journal, stored: Stored) -> Iterator[str]:
@@ -192,6 +215,7 @@ def _trial_row(
         trial.get("threads"),
         trial.get("corpus"),
         trial.get("split"),
+        trial.get("conditions"),
         ledger.text_of(trial) if trial else None,
         digest(dict(versions)) if versions is not None else None,
         attempt,
@@ -203,21 +227,30 @@ def _clock(ending: Ending) -> Rows:
     return [(ending.trial_id, 0, "began", ending.began), (ending.trial_id, ending.outcome.step, "ended", ending.ended)]
 
 
-def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Rows]:
+def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]], judged: Verdicts) -> dict[str, Rows]:
     rows: dict[str, Rows] = {name: [] for name in OF_PLANS}
     for space, (plan_digest, plan) in plans.items():
-        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan.get("open"), plan_digest)
+        mark, verdict = judged.get(space, (None, None))
+        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan.get("open"))
+        looks = (plan.get("looks"), _text(plan.get("factors")), plan_digest, mark)
         head = (plan["question"], plan["design"], plan["baseline"], plan["seeds"], plan["notes"])
-        rows["spaces"].append((space, *head, *texts))
+        rows["spaces"].append((space, *head, *texts, *looks))
+        rows["judged"] += [] if verdict is None else verdicts.rows(space, verdict, plan["resolved"])
         for position, v in enumerate(plan["variants"], 1):
             known = (v["names"], v["edits"], v["parameters"], v["flops"], v["block"])
-            rows["variants"].append((space, v["id"], v["name"], position, *known))
+            terms = (v.get("terms"), _text(v.get("setting")))
+            rows["variants"].append((space, v["id"], v["name"], position, *known, *terms))
         for position, c in enumerate(plan["comparisons"], 1):
-            rows["comparisons"].append((space, position, c["kind"], c["change"], c["detail"], c["before"], c["after"]))
+            told = (c["kind"], c["change"], c["detail"], c["before"], c["after"])
+            rows["comparisons"].append((space, position, *told, c.get("terms") or None, _text(c.get("weights"))))
         rows["proposals"] += [(space, *one.values()) for one in plan.get("proposals", ())]
         rows["memberships"] += [(space, *trial) for trial in plan["trials"]]
         rows["definitions"] += [(space, d["metric"], d["definition"], d["source"]) for d in plan["definitions"]]
     return rows
+
+
+def _text(document: Any) -> str | None:
+    return compact(document) if document else None
 
 
 def table_of(columns: Mapping[str, pyarrow.DataType], rows: Rows) -> pyarrow.Table:

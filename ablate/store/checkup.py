@@ -21,7 +21,9 @@ from ablate.store.recovery import last_good
 from ablate.store.sealed import Examined
 from ablate.store.segment import Segment
 
-WORDS = {"plan", "trial", "ended", "forgotten", "run", "begin", "row", "timing", "checkpoint", "outcome"}
+WORDS = {
+    "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
+}  # fmt: skip
 """What a line of the journal may begin with."""
 
 AGAIN = "the trial is trained again by the next run that asks for it"

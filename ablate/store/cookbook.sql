@@ -12,7 +12,7 @@ WITH numbers AS (
             {'metric': 'log_peak_kurtosis', 'value': ln(f.peak_kurtosis)},
             {'metric': 'token_correlation', 'value': f.token_correlation}
         ], recursive := true)
-    FROM final f JOIN spaces s USING (space)
+    FROM final f JOIN spaces s USING (space) SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
     WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
 ),
 means AS (
@@ -70,7 +70,7 @@ SELECT
     avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
     max(x.value) FILTER (isfinite(x.value)) AS max
 FROM metrics x
-JOIN memberships m USING (trial_id)
+JOIN counted m USING (trial_id)
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
 WHERE x.metric = $metric AND x.address <> '' AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address, x.step;
@@ -82,7 +82,7 @@ SELECT
     count(DISTINCT m.trial_id) AS n, max(x.value) AS peak,
     arg_min(x.step, (-x.value, x.step, m.seed)) AS step, arg_min(m.seed, (-x.value, x.step, m.seed)) AS seed
 FROM metrics x
-JOIN memberships m USING (trial_id)
+JOIN counted m USING (trial_id)
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
 WHERE x.metric = $metric AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address;
@@ -163,7 +163,7 @@ WITH measured AS (
         m.space, v.variant, m.seed, m.trial_id, x.address, x.step, x.value,
         max(x.step) OVER (PARTITION BY m.space, m.trial_id) AS last_step, t.status
     FROM metrics x
-    JOIN memberships m USING (trial_id)
+    JOIN counted m USING (trial_id)
     JOIN trials t USING (trial_id)
     JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
     WHERE x.metric = $metric AND ($space IS NULL OR m.space = $space)
@@ -212,7 +212,7 @@ leaves AS (
     SELECT s.space, s.trial_id, ltrim(l.fullkey, '$.') AS path, CAST(l.value AS VARCHAR) AS value
     FROM specifications s, json_tree(s.specification) l
     WHERE l.type NOT IN ('OBJECT', 'ARRAY')
-      AND ltrim(l.fullkey, '$.') NOT IN ('trial', 'variant', 'seed', 'salt', 'folder', 'architecture.block')
+      AND ltrim(l.fullkey, '$.') NOT IN ('trial', 'variant', 'seed', 'salt', 'folder', 'conditions', 'architecture.block')
 )
 SELECT path, value, count(DISTINCT trial_id) AS trials, string_agg(DISTINCT space, ', ' ORDER BY space) AS spaces
 FROM leaves
@@ -257,7 +257,7 @@ WITH numbers AS (
             {'metric': 'log_peak_kurtosis', 'value': ln(peak_kurtosis)},
             {'metric': 'token_correlation', 'value': token_correlation}
         ], recursive := true)
-    FROM final WHERE status = 'finished' AND ($space IS NULL OR space = $space)
+    FROM final SEMI JOIN counted USING (space, trial_id) WHERE status = 'finished' AND ($space IS NULL OR space = $space)
 ),
 variances AS (
     SELECT
@@ -290,7 +290,7 @@ SELECT
     m.space, v.variant, x.address, count(DISTINCT m.trial_id) AS n, min(x.value) AS lowest_entropy,
     arg_min(x.step, (x.value, x.step, m.seed)) AS step, arg_min(m.seed, (x.value, x.step, m.seed)) AS seed
 FROM metrics x
-JOIN memberships m USING (trial_id)
+JOIN counted m USING (trial_id)
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
 WHERE x.metric = 'attention_entropy' AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, x.address;
@@ -300,6 +300,7 @@ GROUP BY ALL ORDER BY m.space, v.variant, x.address;
 WITH losses AS (
     SELECT f.space, f.variant, f.seed, f.trial_id, f.eval_loss, s.value AS train_loss
     FROM final f JOIN summaries s ON s.trial_id = f.trial_id AND s.name = 'train_loss'
+    SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
     WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
 )
 SELECT
@@ -320,3 +321,28 @@ SELECT
     metric, definition, source, count(*) AS spaces,
     count(*) OVER (PARTITION BY metric) AS definitions_of_this_metric
 FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition;
+
+-- @verdicts: What is the answer of each space: which change is better, worse, equivalent, or undecided, and by how much?
+-- $space
+SELECT space, kind, change, terms, metric, verdict, n, estimate, low, high, scale, more_seeds, note, current
+FROM verdicts WHERE $space IS NULL OR space = $space
+ORDER BY space, position;
+
+-- @effects: Where was each change tried, under which terms, and what did it do to each judged metric?
+-- $space, $change
+SELECT
+    change, metric, space, kind, terms, before, after, verdict, n, estimate, low, high, ratio, p_adjusted, q, method, current
+FROM effects
+WHERE kind <> 'noise' AND ($space IS NULL OR space = $space) AND ($change IS NULL OR change = $change)
+ORDER BY change, metric, space, position;
+
+-- @noise_floor: How much do judged metrics differ where nothing but the initialisation changes, and for which spaces does that hold?
+-- $space
+WITH holds AS (
+    SELECT t.conditions, list(DISTINCT m.space ORDER BY m.space) AS holds_for
+    FROM memberships m JOIN trials t USING (trial_id) GROUP BY t.conditions
+)
+SELECT f.metric, f.n, f.sd, f.log_sd, f.whose, f.spaces AS measured_by, h.holds_for, f.conditions
+FROM noise_floor f LEFT JOIN holds h USING (conditions)
+WHERE $space IS NULL OR list_contains(h.holds_for, $space)
+ORDER BY f.conditions, f.metric, f.whose;

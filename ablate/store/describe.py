@@ -9,7 +9,9 @@ from typing import Any
 
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
-from ablate.plan.plan import Plan, Proposed, Variant
+from ablate.plan.identity import conditions_of
+from ablate.plan.plan import Comparison, Plan, Proposed, Variant
+from ablate.plan.setting import PLAIN
 from ablate.plan.trial import Trial
 from ablate.space.metrics import Definition
 from ablate.store.lines import compact
@@ -39,6 +41,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
         "salt": trial.salt,
         "threads": trial.threads,
         "corpus": trial.corpus,
+        "conditions": conditions_of(trial),
         "split": trial.split,
         "folder": trial.folder,
         "architecture": {
@@ -71,10 +74,11 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "seeds": list(plan.seeds),
         "notes": list(plan.notes),
         "variants": [_variant(variant) for variant in plan.variants],
-        "comparisons": [asdict(comparison) for comparison in plan.comparisons],
+        "comparisons": [_comparison(comparison) for comparison in plan.comparisons],
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
         "proposals": [_proposal(one) for one in plan.proposals],
         "open": plan.open,
+        **_given(looks=list(plan.looks), factors=[[terms, asdict(factors)] for terms, factors in plan.factors]),
         "source": documents.source,
         "resolved": dict(documents.resolved),
         "definitions": [asdict(definition) for definition in documents.definitions],
@@ -97,6 +101,17 @@ def _proposal(one: Proposed) -> dict[str, Any]:
     return {**asdict(one), "derivation": str(one.derivation)}
 
 
+def _given(**values: Any) -> dict[str, Any]:
+    """What is not empty: a plan that has none of it is written as it was before there was such a thing."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    told = asdict(comparison)
+    weights, terms = told.pop("weights"), told.pop("terms")
+    return {**told, **_given(weights=[list(one) for one in weights], terms=terms)}
+
+
 def _variant(variant: Variant) -> dict[str, Any]:
     return {
         "id": variant.id,
@@ -106,6 +121,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
         "parameters": variant.parameters,
         "flops": variant.flops,
         "block": print_block(variant.block),
+        **_given(terms=list(variant.terms), setting=None if variant.setting == PLAIN else asdict(variant.setting)),
     }
 
 

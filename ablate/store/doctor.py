@@ -26,6 +26,7 @@ from ablate.store import (
     restore,
     sealed,
     segment,
+    verdicts,
 )
 from ablate.store.changes import Journal
 from ablate.store.checkup import Looked
@@ -148,7 +149,8 @@ def _journal(looked: Looked) -> tuple[Journal, set[str]]:
         for found in looked.segments.values()
         if found and found.beginning.attempt > getattr(looked.known.get(found.beginning.trial_id), "attempt", 0)
     }
-    return Journal(restore.with_lines(looked.asked, looked.back), whole | back, live), set(back)
+    asked = restore.with_lines(looked.asked, looked.back)
+    return Journal(asked, whole | back, live, verdicts.read(looked.folder)), set(back)
 
 
 def _surroundings(folder: Path, workers: Mapping[str, Holder], holder: str | None) -> Iterator[Finding]:

@@ -139,11 +139,16 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
 def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
     if not is_ours(connection):
         return Stored({}, {})
-    plans = connection.execute("SELECT space, plan_digest FROM spaces").fetchall()
+    plans = connection.execute("SELECT space, plan_digest, judged_digest FROM spaces").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
     bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
     states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
-    return Stored(dict(plans), states, frozenset(trial_id for (trial_id,) in bare))
+    return Stored(
+        {space: digest for space, digest, _ in plans},
+        states,
+        frozenset(trial_id for (trial_id,) in bare),
+        {space: judged for space, _, judged in plans if judged},
+    )
 
 
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:

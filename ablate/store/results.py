@@ -16,7 +16,7 @@ from typing import Any
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.store import checkpoints, course, describe, ledger, projection, recovery, sealed, segment
+from ablate.store import checkpoints, course, describe, ledger, projection, recovery, sealed, segment, verdicts
 from ablate.store.changes import Journal
 from ablate.store.course import Course
 from ablate.store.describe import Documents
@@ -144,6 +144,12 @@ class Results:
                 self._asked.plans[plan.space] = (digest, document)
             self._plans.sync()
 
+    def record_verdicts(self, document: Mapping[str, Any]) -> None:
+        """Keep what a space with a kept plan was judged to be (see `verdicts`); the same twice is once."""
+        with self._guard:
+            asked = describe.digest(self.plan(document["space"])["resolved"])
+            verdicts.record(self.folder, {**document, "asked": asked})
+
     def begin(self, trial: Trial) -> Start:
         """Open a trial's segment; where it goes on from.
 
@@ -218,7 +224,7 @@ class Results:
         """
         with self._guard:
             asked = Asked(dict(self._asked.plans), dict(self._asked.trials))
-            journal = Journal(asked, dict(self._endings), self._unfinished())
+            journal = Journal(asked, dict(self._endings), self._unfinished(), verdicts.read(self.folder))
         with self._refreshing:
             return projection.refresh(self.folder, journal, self.say)
 

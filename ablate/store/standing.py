@@ -52,26 +52,35 @@ def standings(folder: Path) -> tuple[Standing, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """A search as it was last asked for: whether it goes on, and the whole of its space as it was resolved."""
+class Growing:
+    """A plan that grows with its results, as it was last asked for: whether it is a search or one that learns from its
+    own trials, whether more may follow, and the whole of its space as it was resolved.
+    """
 
+    search: bool
     open: bool
     resolved: Mapping[str, Any]
 
+    @property
+    def why(self) -> str:
+        """What it is that is not over."""
+        return "a search that is not over" if self.search else "not all of it is decided"
 
-def searches(folder: Path) -> dict[str, Searched]:
-    """The spaces that are searches, by name."""
+
+def growing(folder: Path) -> dict[str, Growing]:
+    """The spaces that are searches, and those whose trials decide what is trained next, by name."""
     plans = ledger.asked(lines.read(folder / ledger.PLANS)).plans
     return {
-        space: Searched(bool(plan.get("open")), plan["resolved"])
+        space: Growing(search, bool(plan.get("open")), plan["resolved"])
         for space, (_, plan) in plans.items()
-        if plan["design"] == "search"
+        for search in [plan["design"] == "search"]
+        if search or plan.get("open") or plan.get("looks")
     }
 
 
-def open_searches(folder: Path) -> frozenset[str]:
-    """The spaces that are searches and not over: more trials may follow."""
-    return frozenset(space for space, one in searches(folder).items() if one.open)
+def not_over(folder: Path) -> dict[str, str]:
+    """The spaces whose plans may grow yet, and why so, by name."""
+    return {space: one.why for space, one in growing(folder).items() if one.open}
 
 
 def _standing(

@@ -7,7 +7,8 @@ COMMENT ON COLUMN projection.sql_digest IS 'Hash of tables.sql, summaries.sql an
 
 CREATE OR REPLACE TABLE spaces (
     space VARCHAR NOT NULL, question VARCHAR, design VARCHAR, baseline VARCHAR, seeds BIGINT[], notes VARCHAR[],
-    source VARCHAR, resolved JSON, corpus JSON, open BOOLEAN, plan_digest VARCHAR NOT NULL
+    source VARCHAR, resolved JSON, corpus JSON, open BOOLEAN, looks BIGINT[], factors JSON, plan_digest VARCHAR NOT NULL,
+    judged_digest VARCHAR
 );
 COMMENT ON TABLE spaces IS 'One row for each space, as it was last asked';
 COMMENT ON COLUMN spaces.space IS 'Name of the space';
@@ -19,14 +20,17 @@ COMMENT ON COLUMN spaces.notes IS 'What the plan folded, left out or assumed';
 COMMENT ON COLUMN spaces.source IS 'Text of the space''s file';
 COMMENT ON COLUMN spaces.resolved IS 'The space with nothing left out: what the file and the grammar''s defaults come to';
 COMMENT ON COLUMN spaces.corpus IS 'The corpus report: files, tokens, splits, fingerprint';
-COMMENT ON COLUMN spaces.open IS 'Whether it is a search that goes on: more trials may follow';
+COMMENT ON COLUMN spaces.open IS 'Whether more trials may follow: a search that goes on, or seeds that are added until all is decided';
+COMMENT ON COLUMN spaces.looks IS 'Numbers of seeds after which it is looked whether more are needed; NULL where the seeds are fixed';
+COMMENT ON COLUMN spaces.factors IS 'Of a factorial, under each set of terms: its edits, runs, effects and aliases';
 COMMENT ON COLUMN spaces.plan_digest IS 'Hash of the plan';
+COMMENT ON COLUMN spaces.judged_digest IS 'Hash of what it was last judged to be; NULL where it was not: see judged';
 
 CREATE OR REPLACE TABLE variants (
     space VARCHAR NOT NULL, variant_id VARCHAR NOT NULL, variant VARCHAR, position INTEGER, names VARCHAR[],
-    edits VARCHAR[], parameters BIGINT, flops BIGINT, block VARCHAR
+    edits VARCHAR[], parameters BIGINT, flops BIGINT, block VARCHAR, terms VARCHAR[], setting JSON
 );
-COMMENT ON TABLE variants IS 'One row for each distinct block of a space';
+COMMENT ON TABLE variants IS 'One row for each distinct block of a space, under each size and number of steps it is trained with';
 COMMENT ON COLUMN variants.space IS 'Name of the space';
 COMMENT ON COLUMN variants.variant_id IS 'Fingerprint of the variant';
 COMMENT ON COLUMN variants.variant IS 'The name shown';
@@ -36,11 +40,13 @@ COMMENT ON COLUMN variants.edits IS 'Edits applied to the design''s start';
 COMMENT ON COLUMN variants.parameters IS 'Trained parameters of the whole model';
 COMMENT ON COLUMN variants.flops IS 'FLOPs of matrix products in one forward pass over one sequence; a product of [m,k] and [k,n] counts 2mkn';
 COMMENT ON COLUMN variants.block IS 'The block, printed as YAML';
+COMMENT ON COLUMN variants.terms IS 'The terms of fairness it stands under; NULL where the space declares but one set';
+COMMENT ON COLUMN variants.setting IS 'What of it is not as the space has it for every block: layers, width, steps, what tuning chose, salt; NULL for nothing';
 
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
     steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR, split VARCHAR,
-    specification JSON, versions_id VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
+    conditions VARCHAR, specification JSON, versions_id VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
 );
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
 COMMENT ON COLUMN trials.trial_id IS 'Hash of everything that decides its numbers';
@@ -59,6 +65,7 @@ COMMENT ON COLUMN trials.salt IS 'Changes the initialisation alone (A/A arms); 0
 COMMENT ON COLUMN trials.threads IS 'CPU threads it was pinned to';
 COMMENT ON COLUMN trials.corpus IS 'Fingerprint of the token streams';
 COMMENT ON COLUMN trials.split IS 'What its held-out loss is of: tuning where a search chose by it, else verdict';
+COMMENT ON COLUMN trials.conditions IS 'Hash of all that it is trained and measured under but its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions';
 COMMENT ON COLUMN trials.specification IS 'The whole trial: architecture with its block, data, recipe, measure';
 COMMENT ON COLUMN trials.versions_id IS 'What it ran with: see versions. Trials that differ here are comparable but not bit for bit';
 COMMENT ON COLUMN trials.attempt IS 'Which attempt this is, from 1; 0 before the first';
@@ -74,16 +81,57 @@ COMMENT ON COLUMN memberships.variant_id IS 'The variant it stands for in this s
 COMMENT ON COLUMN memberships.seed IS 'The seed; for one seed every variant sees the same batches';
 
 CREATE OR REPLACE TABLE comparisons (
-    space VARCHAR NOT NULL, position INTEGER NOT NULL, kind VARCHAR, change VARCHAR, detail VARCHAR, before_id VARCHAR, after_id VARCHAR
+    space VARCHAR NOT NULL, position INTEGER NOT NULL, kind VARCHAR, change VARCHAR, detail VARCHAR, before_id VARCHAR, after_id VARCHAR,
+    terms VARCHAR, weights JSON
 );
 COMMENT ON TABLE comparisons IS 'The questions a design asks: what does a change do, from one variant to another?';
 COMMENT ON COLUMN comparisons.space IS 'Name of the space';
 COMMENT ON COLUMN comparisons.position IS 'Order in the plan, from 1';
-COMMENT ON COLUMN comparisons.kind IS 'edit (one edit, against the variant before it) or baseline (against the baseline)';
+COMMENT ON COLUMN comparisons.kind IS 'edit (one edit, against the variant before it), baseline (against the baseline), noise (the baseline against itself with another initialisation), or main or interaction (effects over several variants)';
 COMMENT ON COLUMN comparisons.change IS 'Name of the change; for an edit the name of the factor';
 COMMENT ON COLUMN comparisons.detail IS 'What changes, field by field';
-COMMENT ON COLUMN comparisons.before_id IS 'variant_id before';
-COMMENT ON COLUMN comparisons.after_id IS 'variant_id after';
+COMMENT ON COLUMN comparisons.before_id IS 'variant_id before; empty for an effect over several variants';
+COMMENT ON COLUMN comparisons.after_id IS 'variant_id after; empty for an effect over several variants';
+COMMENT ON COLUMN comparisons.terms IS 'The terms of fairness it is made under; NULL where the space declares but one set';
+COMMENT ON COLUMN comparisons.weights IS 'What it sums up, as [variant_id, weight]; NULL for a difference of two variants, and in a factorial, whose effects are fitted';
+
+CREATE OR REPLACE TABLE judged (
+    space VARCHAR NOT NULL, position INTEGER NOT NULL, kind VARCHAR, change VARCHAR, terms VARCHAR, metric VARCHAR, before_id VARCHAR, after_id VARCHAR,
+    n BIGINT, estimate DOUBLE, low DOUBLE, high DOUBLE, sd DOUBLE, p DOUBLE, p_adjusted DOUBLE, q DOUBLE,
+    p_equivalent DOUBLE, p_equivalent_adjusted DOUBLE, method VARCHAR, df DOUBLE, scale VARCHAR, margin DOUBLE,
+    verdict VARCHAR, differs BOOLEAN, seeds_needed BIGINT, note VARCHAR, better VARCHAR, confidence DOUBLE, seeds BIGINT, current BOOLEAN
+);
+COMMENT ON TABLE judged IS 'What each comparison of each space came to on each metric, as it was last judged; see effects and verdicts';
+COMMENT ON COLUMN judged.space IS 'Name of the space';
+COMMENT ON COLUMN judged.position IS 'Order among the verdicts of the space, from 1';
+COMMENT ON COLUMN judged.kind IS 'As comparisons.kind';
+COMMENT ON COLUMN judged.change IS 'As comparisons.change';
+COMMENT ON COLUMN judged.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
+COMMENT ON COLUMN judged.metric IS 'The metric judged';
+COMMENT ON COLUMN judged.before_id IS 'variant_id before; empty for an effect over several variants';
+COMMENT ON COLUMN judged.after_id IS 'variant_id after; empty for an effect over several variants';
+COMMENT ON COLUMN judged.n IS 'Pairs of seeds; of an effect over several variants, seeds';
+COMMENT ON COLUMN judged.estimate IS 'Mean of after less before on the scale: a difference, or on the log scale the logarithm of a ratio';
+COMMENT ON COLUMN judged.low IS 'Lower end of its interval at confidence; infinite where n bounds nothing, not adjusted for the number of comparisons';
+COMMENT ON COLUMN judged.high IS 'Upper end of its interval';
+COMMENT ON COLUMN judged.sd IS 'Standard deviation of the differences over seeds, on the same scale';
+COMMENT ON COLUMN judged.p IS 'Two-sided p of no difference';
+COMMENT ON COLUMN judged.p_adjusted IS 'That by Holm over the family';
+COMMENT ON COLUMN judged.q IS 'That by Benjamini and Hochberg over the family';
+COMMENT ON COLUMN judged.p_equivalent IS 'Greater p of the two one-sided tests against the margin; NULL without one';
+COMMENT ON COLUMN judged.p_equivalent_adjusted IS 'That by Holm over the family';
+COMMENT ON COLUMN judged.method IS 'What made interval and p: student, sign_flip, bootstrap, sign, repeated (at the level of one of several looks) or pooled (with the error of all runs of a factorial)';
+COMMENT ON COLUMN judged.df IS 'Its degrees of freedom';
+COMMENT ON COLUMN judged.scale IS 'linear or log';
+COMMENT ON COLUMN judged.margin IS 'Margin of equivalence on that scale; NULL without one';
+COMMENT ON COLUMN judged.verdict IS 'better, worse, equivalent, undecided or diverged; of noise, which is never judged, undecided';
+COMMENT ON COLUMN judged.differs IS 'Equivalent, and significant all the same';
+COMMENT ON COLUMN judged.seeds_needed IS 'Pairs that would decide, in all; NULL where nothing is left to decide or no affordable number would';
+COMMENT ON COLUMN judged.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN judged.better IS 'Which direction of the metric is better: lower or higher';
+COMMENT ON COLUMN judged.confidence IS 'Confidence of the interval; verdicts are at one less it, over the family';
+COMMENT ON COLUMN judged.seeds IS 'Seeds that were looked at';
+COMMENT ON COLUMN judged.current IS 'Whether the space is asked as it was when it was judged';
 
 CREATE OR REPLACE TABLE proposals (
     space VARCHAR NOT NULL, k INTEGER NOT NULL, derivation VARCHAR, variant_id VARCHAR, repeat BOOLEAN, choices INTEGER, random INTEGER

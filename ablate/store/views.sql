@@ -1,5 +1,6 @@
 -- The views of ablate.duckdb. Means and deviations are taken in the order of seeds, so that the same rows give the same
--- bits however many threads add them up. All but `curves` read summaries and never metrics.
+-- bits however many threads add them up. All but `curves` read summaries and never metrics. Pairs are of trials for the
+-- verdict: of those that choose something only a search's are paired, which have all the same settings.
 
 CREATE OR REPLACE VIEW final AS
 WITH wide AS (
@@ -13,7 +14,7 @@ WITH wide AS (
     FROM summaries WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation') GROUP BY trial_id
 )
 SELECT
-    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.split, t.status,
+    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
     v.parameters, v.flops,
@@ -28,7 +29,8 @@ COMMENT ON COLUMN final.trial_id IS 'The trial';
 COMMENT ON COLUMN final.variant_id IS 'Fingerprint of its variant';
 COMMENT ON COLUMN final.variant IS 'Name of its variant';
 COMMENT ON COLUMN final.seed IS 'Its seed';
-COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where a search chose by it, else verdict';
+COMMENT ON COLUMN final.salt IS 'Changes its initialisation alone: of the arm that shows what noise does; 0 otherwise';
+COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where something is chosen by it, else verdict';
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
 COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished';
@@ -39,6 +41,16 @@ COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_r
 COMMENT ON COLUMN final.parameters IS 'Trained parameters';
 COMMENT ON COLUMN final.flops IS 'FLOPs of one forward pass over one sequence';
 COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
+
+CREATE OR REPLACE VIEW counted AS
+SELECT m.space, m.trial_id, m.variant_id, m.seed
+FROM memberships m JOIN trials t USING (trial_id) JOIN spaces s USING (space)
+WHERE t.split IS DISTINCT FROM 'tuning' OR s.design = 'search';
+COMMENT ON VIEW counted IS 'Of memberships the trials whose numbers stand for their variant: not those that only chose the settings it goes on with';
+COMMENT ON COLUMN counted.space IS 'Name of the space';
+COMMENT ON COLUMN counted.trial_id IS 'The trial';
+COMMENT ON COLUMN counted.variant_id IS 'The variant it stands for in this space';
+COMMENT ON COLUMN counted.seed IS 'The seed';
 
 CREATE OR REPLACE VIEW leaderboard AS
 SELECT
@@ -94,10 +106,13 @@ SELECT
     min(x.value) FILTER (isfinite(x.value)) AS min,
     max(x.value) FILTER (isfinite(x.value)) AS max
 FROM metrics x
-JOIN memberships m USING (trial_id)
+JOIN (
+    SELECT m.*, t.split = 'verdict' OR NOT bool_or(t.split IS NOT DISTINCT FROM 'verdict') OVER (PARTITION BY m.space, m.variant_id) AS counts
+    FROM memberships m JOIN trials t USING (trial_id)
+) m ON m.trial_id = x.trial_id AND m.counts
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
 GROUP BY ALL;
-COMMENT ON VIEW curves IS 'Every metric against the step, over the seeds of a variant; diverged and running trials count for as long as they go';
+COMMENT ON VIEW curves IS 'Every metric against the step, over the seeds of a variant; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
 COMMENT ON COLUMN curves.space IS 'Name of the space';
 COMMENT ON COLUMN curves.variant IS 'Name of the variant';
 COMMENT ON COLUMN curves.metric IS 'Name of the metric';
@@ -129,7 +144,9 @@ COMMENT ON COLUMN divergences.address IS 'The first part with a non-finite outpu
 COMMENT ON COLUMN divergences.detail IS 'Everything known of it, with the last statistics';
 
 CREATE OR REPLACE VIEW edits AS
-SELECT c.space, c.position, c.change AS edit, c.detail, b.variant AS before, a.variant AS after, c.before_id, c.after_id
+SELECT
+    c.space, c.position, c.change AS edit, c.detail, b.variant AS before, a.variant AS after, c.before_id, c.after_id,
+    coalesce(c.terms, '') AS terms
 FROM comparisons c
 LEFT JOIN variants b ON b.space = c.space AND b.variant_id = c.before_id
 LEFT JOIN variants a ON a.space = c.space AND a.variant_id = c.after_id
@@ -143,6 +160,7 @@ COMMENT ON COLUMN edits.before IS 'Name of the variant without it';
 COMMENT ON COLUMN edits.after IS 'Name of the variant with it';
 COMMENT ON COLUMN edits.before_id IS 'variant_id without it';
 COMMENT ON COLUMN edits.after_id IS 'variant_id with it';
+COMMENT ON COLUMN edits.terms IS 'The terms of fairness under which they are compared; empty where the space declares but one set';
 
 CREATE OR REPLACE VIEW pairs AS
 SELECT
@@ -154,9 +172,11 @@ SELECT
 FROM final f
 JOIN spaces s ON s.space = f.space
 JOIN final b ON b.space = f.space AND b.variant_id = s.baseline AND b.seed = f.seed AND f.variant_id <> s.baseline
+    AND b.split IS NOT DISTINCT FROM f.split AND (f.split IS DISTINCT FROM 'tuning' OR s.design = 'search')
+    AND b.salt IS NOT DISTINCT FROM f.salt
 JOIN trials tf ON tf.trial_id = f.trial_id
 JOIN trials tb ON tb.trial_id = b.trial_id;
-COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches';
+COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches. What differs in the initialisation alone is in noise_pairs';
 COMMENT ON COLUMN pairs.space IS 'Name of the space';
 COMMENT ON COLUMN pairs.variant IS 'Name of the variant';
 COMMENT ON COLUMN pairs.baseline IS 'Name of the baseline';
@@ -183,7 +203,9 @@ SELECT
     tb.versions_id IS NOT DISTINCT FROM ta.versions_id AS same_versions
 FROM edits e
 JOIN final b ON b.space = e.space AND b.variant_id = e.before_id
+JOIN spaces s ON s.space = e.space
 JOIN final a ON a.space = e.space AND a.variant_id = e.after_id AND a.seed = b.seed
+    AND a.split IS NOT DISTINCT FROM b.split AND (b.split IS DISTINCT FROM 'tuning' OR s.design = 'search')
 JOIN trials tb ON tb.trial_id = b.trial_id
 JOIN trials ta ON ta.trial_id = a.trial_id;
 COMMENT ON VIEW edit_pairs IS 'What each edit did in each space, seed by seed: the variant with it beside the one without it, both on the same batches';
@@ -266,3 +288,131 @@ COMMENT ON COLUMN standings.timeout IS 'Trials that took longer than they were g
 COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file is not what was sealed';
 COMMENT ON COLUMN standings.unfinished IS 'Trials that run or were interrupted';
 COMMENT ON COLUMN standings.planned IS 'Trials not begun';
+
+CREATE OR REPLACE VIEW effects AS
+SELECT
+    j.space, j.position, j.kind, j.change, j.terms, j.metric, b.variant AS before, a.variant AS after,
+    j.n, j.estimate, j.low, j.high, CASE WHEN j.scale = 'log' THEN exp(j.estimate) END AS ratio, j.sd,
+    j.p, j.p_adjusted, j.q, j.p_equivalent, j.p_equivalent_adjusted, j.method, j.df, j.scale, j.margin,
+    CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict, j.differs, j.confidence, j.seeds, j.note, j.current
+FROM judged j
+LEFT JOIN variants b ON b.space = j.space AND b.variant_id = j.before_id
+LEFT JOIN variants a ON a.space = j.space AND a.variant_id = j.after_id;
+COMMENT ON VIEW effects IS 'What each change does to each judged metric, with its interval and p: one row for each comparison of each space and each metric, as it was last judged';
+COMMENT ON COLUMN effects.space IS 'Name of the space';
+COMMENT ON COLUMN effects.position IS 'Order among the verdicts of the space';
+COMMENT ON COLUMN effects.kind IS 'As comparisons.kind';
+COMMENT ON COLUMN effects.change IS 'What changes: for an edit or a main effect the name of the edit';
+COMMENT ON COLUMN effects.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
+COMMENT ON COLUMN effects.metric IS 'The metric judged';
+COMMENT ON COLUMN effects.before IS 'Name of the variant before; NULL for an effect over several variants';
+COMMENT ON COLUMN effects.after IS 'Name of the variant after; NULL for an effect over several variants';
+COMMENT ON COLUMN effects.n IS 'Pairs of seeds; of an effect over several variants, seeds';
+COMMENT ON COLUMN effects.estimate IS 'Mean of after less before: a difference, or on the log scale the logarithm of a ratio';
+COMMENT ON COLUMN effects.low IS 'Lower end of its interval; not adjusted for the number of comparisons';
+COMMENT ON COLUMN effects.high IS 'Upper end of its interval';
+COMMENT ON COLUMN effects.ratio IS 'Of a metric on the log scale after over before, by geometric means; NULL on the linear scale';
+COMMENT ON COLUMN effects.sd IS 'Standard deviation of the differences over seeds, on the scale';
+COMMENT ON COLUMN effects.p IS 'Two-sided p of no difference';
+COMMENT ON COLUMN effects.p_adjusted IS 'That by Holm over the family: verdicts are made by it';
+COMMENT ON COLUMN effects.q IS 'That by Benjamini and Hochberg over the family';
+COMMENT ON COLUMN effects.p_equivalent IS 'Greater p of the two one-sided tests against the margin; NULL without one';
+COMMENT ON COLUMN effects.p_equivalent_adjusted IS 'That by Holm over the family';
+COMMENT ON COLUMN effects.method IS 'As judged.method';
+COMMENT ON COLUMN effects.df IS 'Its degrees of freedom';
+COMMENT ON COLUMN effects.scale IS 'linear or log';
+COMMENT ON COLUMN effects.margin IS 'Margin of equivalence on that scale; NULL without one';
+COMMENT ON COLUMN effects.verdict IS 'better, worse, equivalent, undecided or diverged; NULL for noise, which is no finding';
+COMMENT ON COLUMN effects.differs IS 'Equivalent, and significant all the same';
+COMMENT ON COLUMN effects.confidence IS 'Confidence of the interval';
+COMMENT ON COLUMN effects.seeds IS 'Seeds that were looked at';
+COMMENT ON COLUMN effects.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN effects.current IS 'Whether the space is asked as it was when this was judged';
+
+CREATE OR REPLACE VIEW verdicts AS
+SELECT
+    j.space, j.position, j.kind, j.change, j.terms, j.metric,
+    CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict,
+    j.n, j.estimate, j.low, j.high, j.scale, j.margin,
+    CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - j.n END AS more_seeds, j.note, j.current
+FROM judged j WHERE j.kind <> 'noise';
+COMMENT ON VIEW verdicts IS 'The answer of each space: one row for each comparison and each judged metric. Of all comparisons of a table, the chance that any better or worse is false is at most one less the confidence, and so is that of any equivalent';
+COMMENT ON COLUMN verdicts.space IS 'Name of the space';
+COMMENT ON COLUMN verdicts.position IS 'Order among the verdicts of the space';
+COMMENT ON COLUMN verdicts.kind IS 'As comparisons.kind';
+COMMENT ON COLUMN verdicts.change IS 'What changes: for an edit or a main effect the name of the edit';
+COMMENT ON COLUMN verdicts.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
+COMMENT ON COLUMN verdicts.metric IS 'The metric judged';
+COMMENT ON COLUMN verdicts.verdict IS 'better, worse, equivalent (within the margin), equivalent, differs (within it, and sure to be other than none), undecided, diverged (every seed of a side)';
+COMMENT ON COLUMN verdicts.n IS 'Pairs of seeds; of an effect over several variants, seeds';
+COMMENT ON COLUMN verdicts.estimate IS 'Mean of after less before: a difference, or on the log scale the logarithm of a ratio';
+COMMENT ON COLUMN verdicts.low IS 'Lower end of its interval';
+COMMENT ON COLUMN verdicts.high IS 'Upper end of its interval';
+COMMENT ON COLUMN verdicts.scale IS 'linear or log';
+COMMENT ON COLUMN verdicts.margin IS 'Margin of equivalence on that scale; NULL without one';
+COMMENT ON COLUMN verdicts.more_seeds IS 'Pairs more that would decide; NULL where it is decided, or no affordable number would';
+COMMENT ON COLUMN verdicts.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN verdicts.current IS 'Whether the space is asked as it was when this was judged';
+
+CREATE OR REPLACE VIEW noise_pairs AS
+WITH blocks AS (
+    -- A block that was trained with a salt, and the same one without; of several attempts under one key the last begun.
+    SELECT
+        t.trial_id, t.conditions, t.versions_id, t.variant_id, t.seed, t.salt,
+        t.specification ->> '$.architecture.block' AS block
+    FROM trials t
+    WHERE t.status = 'finished' AND t.split IS NOT DISTINCT FROM 'verdict'
+        AND t.conditions IN (SELECT s.conditions FROM trials s WHERE s.salt > 0 AND s.status = 'finished')
+),
+last AS (
+    SELECT b.* FROM blocks b LEFT JOIN timings c ON c.trial_id = b.trial_id AND c.name = 'began'
+    QUALIFY row_number() OVER (
+        PARTITION BY b.conditions, b.versions_id, b.block, b.seed, b.salt ORDER BY c.seconds DESC, b.trial_id
+    ) = 1
+)
+SELECT
+    p.conditions, p.block, p.variant_id, x.name AS metric, p.seed, a.salt, p.versions_id,
+    p.trial_id AS trial, a.trial_id AS salted_trial, x.value, y.value AS salted_value
+FROM last p
+JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
+    AND a.versions_id IS NOT DISTINCT FROM p.versions_id AND a.salt > 0
+JOIN summaries x ON x.trial_id = p.trial_id
+JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
+WHERE p.salt = 0 AND x.name IN ('eval_loss', 'peak_kurtosis', 'token_correlation');
+COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
+COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';
+COMMENT ON COLUMN noise_pairs.block IS 'The block of both, printed as YAML';
+COMMENT ON COLUMN noise_pairs.variant_id IS 'Fingerprint of the variant without the salt';
+COMMENT ON COLUMN noise_pairs.metric IS 'The judged metric';
+COMMENT ON COLUMN noise_pairs.seed IS 'The seed: both saw the same batches';
+COMMENT ON COLUMN noise_pairs.salt IS 'The salt of the second';
+COMMENT ON COLUMN noise_pairs.versions_id IS 'What both ran with';
+COMMENT ON COLUMN noise_pairs.trial IS 'The trial without a salt';
+COMMENT ON COLUMN noise_pairs.salted_trial IS 'The trial with it';
+COMMENT ON COLUMN noise_pairs.value IS 'Its number without the salt';
+COMMENT ON COLUMN noise_pairs.salted_value IS 'Its number with it';
+
+CREATE OR REPLACE VIEW noise_floor AS
+SELECT
+    p.conditions, p.metric, any_value(v.variant) AS whose, p.variant_id,
+    count(*) AS n,
+    stddev_samp(p.salted_value - p.value ORDER BY p.seed, p.salt) AS sd,
+    CASE WHEN min(least(p.value, p.salted_value)) > 0 THEN
+        stddev_samp(ln(p.salted_value / p.value) ORDER BY p.seed, p.salt)
+    END AS log_sd,
+    any_value(v.spaces) AS spaces
+FROM noise_pairs p
+LEFT JOIN (
+    SELECT m.trial_id, min(v.variant) AS variant, list(DISTINCT m.space ORDER BY m.space) AS spaces
+    FROM memberships m JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id GROUP BY m.trial_id
+) v ON v.trial_id = p.trial
+GROUP BY p.conditions, p.metric, p.variant_id, p.block, p.versions_id;
+COMMENT ON VIEW noise_floor IS 'How much each judged metric scatters where nothing but the initialisation changes: below it no difference between blocks can be seen';
+COMMENT ON COLUMN noise_floor.conditions IS 'As trials.conditions: it holds for every trial that has the same';
+COMMENT ON COLUMN noise_floor.metric IS 'The judged metric';
+COMMENT ON COLUMN noise_floor.whose IS 'Name of the variant it was measured on';
+COMMENT ON COLUMN noise_floor.variant_id IS 'Its fingerprint';
+COMMENT ON COLUMN noise_floor.n IS 'Pairs';
+COMMENT ON COLUMN noise_floor.sd IS 'Standard deviation of the paired differences, on the metric''s own scale; NULL for one pair';
+COMMENT ON COLUMN noise_floor.log_sd IS 'That of the differences of natural logarithms; NULL where a value is not above zero';
+COMMENT ON COLUMN noise_floor.spaces IS 'The spaces that ask for its trials';

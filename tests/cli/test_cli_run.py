@@ -284,3 +284,26 @@ def standing(folder: Path, results: str = "rough") -> dict[str, str]:
     """How each trial stands, by `ablate status --json`; nothing before there is a plan."""
     asked = ablate("status", "--results", results, "--json", cwd=folder)
     return {one["trial_id"]: one["state"] for one in json.loads(asked.stdout)} if asked.returncode == 0 else {}
+
+
+def test_a_plan_that_learns_shows_its_stage_and_adds_seeds(tmp_path):
+    """The first look is planned, seeds are added as long as something is undecided, and the plan then shows it all."""
+    path = write_world(tmp_path)
+    text = path.read_text().replace("seeds: 2", "seeds: {auto: {looks: [2, 3]}}\nnoise: {seeds: 2}")
+    path.write_text(text.replace("margin: 1%", "margin: 1e-6"))
+    before = ablate("plan", "tiny.yaml", cwd=tmp_path)
+    assert "10 trials over 2 seeds: 10 to run for now" in before.stdout, before.stdout
+    assert "no noise floor yet of eval loss, peak kurtosis" in before.stdout.replace("\n", " ")
+    done = ablate("run", "tiny.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "after 2 seeds, " in done.stdout and "1 seed more" in done.stdout
+    assert "that was the last look" in done.stdout
+    after = ablate("plan", "tiny.yaml", cwd=tmp_path)
+    assert "14 trials over 3 seeds: all known already, nothing to run" in after.stdout, after.stdout
+    assert "noise floor of eval loss (A/A, pre_ln)" in after.stdout
+    assert "tiny: 14 finished, of 14 trials" in ablate("status", cwd=tmp_path).stdout
+    asked = ablate("sql", "@verdicts", "--json", cwd=tmp_path)
+    rows = json.loads(asked.stdout)
+    assert len(rows) == 12 and {row["n"] for row in rows} == {3}
+    resumed = ablate("resume", cwd=tmp_path)
+    assert "nothing to resume" in resumed.stdout

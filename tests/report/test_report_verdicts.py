@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 from report_worlds import LOSS, PEAK, finals, losses, path, rules, trial
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from ablate.report.finals import Final
 from ablate.report.summary import Effect
@@ -122,16 +124,34 @@ def test_the_margin_is_the_baselines_even_between_later_steps():
     assert [effect.margin for effect in effects] == pytest.approx([0.021] * 4)
 
 
-def test_holm_covers_edits_and_baseline_comparisons_apart():
+def test_holm_covers_all_distinct_comparisons_of_a_metric():
+    """The first edit of a path is also the first step against its baseline: three edits, two more comparisons."""
+    plan = path("a", "b", "c")
+    generator = np.random.default_rng(3)
+    ends = {f"v{i}": losses(*(2.3 + shift + generator.normal(0, 0.01, 5))) for i, shift in enumerate((0, 0.04, 0, 0))}
+    summary = judge(plan, rules(), finals(ends))
+    family = sorted({(effect.p, effect.p_adjusted, effect.q) for effect in summary.effects})
+    assert len(summary.effects) == 6 and len(family) == summary.tests == 5
+    p = [one for one, _, _ in family]
+    assert [one for _, one, _ in family] == pytest.approx(multipletests(p, method="holm")[1])
+    assert [one for _, _, one in family] == pytest.approx(multipletests(p, method="fdr_bh")[1])
+
+
+def test_the_equivalences_of_a_metric_are_a_family_of_their_own():
     plan = path("a", "b", "c")
     generator = np.random.default_rng(3)
     ends = {f"v{i}": losses(*(2.3 + generator.normal(0, 0.01, 5))) for i in range(4)}
-    effects = judge(plan, rules(), finals(ends)).effects
-    for kind in ("edit", "baseline"):
-        family = sorted((e for e in effects if e.kind == kind), key=lambda e: e.p)
-        assert len(family) == 3
-        assert family[0].p_adjusted == pytest.approx(min(1, 3 * family[0].p))
-        assert family[1].p_adjusted == pytest.approx(min(1, max(3 * family[0].p, 2 * family[1].p)))
+    effects = judge(plan, rules(eval_loss=TIGHT), finals(ends)).effects
+    for effect in effects:
+        d = np.subtract(*([end["eval_loss"] for end in ends[id]] for id in (effect.after, effect.before)))
+        below = stats.ttest_1samp(d, -0.02, alternative="greater").pvalue
+        above = stats.ttest_1samp(d, 0.02, alternative="less").pvalue
+        assert effect.p_equivalent == pytest.approx(max(below, above))
+    family = sorted({(effect.p_equivalent, effect.p_equivalent_adjusted, effect.verdict) for effect in effects})
+    expected = multipletests([p for p, _, _ in family], method="holm")[1]
+    assert [one for _, one, _ in family] == pytest.approx(expected)
+    verdicts = ["equivalent" if p < 0.05 else "undecided" for p in expected]
+    assert [verdict for _, _, verdict in family] == verdicts and len(set(verdicts)) == 2
 
 
 def test_nothing_run():

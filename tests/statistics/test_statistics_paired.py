@@ -1,4 +1,4 @@
-"""The statistics against SciPy's own, against their definitions, and against simulated truth."""
+"""Paired comparisons against SciPy's, against their definitions, and against simulated truth."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from ablate import statistics
+from ablate.statistics.flips import DRAWS, EXACT, least_p, sign_flip_p
+from ablate.statistics.paired import BOOTSTRAP_FROM
+from ablate.statistics.resample import studentised
 
 PAIRS = [
     ([2.31, 2.29, 2.33], [2.30, 2.25, 2.34]),
@@ -101,73 +102,148 @@ def test_identical_sides_are_no_evidence_of_a_difference():
     assert (found.p, found.mean, found.low) == (1.0, 0.0, -math.inf)
 
 
-def closed_testing(p: list[float]) -> list[float]:
-    """Holm by another way: the closure of Bonferroni's test, over every subset of the hypotheses."""
-    m = range(len(p))
-    subsets = [s for size in range(1, len(p) + 1) for s in itertools.combinations(m, size)]
-    return [max(min(1.0, len(s) * min(p[j] for j in s)) for s in subsets if i in s) for i in m]
+@pytest.mark.parametrize("margin", [0.01, 0.03, 0.05, 0.1, 1.0])
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_p_of_equivalence_is_the_greater_of_two_one_sided_tests(before, after, margin):
+    difference = np.subtract(after, before)
+    above = stats.ttest_1samp(difference, -margin, alternative="greater").pvalue
+    below = stats.ttest_1samp(difference, margin, alternative="less").pvalue
+    assert statistics.paired(before, after).p_equivalent(margin) == pytest.approx(max(above, below), rel=1e-9)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
-def test_holm_is_the_closure_of_bonferroni(p):
-    assert statistics.holm(p) == pytest.approx(closed_testing(p))
+@pytest.mark.parametrize("n", range(2, 9))
+def test_p_of_equivalence_without_spread_is_a_sign_test_for_one_side(n):
+    found = statistics.of_differences([0.3] * n)
+    assert found.p_equivalent(0.5) == pytest.approx(stats.binomtest(n, n, alternative="greater").pvalue)
+    assert found.p_equivalent(0.3) == found.p_equivalent(0.2) == 1
+    assert (found.p_equivalent(0.5) < 0.05) == found.inside(0.5)
+    assert (found.method, found.df) == ("sign", None)
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
-def test_a_test_that_could_not_be_made_counts_in_holm(p):
-    adjusted = statistics.holm([*p, None])
-    assert adjusted[-1] is None
-    assert adjusted[:-1] == pytest.approx(statistics.holm([*p, 1.0])[:-1])
+def test_differences_are_compared_as_their_pairs_are():
+    before, after = PAIRS[1]
+    assert statistics.of_differences(np.subtract(after, before)) == statistics.paired(before, after)
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (3, 5), (1, 1), (17, 40)])
-def test_wilson_is_scipys(k, n):
-    expected = stats.binomtest(k, n).proportion_ci(0.95, method="wilson")
-    assert statistics.wilson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+@pytest.mark.parametrize("differences", [[1.0], [], [1.0, math.nan], [math.inf, 1.0]])
+def test_differences_that_say_nothing_are_refused(differences):
+    with pytest.raises(ValueError, match="two or more finite values"):
+        statistics.of_differences(differences)
 
 
-def test_wilson_of_nothing_is_everything():
-    assert statistics.wilson(0, 0) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="6 successes of 5"):
-        statistics.wilson(6, 5)
+def test_rounding_goes_by_the_values_that_differences_come_from():
+    differences = [1e-15, 2e-15, 3e-15]
+    assert statistics.of_differences(differences).method == "student"
+    assert statistics.of_differences(differences, size=1.0).method == "sign"
 
 
-@pytest.mark.parametrize("n", [2, 5, 20])
-def test_the_upper_limit_of_sd_is_exceeded_one_time_in_five(n):
-    sd = np.random.default_rng(n).normal(0, 2.0, (20_000, n)).std(axis=1, ddof=1)
-    covered = np.mean([statistics.sd_upper(value, n) >= 2.0 for value in sd])
-    assert covered == pytest.approx(0.8, abs=0.012)
-    assert np.mean(sd >= 2.0) < 0.5  # planning from the sd itself falls short more often than not
+def drawn(n: int, shift: float = 0.4, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((n, seed)).normal(shift, 1.0, n)
 
 
-@pytest.mark.parametrize(("sd", "margin"), [(0.01, 0.02), (0.01, 0.004), (1.0, 0.3)])
-def test_seeds_for_a_margin_bring_the_interval_to_half_of_it(sd, margin):
-    def half_width(n: int) -> float:
-        return stats.t.ppf(0.95, n - 1) * sd / math.sqrt(n)
-
-    n = statistics.seeds_for_margin(sd, margin)
-    assert half_width(n) <= margin / 2 < half_width(n - 1)
-
-
-@pytest.mark.parametrize(("difference", "alpha"), [(0.5, 0.05), (1.0, 0.05), (-1.0, 0.01), (3.0, 0.05)])
-def test_seeds_for_power_find_the_difference_four_times_in_five(difference, alpha):
-    def power(n: int) -> float:
-        critical = stats.t.ppf(1 - alpha / 2, n - 1)
-        return stats.nct.sf(critical, n - 1, math.sqrt(n) * abs(difference))
-
-    n = statistics.seeds_for_power(difference, 1.0, alpha=alpha)
-    assert power(n) >= 0.8 > power(n - 1)
+@pytest.mark.parametrize("n", [2, 3, 8, 11])
+@pytest.mark.parametrize("seed", range(4))
+def test_sign_flips_go_through_all_signs(n, seed):
+    d = drawn(n, seed=seed)
+    sums = [abs(np.dot(signs, d)) for signs in itertools.product((-1, 1), repeat=n)]
+    assert sign_flip_p(d) == np.mean(np.array(sums) >= abs(d.sum()) - 1e-9)
 
 
-def test_no_plan_asks_for_more_seeds_than_anyone_would_run():
-    assert statistics.seeds_for_margin(1.0, 1e-4) is None
-    assert statistics.seeds_for_power(1e-4, 1.0) is None
-    assert statistics.seeds_for_power(0.0, 1.0) is None
-    assert statistics.seeds_for_power(1e9, 1.0) is not None
+def test_sign_flips_are_scipys_permutation_test():
+    d = drawn(13)
+    expected = stats.permutation_test((d,), np.sum, permutation_type="samples", n_resamples=2**13)
+    assert sign_flip_p(d) == pytest.approx(expected.pvalue)
 
 
-@pytest.mark.parametrize("level", [0.05, 0.1, 0.0125, 0.9])
-def test_seeds_for_signs(level):
-    n = statistics.seeds_for_signs(level)
-    assert 2.0 ** (1 - n) <= level
-    assert n == 2 or 2.0 ** (2 - n) > level
+def test_ties_of_sign_flips_are_as_extreme():
+    """All differences but one are alike: (1, 1, 1, 1, -1) has 12 of 32 sums as far from 0 as its own, 3."""
+    assert sign_flip_p(np.array([0.1, 0.1, 0.1, 0.1, -0.1])) == 12 / 32
+    assert sign_flip_p(np.array([1.0, -1.0, 2.0, -2.0])) == 1.0
+
+
+def test_beyond_what_is_exact_flips_are_drawn_with_one_seed(monkeypatch):
+    d = drawn(EXACT, shift=0.5)
+    exact = sign_flip_p(d)
+    monkeypatch.setattr("ablate.statistics.flips.EXACT", 0)
+    assert sign_flip_p(d) == sign_flip_p(d) != exact
+    assert sign_flip_p(d) == pytest.approx(exact, abs=4 * math.sqrt(exact / DRAWS))
+    assert sign_flip_p(drawn(EXACT, shift=50.0)) == least_p(EXACT) == 1 / (1 + DRAWS)
+
+
+def test_no_p_of_sign_flips_is_below_the_least():
+    assert sign_flip_p(drawn(9, shift=50.0)) == least_p(9) == 2**-8
+
+
+@pytest.mark.parametrize(
+    ("n", "family", "method"),
+    [(7, 1, "student"), (8, 1, "student"), (10, 1, "sign_flip"), (10, 2, "student"), (12, 12, "student"),
+     (13, 12, "sign_flip"), (19, 1, "sign_flip"), (20, 1, "bootstrap"), (20, 1_600, "bootstrap"),
+     (20, 1_700, "student"), (40, 300, "bootstrap"), (40, 400, "student")],
+)  # fmt: skip
+def test_what_makes_p_and_interval_goes_by_pairs_and_family(n, family, method):
+    d = drawn(n)
+    found, t = statistics.of_differences(d, family=family), stats.ttest_1samp(d, 0.0)
+    interval = t.confidence_interval(0.95)
+    assert found.method == method
+    assert found.p == (pytest.approx(t.pvalue) if method == "student" else sign_flip_p(d))
+    assert ((found.low, found.high) == pytest.approx(tuple(interval))) == (method != "bootstrap")
+    assert found.p_equivalent(0.5) == statistics.of_differences(d, family=family, only_student=True).p_equivalent(0.5)
+
+
+def test_looks_have_t_at_every_n():
+    d = drawn(25)
+    found, t = statistics.of_differences(d, only_student=True), stats.ttest_1samp(d, 0.0)
+    assert (found.method, found.p) == ("student", pytest.approx(t.pvalue))
+    assert (found.low, found.high) == pytest.approx(tuple(t.confidence_interval(0.95)))
+
+
+def test_the_studentised_bootstrap_is_its_definition():
+    """Resamples of one's own: quantiles of t in them, the upper one for the lower bound."""
+    d, random = np.random.default_rng(4).lognormal(0, 0.7, 25), np.random.default_rng(5)
+    samples = random.choice(d, (200_000, d.size))
+    t = (samples.mean(axis=1) - d.mean()) / (samples.std(axis=1, ddof=1) / 5)
+    low, high = np.quantile(t, [0.025, 0.975])
+    error = d.std(ddof=1) / 5
+    assert studentised(d, 0.05) == pytest.approx((d.mean() - high * error, d.mean() - low * error), abs=0.1 * error)
+    assert studentised(d, 0.05) == studentised(d, 0.05)
+
+
+def test_a_sample_that_can_be_drawn_without_spread_has_no_bootstrap():
+    d = np.array([0.0] * (BOOTSTRAP_FROM - 1) + [1.0])
+    assert studentised(d, 0.05) is None
+    assert statistics.of_differences(d).method == "sign_flip"
+
+
+def coverage(name: str, n: int, sweeps: int) -> dict[str, float]:
+    """How often the interval of each kind holds the mean."""
+    random = np.random.default_rng((n, sweeps))
+    draw, mean = {
+        "normal": (lambda: random.standard_normal(n), 0.0),
+        "skewed": (lambda: random.exponential(1.0, n), 1.0),
+    }[name]
+    held = {"student": 0, "bca": 0, "studentised": 0}
+    for _ in range(sweeps):
+        d = draw()
+        intervals = {
+            "student": stats.t.interval(0.95, n - 1, d.mean(), stats.sem(d)),
+            "studentised": studentised(d, 0.05),
+        }
+        intervals["bca"] = bca(d)
+        for kind, (low, high) in intervals.items():
+            held[kind] += low <= mean <= high
+    return {kind: count / sweeps for kind, count in held.items()}
+
+
+def bca(d: np.ndarray) -> tuple[float, float]:
+    found = stats.bootstrap((d,), np.mean, n_resamples=1999, rng=0, vectorized=True).confidence_interval
+    return found.low, found.high
+
+
+@pytest.mark.slow
+def test_the_bootstrap_that_is_used_covers_what_it_says_and_the_other_does_not():
+    for n in (20, 25):
+        normal, skewed = coverage("normal", n, 3000), coverage("skewed", n, 3000)
+        assert normal["studentised"] == pytest.approx(0.95, abs=0.012)
+        assert normal["bca"] < 0.94
+        assert skewed["studentised"] == pytest.approx(0.945, abs=0.015)
+        assert skewed["student"] < 0.935

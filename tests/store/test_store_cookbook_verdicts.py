@@ -10,10 +10,14 @@ from collections import Counter
 import numpy
 import pytest
 from cookbook_worlds import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
-from store_worlds import RECIPE, VARIANTS, VERSIONS, trial
+from store_worlds import RECIPE, VARIANTS, VERSIONS, fill, plan, trial
+from test_store_noise import expected, noisy, tell
+from test_store_verdicts import judged
 
 from ablate.store import lines
+from ablate.store.cookbook import find
 from ablate.store.describe import trial_document
+from ablate.store.query import query
 
 
 def test_best_variants(told, ask):
@@ -166,3 +170,43 @@ def test_definitions(ask):
         ("kurtosis", "mean s⁴ / (mean s²)²", 2, 2),
         ("kurtosis", "that minus 3", 1, 2),
     ]
+
+
+def asked_of(folder, name, **given):
+    """Rows of a named query over another folder than the one told of."""
+    found = find(name)
+    answer = query(folder, found.sql, parameters=found.given(given))
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def test_verdicts(tmp_path):
+    fill(tmp_path)
+    effects = judged(tmp_path).effects
+    rows = asked_of(tmp_path, "verdicts", space="small")
+    assert [(row["change"], row["metric"], row["n"], row["estimate"]) for row in rows] == [
+        (effect.change, effect.metric, effect.n, effect.estimate) for effect in effects
+    ]
+    assert asked_of(tmp_path, "verdicts", space="other") == []
+
+
+def test_effects(tmp_path):
+    fill(tmp_path)
+    judged(tmp_path)
+    judged(tmp_path, plan())
+    rows = asked_of(tmp_path, "effects", change="+qk_norm")
+    assert [(row["space"], row["metric"], row["before"], row["after"]) for row in rows] == [
+        ("small", "eval_loss", "pre_ln", "half"),
+        ("small", "peak_kurtosis", "pre_ln", "half"),
+    ]
+    assert len(asked_of(tmp_path, "effects")) == 8
+
+
+def test_noise_floor(tmp_path):
+    tell(tmp_path, noisy())
+    tell(tmp_path, plan((5,), "other"))
+    by_loss, by_log = expected()
+    loss, peak = asked_of(tmp_path, "noise_floor", space="other")
+    assert (loss["metric"], loss["n"], loss["whose"]) == ("eval_loss", 3, "pre_ln")
+    assert loss["sd"] == pytest.approx(by_loss, rel=1e-9) and peak["log_sd"] == pytest.approx(by_log, rel=1e-9)
+    assert loss["measured_by"] == ["noisy"] and loss["holds_for"] == ["noisy", "other"]
+    assert asked_of(tmp_path, "noise_floor", space="nowhere") == []

@@ -23,6 +23,7 @@ from store_worlds import (
 )
 
 from ablate.store import ledger, lines, loading, projection
+from ablate.store.changes import OF_PLANS
 from ablate.train.events import Outcome, Row
 
 
@@ -252,7 +253,7 @@ def test_the_order_of_rows_and_the_number_of_threads_change_no_bit(folder, threa
     before = contents(folder)
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{folder / 'ablate.duckdb'}' AS stored (READ_ONLY); SET threads = {threads}")
-        for name in ("spaces", "variants", "trials", "memberships", "comparisons", "metrics", "timings", "versions"):
+        for name in (*OF_PLANS, "trials", "metrics", "timings", "versions"):
             connection.execute(f"CREATE TABLE {name} AS FROM stored.{name} ORDER BY hash({name}::VARCHAR)")
         connection.execute("CREATE TABLE incoming AS SELECT *, 'row' AS kind FROM metrics")
         connection.execute(f"CREATE TABLE summaries AS {loading.SUMMARIES}")

@@ -11,7 +11,7 @@
     screen.py     the terminal: the answer in one screen
     markdown.py   Markdown
     json_form.py  JSON
-    page.py       one HTML file that needs no other: style.py is its style sheet, plots.py its plots, drawn.py SVG
+    page.py       one HTML file that needs no other (see report/html); plots.py its plots, drawn.py their axes
 
 A search proposes; it does not find out. It looks at many blocks at few seeds, so the best of them are in part the
 luckiest: what is said of them is said with that, and what fresh seeds left of it stands beside it.

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 
 from ablate.execute.policy import FAILED
 from ablate.report import wording
+from ablate.report.html.grid import Grid
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.reckoned import BEYOND, Reckoned
 from ablate.report.searched.record import SearchRecord
-from ablate.report.searched.rows import Grid, number
+from ablate.report.searched.rows import number
 
 STAGES = 4
 """In how many parts of the search its progress is shown."""

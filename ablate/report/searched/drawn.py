@@ -1,15 +1,13 @@
-"""How a plot becomes SVG within a page: the same text every time, colours by name, axes that outliers do not squash."""
+"""The axes of a search's plots: of objectives, which outliers do not squash, and of blocks in the order begun."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ablate.report.html.drawn import INK
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Objective, SearchRecord
@@ -18,75 +16,8 @@ from ablate.space.design import Goal
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Draw: TypeAlias = "Callable[[Axes], None]"
-"""What fills a panel."""
-INK: Mapping[str, str] = {
-    "ink": "#010101",
-    "faint": "#020202",
-    "front": "#030303",
-    "reference": "#040404",
-    "fresh": "#050505",
-    "paper": "#060606",
-}
-"""What is drawn in these colours takes the page's own of that name in their place (`var(--front)`)."""
 SHOWN = 0.9
 """An axis shows about this share of the blocks, and every one that matters; the margin counts the others."""
-WIDTH, HEIGHT = 5.4, 4.2
-"""Inches of a plot."""
-SETTINGS: Mapping[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ablate",
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "text.color": INK["ink"],
-    "axes.edgecolor": INK["faint"],
-    "axes.labelcolor": INK["ink"],
-    "axes.facecolor": "none",
-    "xtick.color": INK["ink"],
-    "ytick.color": INK["ink"],
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.facecolor": "none",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-}
-
-
-def drawn(draw: Sequence[Draw], name: str, about: str, height: float = HEIGHT) -> str:
-    """An SVG element with a panel for each of `draw`, one below the other; `name` keeps its ids apart from others'."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(cast("Any", SETTINGS))
-        figure = Figure(figsize=(WIDTH, height * len(draw)), layout="constrained")
-        FigureCanvasSVG(figure)
-        for panel, axes in zip(draw, figure.subplots(len(draw), 1, squeeze=False)[:, 0], strict=True):
-            panel(axes)
-        handles, labels = axes.get_legend_handles_labels()
-        if labels:
-            figure.legend(handles, labels, loc="outside lower center", ncols=2)
-        file = io.StringIO()
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _within(file.getvalue(), name, about)
-
-
-def _within(svg: str, name: str, about: str) -> str:
-    """The element alone: no declaration, no fixed size, ids and colours of the page."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    opening, rest = svg.split(">", 1)
-    opening = re.sub(r' (width|height|version|xmlns:xlink)="[^"]*"', "", opening)
-    rest = rest.replace("xlink:href", "href")
-    for colour, value in INK.items():
-        rest = rest.replace(value, f"var(--{colour})")
-    rest = re.sub(r'\bid="', f'id="{name}-', rest)
-    rest = re.sub(r'href="#', f'href="#{name}-', rest)
-    rest = re.sub(r"url\(#", f"url(#{name}-", rest)
-    described = f'<title id="{name}-about">{escape(about)}</title>'
-    return f'{opening} role="img" aria-labelledby="{name}-about">{described}{rest.strip()}\n'
 
 
 def scaled(axes: Axes, which: Literal["x", "y"], objective: Objective) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import markdown
+from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, rows
 from ablate.report.searched.reckoned import Reckoned, reckon
 from ablate.report.searched.record import SearchRecord
-from ablate.report.searched.rows import Grid
 
 
 def to_markdown(record: SearchRecord) -> str:

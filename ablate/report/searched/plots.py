@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablate.report.searched.drawn import INK, Draw, by_blocks, drawn, frame, labelled, scaled, told_apart
+from ablate.report.html.drawn import INK, Draw, drawn
+from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Objective, SearchRecord

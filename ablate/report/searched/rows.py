@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ablate.report import wording
+from ablate.report.html.grid import Grid
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.held import kept
 from ablate.report.searched.reckoned import Reckoned, difference, edit_counts
@@ -14,19 +14,6 @@ from ablate.report.searched.record import Entry, Objective, SearchRecord
 
 BEST = 10
 """How many blocks are shown where there is one objective, and so no front."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table: what it is, its rows, which columns are numbers, what they mean, and what to beware of."""
-
-    title: str
-    note: str
-    heading: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: tuple[int, ...] = ()
-    remarks: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
 
 
 def shown_blocks(record: SearchRecord, found: Reckoned) -> list[Entry]:

@@ -30,7 +30,7 @@ from ablate.store.mlflow.values import (
 )
 from ablate.store.projection import DATABASE, reading
 
-FORM = 1
+FORM = 2
 """Raised when a run shows something else than before for the same trial: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss")
 EXTREMES: Mapping[str, str] = {
@@ -46,7 +46,7 @@ FINALS = (*JUDGED, "peak_max_median_ratio", "peak_activation_rms")
 """Numbers of the view `summaries` that finished trials show; one that is a curve as well is `final_…`."""
 DIVERGED = "seeds_diverged"
 """0 or 1 of a run; its mean over a group is the share of its seeds."""
-NOT_PARAMS = frozenset({"trial", "variant", "folder"})
+NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
 """What of a specification is no parameter: ids and places. The block is in the description."""
 
 Row = Mapping[str, Any]
@@ -90,6 +90,7 @@ def read_pages(folder: Path) -> list[Page]:
 TRIALS = """
 SELECT m.space, m.trial_id, m.variant_id, m.seed,
     t.attempt, t.status, t.ended_step, t.detail, t.specification, t.digest,
+    t.salt, t.split, t.steps, t.lr, t.conditions,
     (SELECT seconds FROM timings x WHERE x.trial_id = t.trial_id AND name = 'began') AS began,
     (SELECT seconds FROM timings x WHERE x.trial_id = t.trial_id AND name = 'ended') AS ended,
     (SELECT string_agg(name || ' ' || version, ', ' ORDER BY name) FROM versions x
@@ -167,6 +168,7 @@ def _variant(row: Row) -> Variant:
         parameters=row["parameters"],
         flops=row["flops"],
         block=row["block"] or "",
+        terms=tuple(row["terms"] or ()),
     )
 
 
@@ -179,6 +181,7 @@ def _run(
     keys: Mapping[str, str],
 ) -> Run:
     name = ("" if row["status"] == "finished" else f"{row['status']}: ") + f"{variant.name} seed {row['seed']}"
+    name += f", tuning, lr {row['lr']:g}" if row["split"] == "tuning" and shared["design"] != "search" else ""
     params = {
         "variant": variant.name,
         "parameters": str(variant.parameters),
@@ -193,6 +196,7 @@ def _run(
         ATTEMPT: str(row["attempt"]),
         "variant": variant.name,
         "seed": str(row["seed"]),
+        **_told(row, variant),
         "order": f"{variant.position:03}.{row['seed']:05}",
         "edits": "; ".join(variant.edits),
         "difference": "; ".join(notes.difference(variant, baseline)) if baseline else "",
@@ -216,6 +220,20 @@ def _run(
         params=params,
         tags=tags,
     )
+
+
+def _told(row: Row, variant: Variant) -> Mapping[str, str]:
+    """Where a trial is not as every other of its space: its salt, the terms of fairness it stands under, what it is
+    tried for, and the steps and rates that these gave it.
+    """
+    return {
+        "salt": str(row["salt"]) if row["salt"] else "",
+        "terms": "; ".join(variant.terms),
+        "split": row["split"] if row["split"] == "tuning" else "",
+        "steps": str(row["steps"] or ""),
+        "lr": "" if row["lr"] is None else f"{row['lr']:g}",
+        "conditions": row["conditions"] or "",
+    }
 
 
 def _flat(value: Any, left_out: Collection[str] = (), prefix: str = "") -> Iterator[tuple[str, str]]:

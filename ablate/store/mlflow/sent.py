@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,6 +18,29 @@ FILE = "mlflow.jsonl"
 
 Report = Mapping[str, str]
 """The verdicts of a space as texts by file name: `verdicts.md` is shown on its page, all are kept as files."""
+
+
+@dataclass(frozen=True)
+class Texts(Mapping[str, str]):
+    """A report of which some texts are only made when they are sent: `told` stands for them, since what is `drawn`
+    follows from it and from the trials.
+    """
+
+    told: Mapping[str, str]
+    drawn: Callable[[], Mapping[str, str]]
+
+    @cached_property
+    def _all(self) -> Mapping[str, str]:
+        return {**self.told, **self.drawn()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +79,8 @@ def page_digest(page: Page) -> str:
 
 def report_digest(report: Report | None) -> str:
     """The digest of a report; empty for none."""
-    return sha256(lines.compact(sorted(report.items())).encode()).hexdigest()[:16] if report else ""
+    told = report.told if isinstance(report, Texts) else report
+    return sha256(lines.compact(sorted(told.items())).encode()).hexdigest()[:16] if told else ""
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:

@@ -71,7 +71,7 @@ def synchronise(
         _send(mlflow, client, experiment.experiment_id, new, points, mine)
     verdicts = todo.verdicts
     text = verdicts.data.tags.get(NOTE, "") if verdicts else ""
-    if report:
+    if report is not None:
         verdicts, text = _verdicts(client, experiment.experiment_id, page, verdicts, report, mine)
     _describe(client, experiment, page, text, verdicts.info.run_id if verdicts else "")
     return Done(

@@ -29,6 +29,7 @@ class Variant:
     parameters: int
     flops: int
     block: str
+    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 CSS = """
 :root{--ink:#1b1f24;--faint:#a3acb5;--dim:#59636e;--front:#0b57d0;--reference:#b3261e;--fresh:#7a4a00;--paper:#fff;
---line:#d8dee4;--wash:#f3f5f7;color-scheme:light dark}
+--line:#d8dee4;--wash:#f3f5f7;
+--line0:#1b1f24;--line1:#0b57d0;--line2:#c2410c;--line3:#0f766e;--line4:#8b21c8;--line5:#a06400;
+--shade0:#edf3fb;--shade1:#d2e2f6;--shade2:#aecbee;--shade3:#82aee2;--shade4:#558fd2;--shade5:#2f6db8;--shade6:#154c92;
+--shade7:#082c61;color-scheme:light dark}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--faint:#6b7683;--dim:#9aa5b1;--front:#8ab4f8;--reference:#f2938c;
---fresh:#e3b667;--paper:#15181c;--line:#343b43;--wash:#1f2429}}
+--fresh:#e3b667;--paper:#15181c;--line:#343b43;--wash:#1f2429;
+--line0:#e4e8ec;--line1:#8ab4f8;--line2:#ff9d5c;--line3:#4fd1bf;--line4:#d7a6ff;--line5:#f2cf5b;
+--shade0:#1b2430;--shade1:#1e3350;--shade2:#214672;--shade3:#2b5f9a;--shade4:#417fc0;--shade5:#6aa2dc;--shade6:#9fc6ef;
+--shade7:#dcebfb}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:68rem;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;overflow-wrap:break-word}
@@ -24,6 +30,8 @@ li{margin:.2rem 0}
 .partial{border:2px solid var(--fresh);padding:.5rem .9rem;font-weight:600}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,23rem),1fr));gap:1rem 2rem;align-items:start}
 figure{margin:.5rem 0;max-width:36rem}
+.small{grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr))}
+.small figure{max-width:30rem}
 figure svg{width:100%;height:auto;display:block}
 figcaption{font-size:.85rem;color:var(--dim)}
 .scroll{overflow-x:auto;margin:.5rem 0}
@@ -41,13 +49,22 @@ code,pre{font:.86rem/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{background:var(--wash);padding:.7rem .9rem;overflow-x:auto;border-radius:4px}
 .wrap{white-space:pre-wrap}
 details{margin:.5rem 0}
-summary{cursor:pointer}
+summary{cursor:pointer;padding:.15rem 0}
+nav ul{list-style:none;padding:0;margin:.75rem 0;display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.9rem;
+max-width:none}
+.key{display:flex;flex-wrap:wrap;gap:.1rem .8rem;margin:.3rem 0}
+.key i{display:inline-block;width:.9em;height:.9em;margin-right:.3em;vertical-align:-.1em}
+a{color:var(--front)}
 summary code,li code{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 footer{margin-top:3rem}
 @media print{:root{--ink:#000;--faint:#888;--dim:#444;--front:#0b3d91;--reference:#9b1c15;--fresh:#6b4000;--paper:#fff;
---line:#ccc;--wash:#f6f6f6;color-scheme:light}
+--line:#ccc;--wash:#f6f6f6;
+--line0:#000;--line1:#0b57d0;--line2:#c2410c;--line3:#0f766e;--line4:#8b21c8;--line5:#a06400;
+--shade0:#edf3fb;--shade1:#d2e2f6;--shade2:#aecbee;--shade3:#82aee2;--shade4:#558fd2;--shade5:#2f6db8;--shade6:#154c92;
+--shade7:#082c61;color-scheme:light}
+nav{display:none}a{color:inherit;text-decoration:none}
 body{max-width:none;padding:0;font-size:10pt}.scroll,pre{overflow:visible}pre{white-space:pre-wrap}
 table{font-size:8.5pt}th,td{padding-right:.6rem}.n{white-space:normal}tbody th{position:static}
 figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption{break-after:avoid}thead{display:table-header-group}
-figure{max-width:12cm}details::details-content{content-visibility:visible;height:auto}summary{list-style:none}}
+figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3}.note{break-after:avoid}details::details-content{content-visibility:visible;height:auto}summary{list-style:none}}
 """

@@ -1,4 +1,4 @@
-"""Equal terms: what each block's model and training become where a space declares what is to be equal."""
+"""An arm under one set of terms."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from ablate.block.expression import Block
 from ablate.plan.designs import Arm
-from ablate.plan.known import Known
-from ablate.plan.models import Models
 from ablate.plan.setting import PLAIN, Setting
-from ablate.source.problems import Problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +20,14 @@ class Fitted:
     setting: Setting = PLAIN
 
     @property
+    def as_it_is(self) -> bool:
+        """Whether the terms change nothing of it."""
+        return self.setting.plain and self.block == self.arm.block
+
+    @property
     def name(self) -> str:
         """The name shown: the arm's, and the terms where they change anything."""
-        return self.arm.name if self.setting.plain or not self.terms else f"{self.arm.name}, {self.terms}"
+        return self.arm.name if self.as_it_is or not self.terms else f"{self.arm.name}, {self.terms}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,6 @@ class Terms:
     fitted: tuple[Fitted, ...]
     notes: tuple[str, ...] = ()
     open: bool = False
-
-
-def fit(arms: Sequence[Arm], models: Models, known: Known, problems: Problems) -> Terms:
-    """Every arm under every set of terms; the baseline is under all of them as the space has it."""
-    del known, problems
-    return Terms(
-        tuple(Fitted(terms=terms, arm=arm, block=arm.block) for terms in models.space.fair.terms for arm in arms)
-    )
 
 
 def by_arm(fitted: Sequence[Fitted]) -> Mapping[tuple[str, str], Fitted]:

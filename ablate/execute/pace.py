@@ -1,0 +1,161 @@
+"""How long a training step of a model takes, beside a step of another: the trainer's own steps, clocked.
+
+Two models take a step in turn, on real batches, with the threads and on the device that a trial would have. The first
+steps are dropped, and what counts is the median over the others of the ratio of two steps that followed each other, so
+that a machine that is slow for a while slows both: while others computed on it, seven such ratios scattered by 3 %, and
+ratios of the two medians by 7 % (seen). Nothing is evaluated or probed, and rates are so small that nothing is learnt
+and nothing diverges for it. Where the memory of the device does not hold two models, one is measured after the other.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from ablate.errors import InputError, RefusedError
+from ablate.execute.device import device, device_name
+from ablate.execute.work import compute
+from ablate.plan.trial import Trial
+from ablate.store.versions import installed
+from ablate.train.events import Outcome, Step, Training
+
+WARM_UP = 2
+"""Steps that are not counted: memory is taken, kernels are chosen, the first rows are made."""
+FEWEST, MOST = 15, 200
+"""Counted steps of each model."""
+SECONDS = 5.0
+"""So long is stepped, within those bounds."""
+NEVER = 10**9
+RATE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds of one training step of a model, and of the one `beside` it; `why` they are no more than assumed.
+
+    `middle` is where the middle half of the ratios of two steps lay, None where steps were not taken in pairs.
+    """
+
+    seconds: float
+    beside: float
+    middle: tuple[float, float] | None = None
+    why: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long a step of it takes."""
+        return self.seconds / self.beside
+
+
+class NoStep(Exception):
+    """A model did not take a step to its end; as text, why. `kind` is that of the outcome a trial would have."""
+
+    def __init__(self, kind: str, why: str):
+        super().__init__(why)
+        self.kind = kind
+
+
+def machine() -> dict[str, str]:
+    """What of this machine decides how long a step takes: the device, and the versions of what computes."""
+    return installed() | {"device": device_name()}
+
+
+def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...]) -> Pace:
+    """The pace of a trial's model beside another's; `cache` holds the token streams.
+
+    Raises NoStep where one of the two takes none; InputError and RefusedError as a trial does.
+    """
+    stepping = [_Stepping(_bare(one), cache, plugins) for one in (trial, beside)]
+    with _left_as_it_was():
+        try:
+            ours, others = _measured(stepping)
+        except NoStep as ended:
+            if ended.kind != "out_of_memory":
+                raise
+            (ours,), (others,) = _measured(stepping[:1]), _measured(stepping[1:])
+            return Pace(statistics.median(ours), statistics.median(others))
+    seconds = statistics.median(others)
+    low, ratio, high = statistics.quantiles((a / b for a, b in zip(ours, others, strict=True)), n=4)
+    return Pace(seconds * ratio, seconds, (low, high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stepping:
+    """A trial that is trained a step at a time."""
+
+    trial: Trial
+    cache: Path
+    plugins: tuple[Path, ...]
+
+    def begin(self) -> Generator[Training, None, None]:
+        """Its events."""
+        events = compute(self.trial, cache=self.cache, plugins=self.plugins, resume=None, should_stop=lambda: False)
+        return cast(Generator[Training, None, None], events)
+
+    def step(self, events: Iterator[Training]) -> float:
+        """Seconds of its next step."""
+        began = time.perf_counter()
+        try:
+            for event in events:
+                match event:
+                    case Step():
+                        if device() == "cuda":
+                            torch.cuda.synchronize()
+                        return time.perf_counter() - began
+                    case Outcome(kind=kind, detail=detail):
+                        raise NoStep(kind, str(detail.get("cause", kind)))
+        except (InputError, RefusedError, NoStep):
+            raise
+        except Exception as error:
+            raise NoStep("bug", f"{type(error).__name__}: {error}") from error
+        raise NoStep("finished", "it has no steps")
+
+
+def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
+    """Seconds of each counted step of each, a step of every one in turn."""
+    times: list[list[float]] = [[] for _ in stepping]
+    with ExitStack() as stack:
+        events = [stack.enter_context(closing(one.begin())) for one in stepping]
+        began = time.perf_counter()
+        while len(times[0]) < WARM_UP + FEWEST or (
+            time.perf_counter() - began < SECONDS and len(times[0]) < WARM_UP + MOST
+        ):
+            for one, running, taken in zip(stepping, events, times, strict=True):
+                taken.append(one.step(running))
+    if device() == "cuda":
+        torch.cuda.empty_cache()
+    return [taken[WARM_UP:] for taken in times]
+
+
+def _bare(trial: Trial) -> Trial:
+    """The trial without an end, and without what does not belong to a training step."""
+    recipe, measure = trial.recipe, trial.measure
+    adamw = recipe.optimizer.adamw
+    slow = adamw.model_copy(update={"lr": RATE, "embedding_lr": None if adamw.embedding_lr is None else RATE})
+    optimizer = recipe.optimizer.model_copy(update={"adamw": slow})
+    schedule = recipe.schedule.model_copy(update={"floor": 0.0})
+    evaluation = measure.evaluation.model_copy(update={"every": NEVER, "windows": 1})
+    never = {"every": NEVER, "checkpoint_every": NEVER, "probes": (), "evaluation": evaluation}
+    update = {"steps": NEVER, "optimizer": optimizer, "schedule": schedule}
+    return replace(trial, recipe=recipe.model_copy(update=update), measure=measure.model_copy(update=never))
+
+
+@contextmanager
+def _left_as_it_was() -> Iterator[None]:
+    """This process computes afterwards as it did before."""
+    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_deterministic_debug_mode(deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]

@@ -1,0 +1,18 @@
+"""Designs as choices among the subsets of edits: which blocks are trained, and what is asked about them.
+
+layout.py        Arm, Contrast, Layout: what a design comes to
+lay_out.py       from a space's design to its layout
+between.py       the edits between the two ends
+single.py        one edit at a time: path, leave one out, add one in
+factorial.py     edits combined: factorial, fractional, Plackett-Burman, D-optimal
+combinations.py  which combinations of edits there may be, and which are the same model
+regular.py       orthogonal runs, their resolution and generators
+optimal.py       D-optimal runs among those that there are
+terms.py         effects as columns: what can be estimated, and the alias table
+wording.py       all of it in words
+"""
+
+from ablate.plan.designs.lay_out import lay_out
+from ablate.plan.designs.layout import Arm, Contrast, Layout
+
+__all__ = ["Arm", "Contrast", "Layout", "lay_out"]

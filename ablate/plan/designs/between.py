@@ -1,0 +1,61 @@
+"""The edits between the two ends of a design."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ablate.block.diff import Difference, Edit, diff, path_order
+from ablate.block.fingerprint import fingerprint
+from ablate.source.located import Located, Mapping, Span
+from ablate.source.problems import Problems, quote, suggest
+from ablate.space.blocks import place_of_block
+from ablate.space.design import Ends
+from ablate.space.space import Space
+
+
+def difference_between(space: Space, ends: Ends, problems: Problems) -> Difference | None:
+    """The difference of the two blocks, split as the design has it; None where a mistake was noted."""
+    before, after = space.blocks[ends.from_], space.blocks[ends.to]
+    catalogue = space.grammar.catalogue
+    if fingerprint(before, catalogue) == fingerprint(after, catalogue):
+        problems.add(
+            f"{ends.from_} and {ends.to} are the same block here: there is nothing to compare",
+            space.keys["design"].span,
+            notes=("name another block, or change what `block:` makes of them",),
+        )
+        return None
+    split = ends.split if isinstance(ends.split, bool) else frozenset(ends.split)
+    difference = diff(before, after, catalogue, split=split, defaults=space.grammar.defaults)
+    if not isinstance(split, bool):
+        whole = diff(before, after, catalogue, defaults=space.grammar.defaults)
+        check_names(split, whole.edits, "split", space, problems)
+    return difference
+
+
+def check_names(
+    names: Sequence[str] | frozenset[str], edits: tuple[Edit, ...], what: str, space: Space, problems: Problems
+) -> None:
+    """Notes each name that is no edit of these."""
+    known = tuple(edit.name for edit in path_order(edits))
+    for name in sorted(set(names) - set(known)):
+        problems.add(
+            f"{what} names {quote(name)}, which is no edit of this design",
+            place_of_block(space.located, name) or space.keys["design"].span,
+            label=suggest(name, known) or "",
+            notes=(f"its edits are: {', '.join(known)}",),
+        )
+
+
+def place_in_design(space: Space, *keys: str) -> Span:
+    """Where the value at these keys of the design stands; the design itself where there is none."""
+    found: Located | None = space.located.get("design") if isinstance(space.located, Mapping) else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return space.keys["design"].span if found is None or not keys else found.span
+
+
+def note_single_edit(space: Space, ends: Ends, edits: Sequence[Edit], problems: Problems) -> None:
+    """A design that combines edits, or adds them up, of which there is one."""
+    message = f"there is but one edit from {ends.from_} to {ends.to}: {edits[0].name}"
+    apart = ", or take it apart place by place with split: true" if len(edits[0].places) > 1 else ""
+    problems.add(message, place_in_design(space), notes=(f"say compare: [{ends.from_}, {ends.to}]{apart}",))

@@ -1,0 +1,254 @@
+"""Designs that combine edits: every combination, a fraction of them, or the most telling of those that there are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ablate.block.diff import Difference
+from ablate.plan.designs import wording
+from ablate.plan.designs.between import note_single_edit, place_in_design
+from ablate.plan.designs.combinations import MAX_EDITS, Chosen, Combinations, chosen_of, levels_of
+from ablate.plan.designs.layout import Contrast, Layout
+from ablate.plan.designs.optimal import d_optimal
+from ablate.plan.designs.regular import ROMAN, every_combination, fraction, plackett_burman, resolution, siblings
+from ablate.plan.designs.terms import Levels, Term, aliases, d_efficiency, estimable, mains, pairs
+from ablate.plan.models import Models
+from ablate.plan.plan import Alias, Factors
+from ablate.source.problems import Problems
+from ablate.space.design import DOptimal, Factorial, Fractional, PlackettBurman
+
+MAX_RUNS = 256
+MAX_POOL = 1_024
+"""Combinations among which D-optimal runs are chosen: all, up to this number."""
+
+Crossed = Factorial | Fractional | PlackettBurman | DOptimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Runs, the terms to estimate from them, and in words how they came about."""
+
+    levels: Levels
+    terms: tuple[Term, ...]
+    how: str
+    notes: tuple[str, ...] = ()
+
+
+def crossed(ends: Crossed, difference: Difference, models: Models, problems: Problems) -> Layout | None:
+    """The layout of a factorial; None where a mistake was noted."""
+    among = Combinations(ends, difference, models)
+    if len(among.edits) < 2:
+        note_single_edit(models.space, ends, among.edits, problems)
+        return None
+    if len(among.edits) > MAX_EDITS:
+        message = f"{len(among.edits)} edits from {ends.from_} to {ends.to}, and at most {MAX_EDITS} are combined"
+        notes = ("leave edits together that are split, or take blocks that differ by less",)
+        problems.add(message, place_in_design(models.space), notes=notes)
+        return None
+    match ends:
+        case Factorial():
+            choice = _factorial(ends, among, problems)
+        case Fractional():
+            choice = _fractional(ends, among, problems)
+        case PlackettBurman():
+            base = plackett_burman(len(among.edits))
+            choice = _orthogonal(base, mains(len(among.edits)), wording.plackett_burman(base), among, problems)
+        case DOptimal():
+            choice = _d_optimal(ends, among, problems)
+    return None if choice is None else _layout(choice, among)
+
+
+def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> Choice | None:
+    edits = len(among.edits)
+    if 2**edits > MAX_RUNS:
+        message = f"{edits} edits have {2**edits:,} combinations, and at most {MAX_RUNS} are run"
+        _note_too_many(message, among, problems)
+        return None
+    distinct, refused = among.distinct(chosen_of(every_combination(edits)))
+    if not _enough(distinct, refused, among, problems):
+        return None
+    levels = levels_of(distinct, edits)
+    if len(distinct) == 2**edits:
+        return Choice(levels=every_combination(edits), terms=_terms(ends, edits), how=wording.every(edits))
+    terms = _terms(ends, edits)
+    how = wording.remaining(edits, len(distinct), d_efficiency(levels, estimable(levels, terms)))
+    return Choice(levels=levels, terms=terms, how=how, notes=wording.left_out(among, distinct, refused))
+
+
+def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> Choice | None:
+    edits = len(among.edits)
+    asked = next(number for number, roman in ROMAN.items() if roman == ends.resolution)
+    base = fraction(edits, asked)
+    if len(base) > MAX_RUNS:
+        message = f"a fraction of resolution {ends.resolution} for {edits} edits has {len(base):,} runs"
+        _note_too_many(f"{message}, and at most {MAX_RUNS} are run", among, problems)
+        return None
+    terms = _terms(ends, edits)
+    guarded = (*mains(edits), *pairs(edits)) if ends.resolution == "V" else ()
+    return _orthogonal(base, terms, wording.regular(base, ends.resolution), among, problems, guarded)
+
+
+def _orthogonal(
+    base: Levels,
+    terms: Sequence[Term],
+    what: str,
+    among: Combinations,
+    problems: Problems,
+    guarded: Sequence[Term] = (),
+) -> Choice | None:
+    """These runs, or others as orthogonal, where there are such that all may be; else as many that are D-optimal for
+    the `guarded` terms (none: for those that are estimated).
+    """
+    for levels in siblings(base, MAX_RUNS):
+        if among.may_all_run(chosen_of(levels)):
+            return Choice(levels=levels, terms=estimable(levels, terms), how=what + wording.generated(levels, among))
+    distinct, refused = among.distinct(_pool(len(among.edits), chosen_of(base)))
+    if not _enough(distinct, refused, among, problems):
+        return None
+    pool = levels_of(distinct, len(among.edits))
+    terms = estimable(base, terms)
+    told = estimable(pool, guarded or terms)
+    runs = min(max(len(base), len(told) + 1), len(pool))
+    levels = pool[list(d_optimal(pool, told, runs, _ends(distinct, among)))]
+    how = wording.instead(what, len(levels), len(pool), d_efficiency(levels, told))
+    notes = wording.left_out(among, distinct, refused)
+    return Choice(levels=levels, terms=terms, how=how, notes=notes)
+
+
+def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> Choice | None:
+    edits = len(among.edits)
+    distinct, refused = among.distinct(_pool(edits, ()))
+    if not _enough(distinct, refused, among, problems):
+        return None
+    pool = levels_of(distinct, edits)
+    terms = estimable(pool, _terms(ends, edits))
+    place = place_in_design(among.models.space, "d_optimal", "runs")
+    if ends.runs > min(len(pool), MAX_RUNS):
+        message = f"{ends.runs:,} runs, but {len(pool):,} different models are found among {2**edits:,} combinations"
+        if len(pool) > MAX_RUNS:
+            message = f"{ends.runs:,} runs, and at most {MAX_RUNS} are run"
+        gone = wording.left_out(among, distinct, refused)
+        legend = (among.legend(),) if gone else ()
+        problems.add(message, place, notes=(f"say runs: {min(len(pool), MAX_RUNS)}, or less", *legend, *gone))
+        return None
+    if ends.runs < len(terms) + 1:
+        message = f"{ends.runs} runs cannot tell {len(terms)} effects and a mean apart"
+        fewer = f"or interactions: none, for which {edits + 1} would do"
+        least = f"say runs: {len(terms) + 1}, or more"
+        problems.add(message, place, notes=(least, fewer) if ends.interactions == "pairs" else (least,))
+        return None
+    levels = pool[list(d_optimal(pool, terms, ends.runs, _ends(distinct, among)))]
+    how = wording.optimal(len(levels), len(pool), 2**edits, d_efficiency(levels, terms))
+    notes = wording.left_out(among, distinct, refused)
+    return Choice(levels=levels, terms=_terms(ends, edits), how=how, notes=notes)
+
+
+def _terms(ends: Factorial | Fractional | DOptimal, edits: int) -> tuple[Term, ...]:
+    return (*mains(edits), *(pairs(edits) if ends.interactions == "pairs" else ()))
+
+
+def _pool(edits: int, base: Iterable[Chosen]) -> tuple[Chosen, ...]:
+    """All combinations where they are few; else these, the ends and their neighbours, and others at random, the same
+    ones each time.
+    """
+    whole = tuple(range(edits))
+    if 2**edits <= MAX_POOL:
+        return chosen_of(every_combination(edits))
+    neighbours = [c for i in whole for c in ((i,), tuple(j for j in whole if j != i))]
+    found = dict.fromkeys([(), whole, *neighbours, *base])
+    chance = random.Random(0)
+    while len(found) < MAX_POOL:
+        found[tuple(i for i in whole if chance.random() < 0.5)] = None
+    return tuple(found)
+
+
+def _ends(distinct: Iterable[Chosen], among: Combinations) -> tuple[int, ...]:
+    """Where the baseline stands among combinations, which is trained anyway, and then the whole."""
+    start = [()] if among.models.space.judge.against == among.ends.from_ else []
+    models = dict.fromkeys(among.model(end) for end in (*start, among.whole))
+    where = {among.model(run): position for position, run in enumerate(distinct)}
+    return tuple(where[model] for model in models if model in where)
+
+
+def _enough(
+    distinct: Mapping[Chosen, list[Chosen]],
+    refused: Mapping[str, list[Chosen]],
+    among: Combinations,
+    problems: Problems,
+) -> bool:
+    """Whether there are more models than the two ends; noted where not."""
+    ends, models = among.ends, len(distinct)
+    if models > 2:
+        return True
+    if models == 2:
+        message = f"of all combinations of these edits only {ends.from_} and {ends.to} are left"
+        gone = wording.left_out(among, distinct, refused)
+        notes = (among.legend(), *gone, f"say compare: [{ends.from_}, {ends.to}]")
+    else:
+        message = "all combinations of these edits are the same model at these sizes: there is nothing to compare"
+        notes = (f"they lead from {ends.from_} to {ends.to}",)
+    problems.add(message, place_in_design(among.models.space), notes=notes)
+    return False
+
+
+def _note_too_many(message: str, among: Combinations, problems: Problems) -> None:
+    ways = []
+    for roman in ("V", "IV", "III"):
+        runs = len(fraction(len(among.edits), {"III": 3, "IV": 4, "V": 5}[roman]))
+        if runs <= MAX_RUNS:
+            ways.append(f"a fraction of resolution {roman} has {runs} (fractional: {{…, resolution: {roman}}})")
+    runs = len(plackett_burman(len(among.edits)))
+    ways.append(f"plackett_burman has {runs}, d_optimal as many as you say; or leave edits together that are split")
+    problems.add(message, place_in_design(among.models.space), notes=ways)
+
+
+def _layout(choice: Choice, among: Combinations) -> Layout:
+    """Arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
+    levels, edits = choice.levels, among.edits
+    effects = estimable(levels, choice.terms)
+    others = [term for term in (*mains(len(edits)), *pairs(len(edits))) if term not in effects]
+    mixed = aliases(levels, effects, others)
+    arms = among.arms(chosen_of(levels))
+    numeral = resolution(levels)
+    named = [tuple(edits[i].name for i in term) for term in effects]
+    factors = Factors(
+        edits=tuple(edit.name for edit in edits),
+        runs=tuple(
+            (arm.name, tuple(int(level) for level in row)) for arm, row in zip(arms.values(), levels, strict=True)
+        ),
+        effects=tuple(named),
+        aliases=tuple(
+            Alias(term=tuple(edits[i].name for i in term), other=tuple(edits[i].name for i in other), times=times)
+            for term, other, times in mixed
+        ),
+        resolution="" if numeral is None else ROMAN.get(numeral, str(numeral)),
+        how=choice.how,
+    )
+    names = {arm.name for arm in arms.values()}
+    dropped = [term for term in choice.terms if term not in effects]
+    notes = (
+        among.legend(),
+        choice.how,
+        *choice.notes,
+        *wording.not_estimated(levels, effects, dropped, among),
+        *wording.mixed(mixed, among),
+        *wording.beside(names, among),
+    )
+    return Layout(
+        arms=tuple(arms.values()),
+        contrasts=tuple(_contrast(term, among) for term in effects),
+        notes=notes,
+        against=(among.ends.to,) if among.ends.to in names else (),
+        factors=factors,
+    )
+
+
+def _contrast(term: Term, among: Combinations) -> Contrast:
+    if len(term) == 1:
+        edit = among.edits[term[0]]
+        return Contrast(edit.name, edit.detail, "", "", "main")
+    one, other = (among.edits[i].name for i in term)
+    detail = f"how much more {one} does where {other} is there than where it is not"
+    return Contrast(among.effect(term), detail, "", "", "interaction")

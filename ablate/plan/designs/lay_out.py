@@ -1,0 +1,40 @@
+"""From a space's design to its layout."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from ablate.plan.designs.between import difference_between
+from ablate.plan.designs.factorial import crossed
+from ablate.plan.designs.layout import Arm, Layout
+from ablate.plan.designs.single import add_one_in, leave_one_out, path_of
+from ablate.plan.models import Models
+from ablate.source.problems import Problems
+from ablate.space.design import AddOneIn, DOptimal, Factorial, Fractional, LeaveOneOut, Path, PlackettBurman
+
+
+def lay_out(models: Models, problems: Problems) -> Layout | None:
+    """The arms and contrasts of a space's design, unfolded; None where a mistake was noted.
+
+    Of designs that combine edits only different models are runs, at the sizes of the space.
+    """
+    space = models.space
+    design, ends = space.design, space.design.ends
+    if design.search is not None:
+        return Layout((Arm(design.search.from_, space.blocks[design.search.from_]),), ())
+    if ends is None:
+        return Layout(tuple(Arm(name, space.blocks[name]) for name in dict.fromkeys(design.compare or ())), ())
+    difference = difference_between(space, ends, problems)
+    if difference is None:
+        return None
+    match ends:
+        case Path():
+            return path_of(space, ends, difference, problems)
+        case LeaveOneOut():
+            return leave_one_out(space, ends, difference)
+        case AddOneIn():
+            return add_one_in(space, ends, difference, problems)
+        case Factorial() | Fractional() | PlackettBurman() | DOptimal():
+            return crossed(ends, difference, models, problems)
+        case _:
+            assert_never(ends)

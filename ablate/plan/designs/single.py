@@ -1,0 +1,99 @@
+"""Designs that ask for one edit at a time: paths, leaving each out, adding each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ablate.block.diff import Difference, Edit, path_order
+from ablate.plan.designs.between import check_names, note_single_edit
+from ablate.plan.designs.layout import Arm, Contrast, Layout
+from ablate.source.problems import Problems
+from ablate.space.design import AddOneIn, LeaveOneOut, Path
+from ablate.space.space import Space
+
+UNSUMMED = "whether the edits add up is not asked: for that each of them must be seen"
+
+
+def path_of(space: Space, path: Path, difference: Difference, problems: Problems) -> Layout | None:
+    """From one end to the other an edit at a time; a model that is refused joins two steps to one."""
+    check_names(path.order, difference.edits, "order", space, problems)
+    if len(problems):
+        return None
+    by_name = {edit.name: edit for edit in difference.edits}
+    first = [by_name[name] for name in dict.fromkeys(path.order)]
+    rest = [edit for edit in path_order(difference.edits) if edit not in first]
+    arms, contrasts, notes = [Arm(path.from_, space.blocks[path.from_])], [], []
+    pending: list[Edit] = []
+    for step, edit in enumerate([*first, *rest], start=1):
+        pending.append(edit)
+        applied = (*arms[-1].edits, *(e.name for e in pending))
+        last = step == len(difference.edits)
+        block = space.blocks[path.to] if last else difference.apply(applied)
+        reasons = space.grammar.refusals(block)
+        if reasons and not last:
+            notes.append(f"left out: {' + '.join(applied)} ({'; '.join(reasons)})")
+            continue
+        name = path.to if last else f"{path.from_}+{len(applied)}"
+        change = " ".join(e.name for e in pending)
+        detail = "; ".join(e.detail for e in pending)
+        contrasts.append(Contrast(change, detail, arms[-1].name, name))
+        arms.append(Arm(name, block, applied))
+        pending = []
+    return Layout(tuple(arms), tuple(contrasts), tuple(notes))
+
+
+def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> Layout:
+    """The whole, and it without each edit; the whole difference beside the sum of what each edit does there."""
+    names = tuple(edit.name for edit in path_order(difference.edits))
+    full = Arm(ends.to, space.blocks[ends.to], names)
+    arms, contrasts, notes = [Arm(ends.from_, space.blocks[ends.from_]), full], [], []
+    for edit in path_order(difference.edits):
+        kept = tuple(name for name in names if name != edit.name)
+        block = difference.apply(kept)
+        reasons = space.grammar.refusals(block)
+        if reasons:
+            notes.append(f"left out: {ends.to} without {edit.name} ({'; '.join(reasons)})")
+            continue
+        without = Arm(f"{ends.to} without {edit.name}", block, kept)
+        arms.append(without)
+        contrasts.append(Contrast(edit.name, edit.detail, without.name, full.name))
+    if notes:
+        notes.append(UNSUMMED)
+    elif len(names) > 1:
+        sum_of = "the whole difference, less what each edit does where all others are there"
+        contrasts.append(_beyond_the_sum(ends, contrasts, sum_of))
+    return Layout(tuple(arms), tuple(contrasts), tuple(notes))
+
+
+def add_one_in(space: Space, ends: AddOneIn, difference: Difference, problems: Problems) -> Layout | None:
+    """Each edit alone, and the whole beside their sum; None where there is but one."""
+    edits = path_order(difference.edits)
+    if len(edits) < 2:
+        note_single_edit(space, ends, edits, problems)
+        return None
+    arms, contrasts, notes = [Arm(ends.from_, space.blocks[ends.from_])], [], []
+    for edit in edits:
+        block = difference.apply((edit.name,))
+        reasons = space.grammar.refusals(block)
+        if reasons:
+            notes.append(f"left out: {ends.from_} with {edit.name} ({'; '.join(reasons)})")
+            continue
+        arms.append(Arm(f"{ends.from_} with {edit.name}", block, (edit.name,)))
+        contrasts.append(Contrast(edit.name, edit.detail, ends.from_, arms[-1].name))
+    arms.append(Arm(ends.to, space.blocks[ends.to], tuple(edit.name for edit in edits)))
+    if notes:
+        notes.append(UNSUMMED)
+    else:
+        contrasts.append(_beyond_the_sum(ends, contrasts, "the whole difference, less what each edit does alone"))
+    against = (ends.to,) if space.judge.against == ends.from_ else None
+    return Layout(tuple(arms), tuple(contrasts), tuple(notes), against)
+
+
+def _beyond_the_sum(ends: LeaveOneOut | AddOneIn, contrasts: Sequence[Contrast], detail: str) -> Contrast:
+    """(to - from) - sum (after - before) over the edits: 0 where they add up."""
+    weights: dict[str, float] = {ends.from_: -1.0, ends.to: 1.0}
+    for contrast in contrasts:
+        weights[contrast.after] = weights.get(contrast.after, 0.0) - 1.0
+        weights[contrast.before] = weights.get(contrast.before, 0.0) + 1.0
+    kept = tuple((name, weight) for name, weight in weights.items() if weight)
+    return Contrast("all together, beyond their sum", detail, "", "", "interaction", kept)

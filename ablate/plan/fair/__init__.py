@@ -1,0 +1,14 @@
+"""Equal terms: what each block's model and training become where a space declares what is to be equal.
+
+fitted.py   Fitted, Terms: an arm under one set of terms
+fit.py      fit: every arm under every set of terms
+match.py    sizes that give a model as many parameters as another's
+budget.py   steps that spend as much as another's training
+tuning.py   the settings each block is tuned over; choose: which of them it goes on with
+"""
+
+from ablate.plan.fair.fit import fit
+from ablate.plan.fair.fitted import Fitted, Terms, by_arm
+from ablate.plan.fair.tuning import Choice, choose, tuning_notes, tuning_seeds, tuning_settings
+
+__all__ = ["Choice", "Fitted", "Terms", "by_arm", "choose", "fit", "tuning_notes", "tuning_seeds", "tuning_settings"]

@@ -1,0 +1,138 @@
+"""Every arm under every set of terms: matched in size first, then given its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ablate.block.expression import Block
+from ablate.plan.designs import Arm
+from ablate.plan.fair.budget import compared, steps_for
+from ablate.plan.fair.check import check_fair
+from ablate.plan.fair.fitted import Fitted, Terms
+from ablate.plan.fair.match import Matched, match
+from ablate.plan.known import Known
+from ablate.plan.models import Models
+from ablate.plan.setting import PLAIN, Setting
+from ablate.source.located import Located, Mapping
+from ablate.source.problems import Problems
+from ablate.space import fair
+from ablate.space.space import Space
+
+
+def fit(arms: Sequence[Arm], models: Models, known: Known, problems: Problems) -> Terms:
+    """Every arm under every set of terms; the baseline is under all of them as the space has it.
+
+    What cannot be matched is noted in `problems`.
+    """
+    space = models.space
+    check_fair(space, problems)
+    fitting = _Fitting(models, known, problems)
+    fitted = tuple(fitting.under(name, arm) for name in space.fair.terms for arm in arms)
+    tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
+    told = [*(_tokens(name, space) for name in tokens), *fitting.notes]
+    is_open = any(one.setting.open for one in fitted)
+    if is_open:
+        told.append(
+            "wall-clock budgets: seconds a step are measured when it runs, once; "
+            "until then the steps of what is compared under them are not known"
+        )
+    return Terms(fitted, tuple(told), open=is_open)
+
+
+def _tokens(name: str, space: Space) -> str:
+    steps, batch, context = space.recipe.steps, space.recipe.batch, space.model.context
+    return (
+        f"{name or 'equal tokens'}: {steps:,} steps × {batch:,} sequences × {context:,} tokens = "
+        f"{steps * batch * context:,} tokens for every block, which are equal steps"
+    )
+
+
+@dataclass
+class _Fitting:
+    """One pass over arms and terms; `notes` are what it came to."""
+
+    models: Models
+    known: Known
+    problems: Problems
+    notes: list[str] = field(default_factory=list)
+    _matched: dict[tuple[Block, fair.Match], Matched | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        space = self.models.space
+        self._baseline = space.blocks[space.judge.against]
+        self._identity = self.models.identity(self._baseline)
+        self._cost = self.models.cost(self._baseline)
+
+    def under(self, name: str, arm: Arm) -> Fitted:
+        """One arm under the terms of that name."""
+        terms = self.models.space.fair.terms[name]
+        plain = Fitted(terms=name, arm=arm, block=arm.block)
+        if terms.plain or self.models.identity(arm.block) == self._identity:
+            return plain
+        block, setting = arm.block, PLAIN
+        if isinstance(terms.match, fair.Match):
+            matched = self._match(name, arm, terms.match)
+            if matched is None:
+                return plain
+            block, setting = matched.block, matched.setting
+        return replace(plain, block=block, setting=self._budget(name, arm, block, setting, terms.budget))
+
+    def _match(self, name: str, arm: Arm, terms: fair.Match) -> Matched | None:
+        key = arm.block, terms
+        if key not in self._matched:
+            self._matched[key] = match(arm.block, self._cost.parameters, terms, self.models)
+        found = self._matched[key]
+        if found is None or not found.reached:
+            self._note_unmatched(name, arm, terms, found)
+            return None
+        near = "" if found.within else f"; the nearest by {terms.by}, not within {_percent(terms.parameters)}"
+        said = f"{found.what}, parameters {compared(found.parameters, found.wanted)}{near}"
+        self.notes.append(f"{_named(arm, name)}: {said}")
+        return found
+
+    def _note_unmatched(self, name: str, arm: Arm, terms: fair.Match, found: Matched | None) -> None:
+        space = self.models.space
+        against = f"{arm.name} cannot be matched to {space.judge.against} in parameters by {terms.by}"
+        if found is not None:
+            why = f"the nearest is {found.what}, {compared(found.parameters, found.wanted)}"
+        elif terms.by == "mlp":
+            why = "it has no MLP that can be made so"
+        else:
+            why = f"it can be built at no other {terms.by}"
+        others = [by for by in ("width", "depth", "mlp") if by != terms.by]
+        self.problems.add(
+            f"{against}: {why}",
+            _place(space, name).span,
+            notes=(
+                f"match by {' or '.join(others)}, allow more than {_percent(terms.parameters)}, or say match: none",
+            ),
+        )
+
+    def _budget(self, name: str, arm: Arm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
+        """The setting with the steps that the budget gives."""
+        models, paces = self.models, self.known.paces
+        pace = paces.get(models.identity(block, setting)), paces.get(self._identity)
+        spent = steps_for(budget, models.cost(block, setting), self._cost, models, pace)
+        if spent.what:
+            self.notes.append(f"{_named(arm, name)}: {spent.what}")
+        if spent.steps is None:
+            return replace(setting, open=True)
+        return replace(setting, steps=None if spent.steps == models.space.recipe.steps else spent.steps)
+
+
+def _named(arm: Arm, terms: str) -> str:
+    return f"{arm.name}, {terms}" if terms else arm.name
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
+
+
+def _place(space: Space, name: str) -> Located:
+    """Where the match of these terms is said."""
+    found: Located = space.located
+    for key in ("fair", "under", name, "match") if name else ("fair", "match"):
+        if isinstance(found, Mapping) and key in found:
+            found = found[key]
+    return found

@@ -1,0 +1,173 @@
+"""Sizes that give a model as many parameters as another's: searched for over exact counts, in closed form.
+
+A size is a whole number n: the width of a head for `width` (so that heads stay as many), layers for `depth`, hidden
+units of the first MLP for `mlp` (others keep their proportion to it). Parameters rise with each, so bisection finds the
+last n below what is wanted and the first that is not; the nearer is taken, of two equally near the smaller. A size at
+which a component cannot be built (an odd head under RoPE, a hidden width that is no whole number) is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ablate.block.expression import Block, Node, Size
+from ablate.block.select import change_parts, parts_by_name
+from ablate.errors import InputError
+from ablate.plan.models import Models
+from ablate.plan.setting import PLAIN, Setting
+from ablate.space.fair import Match
+
+MOST = {"width": 1_000_000, "depth": 1_000, "mlp": 1_000_000}
+"""The largest width, number of layers and hidden width that are looked at."""
+PASSED_OVER = 64
+"""So many sizes in a row that cannot be built are passed over; beyond, it is taken that no larger one can."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matched:
+    """A block as it is matched: `parameters` against the `wanted`. `what` says which size went from what to what.
+
+    `reached` is False where no size comes within the share because it would have to be smaller than 1, or larger than
+    any that is looked at.
+    """
+
+    block: Block
+    setting: Setting
+    parameters: int
+    wanted: int
+    what: str
+    within: bool
+    reached: bool = True
+
+    @property
+    def off(self) -> float:
+        """How far it is off, as a share of what is wanted."""
+        return self.parameters / self.wanted - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The models that one size gives: how many there are, and the block and setting of each."""
+
+    most: int
+    at: Callable[[int], tuple[Block, Setting]]
+    says: Callable[[int], str]
+
+
+def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | None:
+    """The block as large as is wanted, in parameters; as it is where it is within the share already.
+
+    None where the block has no such size, or it can be built at none.
+    """
+    as_it_is = models.cost(block).parameters
+    if abs(as_it_is / wanted - 1) <= terms.parameters:
+        return Matched(block=block, setting=PLAIN, parameters=as_it_is, wanted=wanted, what="as it is", within=True)
+    axis = _axis(block, terms, models)
+    if axis is None:
+        return None
+
+    @cache
+    def count(n: int) -> int | None:
+        try:
+            return models.cost(*axis.at(n)).parameters
+        except InputError:
+            return None
+
+    below, above = _around(count, wanted, axis.most)
+    found = [(n, size) for n in (below, above) if n is not None and (size := count(n)) is not None]
+    if not found:
+        return None
+    n, parameters = min(found, key=lambda one: abs(one[1] - wanted))
+    changed, setting = axis.at(n)
+    within = abs(parameters / wanted - 1) <= terms.parameters
+    return Matched(
+        block=changed,
+        setting=setting,
+        parameters=parameters,
+        wanted=wanted,
+        what=axis.says(n),
+        within=within,
+        reached=within or len(found) == 2,
+    )
+
+
+def _around(count: Callable[[int], int | None], wanted: int, most: int) -> tuple[int | None, int | None]:
+    """The last size below what is wanted and the first that is not, of those that can be built."""
+
+    def first(start: int, end: int) -> int | None:
+        passed = range(start, min(end, start + PASSED_OVER))
+        return next((n for n in passed if count(n) is not None), None)
+
+    def reaches(n: int) -> bool:
+        return (count(n) or 0) >= wanted
+
+    above = first(1, most + 1)
+    below = None
+    while above is not None and not reaches(above):
+        below, above = above, first(min(2 * above, most), most + 1) if above < most else None
+    if below is None:
+        return None, above
+    end = most + 1 if above is None else above
+    while end - below > 1:
+        middle = (below + end) // 2
+        n = first(middle, end)
+        if n is None:
+            end = middle
+        elif reaches(n):
+            above, end = n, middle
+        else:
+            below = n
+    return below, above
+
+
+def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
+    model = models.space.model
+    if terms.by == "width":
+        heads, width = model.heads, model.width
+        return _Axis(
+            MOST["width"] // heads,
+            lambda n: (block, replace(PLAIN, width=None if n * heads == width else n * heads)),
+            lambda n: f"width {width} → {n * heads}",
+        )
+    if terms.by == "depth":
+        layers = model.layers
+        return _Axis(
+            MOST["depth"],
+            lambda n: (block, replace(PLAIN, layers=None if n == layers else n)),
+            lambda n: f"layers {layers} → {n}",
+        )
+    widths = list(_hidden(block, models))
+    if not widths:
+        return None
+    return _Axis(
+        MOST["mlp"],
+        lambda n: (_with_hidden(block, n, widths[0], models), PLAIN),
+        lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
+    )
+
+
+def _hidden(block: Block, models: Models) -> Iterator[float]:
+    """The hidden widths of the MLPs of a block, in reading order."""
+    for _, node in parts_by_name(block, models.space.grammar.catalogue):
+        if node.name == "mlp":
+            yield _units(node, models)
+
+
+def _units(node: Node, models: Models) -> float:
+    size = node["hidden"]
+    assert isinstance(size, Size)
+    return size.units if size.units is not None else (size.multiple or 0) * models.space.model.width
+
+
+def _with_hidden(block: Block, units: int, first: float, models: Models) -> Block:
+    """The block with its first MLP that wide, and the others in proportion."""
+
+    def change(node: Node) -> Node:
+        if node.name != "mlp":
+            return node
+        return node.replace({"hidden": Size(units=max(1, round(_units(node, models) * units / first)))})
+
+    changed, _ = change_parts(block, "*", change, models.space.grammar.catalogue)
+    return changed

@@ -1,0 +1,146 @@
+"""Tuning: every variant is trained under every combination of the listed settings, and goes on with its best.
+
+Each has the same settings and seeds of its own, and is judged on the tuning split, so that neither the verdict's seeds
+nor its text have a part in the choice. What is chosen is the best mean of the first judged metric; a setting of which
+any seed has no value there (it diverged, or failed) is not chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeAlias
+
+from ablate.plan.plan import Plan, Variant
+from ablate.plan.trial import Trial
+from ablate.space.documents import Judged
+from ablate.space.fair import Tune
+from ablate.space.space import Space
+
+FIRST_SEED = 1_000_000
+"""Seeds of tuning count from here, out of the way of those of the verdict."""
+
+Tuned: TypeAlias = tuple[tuple[str, float], ...]
+"""Values by the name that `fair.tune` has for them."""
+Ends: TypeAlias = Mapping[str, Mapping[str, object]]
+"""How trials ended, by id: `status`, and final `metrics` by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The settings that tuning chose, by variant id, as `Known.tuned` has them; and what is to be said of it."""
+
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def tuning_settings(tune: Tune) -> tuple[Tuned, ...]:
+    """Every combination of the values listed, in the order in which they are."""
+    return tuple(tuple(zip(tune.listed, values, strict=True)) for values in product(*tune.listed.values()))
+
+
+def tuning_seeds(tune: Tune) -> range:
+    """The seeds of tuning."""
+    return range(FIRST_SEED, FIRST_SEED + tune.seeds)
+
+
+def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ()) -> Choice:
+    """The setting that each variant of the plan goes on with.
+
+    `finals` are the ends of trials by id, as the store gives them; those that are `failed` and have none there ended
+    without a number. A variant of which some tuning trial is neither is not chosen for yet. Where no setting has a
+    value at all seeds, none is chosen (an empty one): the variant is trained as the recipe says.
+    """
+    tune = space.fair.tune
+    if not isinstance(tune, Tune):
+        return Choice()
+    metric, rules = next(iter(space.judge.metrics.items()))
+    tuned: dict[str, Tuned] = {}
+    notes: list[str] = []
+    for variant in plan.variants:
+        trials = [trial for trial in plan.trials if trial.variant == variant.id and trial.split == "tuning"]
+        if not trials or not all(trial.id in finals or trial.id in failed for trial in trials):
+            continue
+        means = {
+            setting: _mean([_value(finals.get(trial.id), metric) for trial in group], rules)
+            for setting, group in _by_setting(trials, tune).items()
+        }
+        tuned[variant.id] = best = _best(means, rules)
+        notes.append(_said(variant, best, means, metric, tune))
+    return Choice(tuned=tuned, notes=tuple(notes))
+
+
+def _by_setting(trials: Collection[Trial], tune: Tune) -> dict[Tuned, list[Trial]]:
+    groups: dict[Tuned, list[Trial]] = {}
+    for trial in trials:
+        adamw = trial.recipe.optimizer.adamw
+        groups.setdefault(tuple((name, float(getattr(adamw, name))) for name in tune.listed), []).append(trial)
+    return groups
+
+
+def _value(end: Mapping[str, object] | None, metric: str) -> float | None:
+    """What a trial finished with; None where it did not, or with no number."""
+    metrics = end.get("metrics") if end is not None and end.get("status") == "finished" else None
+    value = metrics.get(metric) if isinstance(metrics, Mapping) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _mean(values: Collection[float | None], rules: Judged) -> float | None:
+    """On the metric's scale; None where some seed has no value on it."""
+    known = [value for value in values if value is not None and (rules.scale == "linear" or value > 0)]
+    if not known or len(known) < len(values):
+        return None
+    return math.fsum(math.log(value) if rules.scale == "log" else value for value in known) / len(known)
+
+
+def _best(means: Mapping[Tuned, float | None], rules: Judged) -> Tuned:
+    """The setting with the best mean, the one listed first among equals; empty where none has any."""
+    known = {setting: mean for setting, mean in means.items() if mean is not None}
+    if not known:
+        return ()
+    return min(known, key=lambda setting: known[setting] if rules.better == "lower" else -known[setting])
+
+
+def _said(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], metric: str, tune: Tune) -> str:
+    if not best:
+        return (
+            f"{variant.name}: none of its {len(means)} settings has {_spoken(metric)} at all seeds of tuning: "
+            "trained as the recipe says"
+        )
+    chosen = ", ".join(f"{_spoken(name)} {value:g}" for name, value in best)
+    lost = sum(mean is None for mean in means.values())
+    without = f" ({lost} of them without a value at all seeds)" if lost else ""
+    edges = [_spoken(name) for name, value in best if _at_the_edge(name, value, tune)]
+    edge = f"; {' and '.join(edges)} at the edge of what was listed: the best may lie beyond" if edges else ""
+    return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {_spoken(metric)}{edge}"
+
+
+def _at_the_edge(name: str, value: float, tune: Tune) -> bool:
+    """Whether a value is the least or the greatest of several, and a lesser or a greater one could be."""
+    listed = tune.listed[name]
+    return len(listed) > 1 and value in (min(listed), max(listed)) and value != 0
+
+
+def _seeds(tune: Tune) -> str:
+    return "1 seed" if tune.seeds == 1 else f"{tune.seeds:,} seeds"
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def tuning_notes(space: Space, models: int) -> Iterator[str]:
+    """What tuning will do, before it is done."""
+    tune = space.fair.tune
+    if isinstance(tune, Tune):
+        grid = " × ".join(
+            f"{_spoken(name)} {', '.join(f'{v:g}' for v in values)}" for name, values in tune.listed.items()
+        )
+        settings = len(tuning_settings(tune))
+        trials = models * settings * tune.seeds
+        yield (
+            f"each model is tuned over {settings} settings ({grid}), by {_spoken(next(iter(space.judge.metrics)))} on "
+            f"the tuning split at {_seeds(tune)} of its own: {trials:,} trials before those of the verdict"
+        )

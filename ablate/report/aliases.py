@@ -1,0 +1,47 @@
+"""What else is in the estimates of a factorial's effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ablate.plan.plan import Alias, Factors
+from ablate.report.asked import CROSS
+from ablate.report.parts import heading_line, new_table
+
+LISTED = 8
+"""Aliases of one effect that are named; of more the number is said."""
+
+
+def alias_table(designs: Sequence[tuple[str, Factors]]) -> Iterator[RenderableType]:
+    """For each factorial a row for every effect whose estimate has others in it; nothing where none has."""
+    told = list(dict.fromkeys((factors.resolution, rows) for _, factors in designs if (rows := alias_rows(factors))))
+    for resolution, rows in told:
+        yield heading_line("Aliases", f"resolution {resolution}" if resolution else "what is mixed with what")
+        table = new_table()
+        table.add_column("effect", overflow="fold")
+        table.add_column("its estimate has in it also", overflow="fold")
+        for effect, others in rows:
+            table.add_row(Text(effect, style="bold"), others)
+        yield table
+        yield Text()
+
+
+def alias_rows(factors: Factors) -> tuple[tuple[str, str], ...]:
+    """Each effect that has aliases, and these with how often they enter: `a × b, -0.5 times c × d`."""
+    rows = []
+    for effect in factors.effects:
+        aliases = [alias for alias in factors.aliases if alias.term == effect]
+        said = [_times(alias) for alias in aliases[:LISTED]]
+        if len(aliases) > LISTED:
+            said.append(f"and {len(aliases) - LISTED} more")
+        if said:
+            rows.append((CROSS.join(effect), ", ".join(said)))
+    return tuple(rows)
+
+
+def _times(alias: Alias) -> str:
+    other = CROSS.join(alias.other)
+    return other if alias.times == 1 else f"{alias.times:.3g} times {other}"

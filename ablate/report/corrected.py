@@ -1,0 +1,83 @@
+"""From the p-values of single tests to what may be claimed of all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ablate import statistics
+from ablate.report.asked import Question
+from ablate.report.tested import Tested
+from ablate.space.documents import Judge
+
+Asked = tuple[str, Question]
+"""A metric's name and what is asked of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """p-values of one question that may be held against α however many are asked, and however often it is looked.
+
+    `up` is whether the estimate was above zero where `p_adjusted` first came below α, or where it is now.
+    """
+
+    p_adjusted: float | None
+    q: float | None
+    p_equivalent_adjusted: float | None
+    up: bool
+
+    def significant(self, alpha: float) -> bool:
+        """Whether a difference is found."""
+        return self.p_adjusted is not None and self.p_adjusted < alpha
+
+    def equivalent(self, alpha: float) -> bool:
+        """Whether the difference is found to be inside the margin."""
+        return self.p_equivalent_adjusted is not None and self.p_equivalent_adjusted < alpha
+
+
+def families(asked: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
+    """What is asked, in the groups over each of which the chance of any false claim is bounded."""
+    if rules.family == "page":
+        return [list(asked)]
+    return [[one for one in asked if one[0] == name] for name in rules.metrics]
+
+
+def correct(tested: Mapping[Asked, Tested], rules: Judge, *, stricter: float = 1.0) -> dict[Asked, Corrected]:
+    """Holm's correction of both kinds of p within each family, and Benjamini and Hochberg's of the first.
+
+    What could not be tested counts as a test. `stricter` is how many times smaller than α the level is at which it is
+    tested: p-values are given as many times larger, so that they are held against α all the same.
+    """
+    found: dict[Asked, Corrected] = {}
+    for family in families(list(tested), rules):
+        p = statistics.holm([tested[one].p for one in family])
+        q = statistics.benjamini_hochberg([tested[one].p for one in family])
+        inside = statistics.holm([tested[one].p_equivalent for one in family])
+        for one, p_adjusted, q_adjusted, p_equivalent in zip(family, p, q, inside, strict=True):
+            found[one] = Corrected(
+                p_adjusted=_times(p_adjusted, stricter),
+                q=_times(q_adjusted, stricter),
+                p_equivalent_adjusted=_times(p_equivalent, stricter),
+                up=(tested[one].estimate or 0.0) > 0,
+            )
+    return found
+
+
+def either(before: Corrected, now: Corrected, alpha: float) -> Corrected:
+    """What was found at a look stays found at the next."""
+    return replace(
+        now,
+        p_adjusted=_least(before.p_adjusted, now.p_adjusted),
+        q=_least(before.q, now.q),
+        p_equivalent_adjusted=_least(before.p_equivalent_adjusted, now.p_equivalent_adjusted),
+        up=before.up if before.significant(alpha) else now.up,
+    )
+
+
+def _times(p: float | None, factor: float) -> float | None:
+    return None if p is None else min(1.0, p * factor)
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    known = [p for p in (one, other) if p is not None]
+    return min(known, default=None)

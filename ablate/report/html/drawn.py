@@ -1,0 +1,110 @@
+"""How a plot becomes SVG within a page: the same text every time, and colours by name, which the page gives."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Draw: TypeAlias = "Callable[[Axes], None]"
+"""What fills a panel."""
+SERIES = 6
+"""How many lines of a plot have a colour of their own."""
+SHADES = 8
+"""Shades of a map, from the least to the greatest."""
+INK: Mapping[str, str] = {
+    "ink": "#010101",
+    "faint": "#020202",
+    "front": "#030303",
+    "reference": "#040404",
+    "fresh": "#050505",
+    "paper": "#060606",
+    "wash": "#070707",
+    **{f"line{k}": f"#1{k}1{k}1{k}" for k in range(SERIES)},
+    **{f"shade{k}": f"#2{k}2{k}2{k}" for k in range(SHADES)},
+}
+"""What is drawn in these colours takes the page's own of that name in their place (`var(--front)`)."""
+WIDTH, HEIGHT = 5.4, 4.2
+"""Inches of a plot."""
+LONG = 36
+"""Characters of a name from which a legend as wide as `WIDTH` has one column."""
+SETTINGS: Mapping[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ablate",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "text.parse_math": False,
+    "text.color": INK["ink"],
+    "axes.edgecolor": INK["faint"],
+    "axes.labelcolor": INK["ink"],
+    "axes.facecolor": "none",
+    "xtick.color": INK["ink"],
+    "ytick.color": INK["ink"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def drawn(
+    draw: Sequence[Draw],
+    name: str,
+    about: str,
+    height: float | Sequence[float] = HEIGHT,
+    *,
+    width: float = WIDTH,
+    columns: int = 1,
+    legend: bool = True,
+) -> str:
+    """An SVG element with a panel for each of `draw`, row by row; `name` keeps its ids apart from others'.
+
+    `width` is that of all and `height` that of a row, or those of all rows, in inches. The legend is that of the last
+    panel.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    rows = -(-len(draw) // columns)
+    heights = [height] * rows if isinstance(height, int | float) else list(height)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(cast("Any", SETTINGS))
+        figure = Figure(figsize=(width, sum(heights)), layout="constrained")
+        canvas = FigureCanvasSVG(figure)
+        panels = list(figure.subplots(rows, columns, squeeze=False, gridspec_kw={"height_ratios": heights}).flat)
+        for panel, axes in zip(draw, panels, strict=False):
+            panel(axes)
+        for empty in panels[len(draw) :]:
+            empty.set_axis_off()
+        handles, labels = axes.get_legend_handles_labels()
+        if labels and legend:
+            ncols = 2 if max(map(len, labels)) <= LONG * width / WIDTH else 1
+            figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
+        file = io.StringIO()
+        # Not by `savefig`, which draws everything twice.
+        canvas.print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _within(file.getvalue(), name, about)
+
+
+def _within(svg: str, name: str, about: str) -> str:
+    """The element alone: no declaration, no fixed size, ids and colours of the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    opening, rest = svg.split(">", 1)
+    opening = re.sub(r' (width|height|version|xmlns:xlink)="[^"]*"', "", opening)
+    rest = rest.replace("xlink:href", "href")
+    for colour, value in INK.items():
+        rest = rest.replace(value, f"var(--{colour})")
+    rest = re.sub(r'\bid="', f'id="{name}-', rest)
+    rest = re.sub(r'href="#', f'href="#{name}-', rest)
+    rest = re.sub(r"url\(#", f"url(#{name}-", rest)
+    described = f'<title id="{name}-about">{escape(about)}</title>'
+    return f'{opening} role="img" aria-labelledby="{name}-about">{described}{rest.strip()}\n'

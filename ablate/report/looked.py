@@ -1,0 +1,166 @@
+"""What is found at a number of seeds, and, where it is looked several times, what the looks find one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ablate import statistics
+from ablate.plan.plan import Factors, Plan
+from ablate.report.asked import Difference, Question, Sum, Term, questions
+from ablate.report.corrected import Asked, Corrected, correct, either
+from ablate.report.factorials import Analysed, analyse
+from ablate.report.finals import Finals
+from ablate.report.margins import judged_metric
+from ablate.report.pairing import Side, pair, sides
+from ablate.report.summary import Metric
+from ablate.report.tested import Ruling, Tested, test_pairs, test_sum
+from ablate.space.documents import Judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Every question tested at the first seeds of a plan; `factorials` are by metric and terms."""
+
+    seeds: tuple[int, ...]
+    sides: Mapping[str, Side]
+    metrics: tuple[Metric, ...]
+    tested: Mapping[Asked, Tested]
+    factorials: Mapping[tuple[str, str], Analysed]
+    factors: tuple[tuple[str, Factors], ...]
+    ruling: Ruling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """The last look that counts, what all up to it found together, and how many seeds it had (None: none counts)."""
+
+    look: Look
+    corrected: Mapping[Asked, Corrected]
+    looked: int | None
+    every: Mapping[str, Side]
+
+
+def replay(plan: Plan, rules: Judge, finals: Finals) -> Replayed:
+    """What the trials that have ended come to: at the plan's seeds, or at one look after another until all is decided.
+
+    A look counts once every trial of its seeds has ended, with a result or without. Where none does yet, the numbers
+    are those of the first, and nothing is found.
+    """
+    every = sides(plan, finals)
+    asked = tuple(one for one in dict.fromkeys(questions(plan)) if one is not None)
+    tests = max(1, len(asked) * (len(rules.metrics) if rules.family == "page" else 1))
+    if not plan.looks:
+        ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=tests)
+        look = _look(plan, rules, every, asked, plan.seeds, ruling)
+        return Replayed(look=look, corrected=correct(look.tested, rules), looked=None, every=every)
+    return _replay_looks(plan, rules, every, asked, tests)
+
+
+def _replay_looks(
+    plan: Plan, rules: Judge, every: Mapping[str, Side], asked: Sequence[Question], tests: int
+) -> Replayed:
+    alpha = 1 - rules.confidence
+    margin = any(judged.margin != "none" for judged in rules.metrics.values())
+    bounds = statistics.boundaries(plan.looks, tests, alpha=alpha, margin=margin)
+    reached: Replayed | None = None
+    for n, level, interval in zip(plan.looks, bounds.levels, bounds.interval_levels, strict=True):
+        seeds = plan.seeds[:n]
+        complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(plan, every).values())
+        if not complete and reached is not None:
+            break
+        ruling = Ruling(confidence=1 - interval, level=level, tests=tests, look=True)
+        look = _look(plan, rules, every, asked, seeds, ruling)
+        if not complete:
+            nothing = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None, up=False)
+            return Replayed(look=look, corrected=dict.fromkeys(look.tested, nothing), looked=None, every=every)
+        found = correct(look.tested, rules, stricter=alpha / level)
+        if reached is not None:
+            found = {one: either(reached.corrected[one], now, alpha) for one, now in found.items()}
+        reached = Replayed(look=look, corrected=found, looked=n, every=every)
+        if all(is_decided(one, look, found[one], alpha) for one in look.tested):
+            break
+    assert reached is not None
+    return reached
+
+
+def is_decided(one: Asked, look: Look, found: Corrected, alpha: float) -> bool:
+    """Whether a question has an answer: a difference, none that matters, or that what diverged cannot be asked."""
+    return found.significant(alpha) or found.equivalent(alpha) or lost(one[1], look)
+
+
+def lost(question: Question, look: Look) -> bool:
+    """Whether a variant that it is about diverged at every seed, so that there is nothing to compare."""
+    if isinstance(question, Term):
+        analysed = [one for (_, effect), one in look.tested.items() if effect == question]
+        gone = any(look.sides[variant].lost for variant, _ in question.runs)
+        return gone and all(one.estimate is None for one in analysed)
+    return any(look.sides[variant].lost for variant in variants_of(question))
+
+
+def variants_of(question: Question) -> tuple[str, ...]:
+    """The ids of the variants whose results it is about."""
+    if isinstance(question, Difference):
+        return question.one, question.other
+    if isinstance(question, Sum):
+        return tuple(variant for variant, _ in question.weights)
+    return tuple(dict.fromkeys(variant for variant, _ in question.runs))
+
+
+def _judged(plan: Plan, every: Mapping[str, Side]) -> dict[str, Side]:
+    """The sides that verdicts are about: all but those of another initialisation."""
+    return {v.id: every[v.id] for v in plan.variants if v.setting.salt == 0}
+
+
+def _ended(side: Side) -> set[int]:
+    """The seeds whose trials are over: they have a result, or failed."""
+    return {*side.finished, *side.diverged, *(seed for seed, why in side.missing.items() if why != "not run")}
+
+
+def _look(
+    plan: Plan,
+    rules: Judge,
+    every: Mapping[str, Side],
+    asked: Sequence[Question],
+    seeds: tuple[int, ...],
+    ruling: Ruling,
+) -> Look:
+    among = frozenset(seeds)
+    here = {id: side.at(among) for id, side in _judged(plan, every).items()}
+    names = {variant.id: variant.name for variant in plan.variants}
+    baseline = plan.baseline
+    metrics = tuple(
+        judged_metric(name, judged, names[baseline], here[baseline]) for name, judged in rules.metrics.items()
+    )
+    tested: dict[Asked, Tested] = {}
+    factorials: dict[tuple[str, str], Analysed] = {}
+    for metric in metrics:
+        for terms, factors in plan.factors:
+            factorials[metric.name, terms] = analyse(factors, names, here, seeds, metric, ruling)
+        effects = {
+            Term(edits, factors.runs): test
+            for terms, factors in plan.factors
+            for edits, test in factorials[metric.name, terms].tested.items()
+        }
+        for question in asked:
+            tested[metric.name, question] = (
+                effects[question] if isinstance(question, Term) else _test(question, names, here, metric, ruling)
+            )
+    return Look(
+        seeds=seeds,
+        sides=here,
+        metrics=metrics,
+        tested=tested,
+        factorials=factorials,
+        factors=plan.factors,
+        ruling=ruling,
+    )
+
+
+def _test(
+    question: Difference | Sum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
+) -> Tested:
+    if isinstance(question, Difference):
+        return test_pairs(pair(of[question.one], of[question.other], metric.name, log=metric.log), metric, ruling)
+    named = [(names[variant], of[variant]) for variant, _ in question.weights]
+    return test_sum([weight for _, weight in question.weights], named, metric, ruling)

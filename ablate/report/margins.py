@@ -1,0 +1,44 @@
+"""Margins of equivalence: as a space states them, and as numbers on the scale of their metric."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ablate.report.pairing import Side
+from ablate.report.summary import Metric
+from ablate.space.documents import Judged
+
+
+def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:
+    """A margin on its metric's own scale: a number as it is, `5%` of the baseline's mean, on the log scale log 1.05.
+
+    None for `none`, for a margin relative to a mean that does not exist, and for one that comes out as zero.
+
+    >>> absolute_margin("1%", log=False, baseline_mean=-2.5)
+    0.025
+    """
+    if isinstance(margin, float):
+        return margin
+    if not margin.endswith("%"):
+        return None
+    share = float(margin[:-1]) / 100
+    return (math.log1p(share) if log else share * abs(baseline_mean or 0.0)) or None
+
+
+def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
+    """A metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
+    log = judged.scale == "log"
+    values = side.values(name, log=log)
+    mean = float(np.mean(list(values.values()))) if values else None
+    margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
+    stated = f"{judged.margin:g}" if isinstance(judged.margin, float) else judged.margin.replace("%", " %")
+    reason = ""
+    if margin is None:
+        declared = stated.endswith("%")
+        value = "has no value yet" if mean is None else "gives a margin of 0"
+        reason = f"{stated} of {baseline}'s mean {value}" if declared else "no margin declared"
+    return Metric(
+        name=name, scale=judged.scale, better=judged.better, margin=margin, stated=stated, why_no_margin=reason
+    )

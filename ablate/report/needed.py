@@ -1,0 +1,39 @@
+"""How many seeds would decide what is undecided."""
+
+from __future__ import annotations
+
+from ablate import statistics
+from ablate.report.summary import Metric
+from ablate.report.tested import Ruling, Tested
+
+
+def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
+    """How many seeds in all would decide, at the level that one test of a family is held against; more than there are.
+
+    None where nothing can be planned from what there is, and where no affordable number would do.
+    """
+    if test.estimate is None or test.sd is None:
+        return None
+    level = ruling.level / ruling.tests
+    found = _by_signs(test, metric, level) if test.sd == 0 else _by_spread(test, metric, level)
+    return None if found is None else max(found, test.n + 1)
+
+
+def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:
+    """Where differences do not vary: a sign test for one side, or for two."""
+    if metric.margin is not None and abs(test.estimate or 0.0) < metric.margin:
+        return statistics.seeds_for_signs(2 * level)
+    return statistics.seeds_for_signs(level) if test.estimate else None
+
+
+def _by_spread(test: Tested, metric: Metric, level: float) -> int | None:
+    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval."""
+    if not test.df or test.estimate is None or test.sd is None:
+        return None
+    sd = statistics.sd_upper(test.sd, round(test.df) + 1)
+    found = statistics.seeds_for_power(test.estimate, sd, alpha=level)
+    if metric.margin is None:
+        return found
+    narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level)
+    ways = [n for n in (narrow, found if abs(test.estimate) > metric.margin else None) if n is not None]
+    return min(ways, default=None)

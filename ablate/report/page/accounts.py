@@ -1,0 +1,186 @@
+"""The tables of what it took: cost, what was unequal, noise and what can be seen above it, trials, versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ablate.report import wording
+from ablate.report.html.grid import Grid
+from ablate.report.page.record import PageRecord
+from ablate.report.summary import Metric
+from ablate.report.unequal import Row, Unequal
+from ablate.report.wording import duration, plural
+from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
+
+LISTED = 500
+"""Trials that are listed on the page; of more, how to list the rest."""
+
+
+def cost(record: PageRecord) -> Grid:
+    """What each variant has cost, diverged and failed trials included."""
+    ends = {one.trial_id: one for one in record.endings}
+    rows = []
+    for variant in record.plan.variants:
+        trials = [trial for trial in record.plan.trials if trial.variant == variant.id]
+        of = [ends[trial.id] for trial in trials if trial.id in ends]
+        timed = [one.seconds for one in of if one.seconds is not None]
+        tokens = sum(one.tokens or 0 for one in of)
+        context = trials[0].architecture.sizes.seq_len if trials else 1
+        rows.append(
+            (
+                variant.name,
+                f"{variant.parameters:,}",
+                f"{variant.flops:,}",
+                str(len(trials)),
+                str(sum(one.spaces > 1 for one in of)),
+                f"{tokens:,}",
+                f"{3.0 * variant.flops * tokens / context:.3g}" if tokens else "0",
+                duration(sum(timed)) if timed else "–",
+            )
+        )
+    return Grid(
+        title="Cost",
+        note="of all trials of a variant, failed and diverged ones too, those of tuning and noise among them",
+        heading=(
+            "variant", "parameters", "FLOPs a sequence", "trials", "shared", "tokens", "training FLOPs", "time",
+        ),
+        rows=tuple(rows),
+        numbers=(1, 2, 3, 4, 5, 6, 7),
+        remarks=(
+            "FLOPs are those of matrix products: of one forward pass over one sequence, and of training three times as "
+            "many; evaluations are not counted. Time is that of the trials one after another, pauses included. Shared: "
+            "trials that another space asks for as well, trained once.",
+        ),
+    )  # fmt: skip
+
+
+def unequal(record: PageRecord) -> list[Grid]:
+    """What was not equal under each of the terms, whatever they declare."""
+    return [_unequal(one) for one in record.unequal]
+
+
+def _unequal(found: Unequal) -> Grid:
+    return Grid(
+        title="What was unequal" + (f", under {found.terms}" if found.terms else ""),
+        note=f"declared: {found.declared}" if found.declared else "each variant against the baseline",
+        heading=("variant", "quantity", "baseline", "here", "difference", "declared equal"),
+        rows=tuple(_unequal_row(row) for row in found.rows),
+        numbers=(2, 3, 4),
+        remarks=(found.equal,) if found.equal else (),
+    )
+
+
+def _unequal_row(row: Row) -> tuple[str, ...]:
+    share = "–" if row.share is None else f"{100 * row.share:+.2g} %"
+    return row.name, row.quantity, row.baseline, row.here, share, "yes" if row.declared else "no"
+
+
+def noise(record: PageRecord) -> Grid:
+    """The floor of each metric, and what can be seen above it."""
+    summary, plan = record.summary, record.plan
+    seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
+    level = (1 - summary.confidence) / max(1, summary.tests)
+    rows = tuple(
+        cells
+        for floor in record.floors
+        for metric in summary.metrics
+        if metric.name == floor.metric
+        for cells in [_floor_row(floor, metric, seeds, level)]
+    )
+    missing = [m.name for m in summary.metrics if m.name not in {floor.metric for floor in record.floors}]
+    caveats = []
+    if missing:
+        caveats.append(
+            f"no A/A arms under these conditions for {', '.join(missing)}: what of a difference is noise is known from "
+            "the seeds of each comparison alone; `noise: {seeds: 6}` in the space trains the baseline against itself"
+        )
+    many = plural(seeds, "seed")
+    return Grid(
+        title="Noise and power",
+        note="from pairs that differ in nothing but the initialisation; on the log scale as factors",
+        heading=(
+            "metric", "sd of a difference [95 %]", "pairs", f"visible at {many}, 80 % [95 %]",
+            "seeds for half the margin", "measured on",
+        ),
+        rows=rows,
+        numbers=(2, 4),
+        caveats=tuple(caveats),
+        remarks=(
+            f"Visible: the smallest true difference that so many pairs find {100 * POWER:.0f} % of the time at level "
+            f"{level:.2g}, the first of Holm's over {plural(summary.tests, 'comparison')}"
+            + (", were it looked only at the last" if plan.looks else "")
+            + "; its interval is that of the sd. Seeds for half the margin: for an equivalence interval at the same "
+            f"level that reaches half the margin to each side, from the {100 * SD_LEVEL:.0f} % upper limit of the sd. "
+            "Neither is the power of what was found.",
+        )
+        if rows
+        else (),
+    )  # fmt: skip
+
+
+def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str, ...]:
+    low, high = floor.sd_interval()
+    if n > 1:
+        seen, least, most = floor.visible(n, alpha)
+        visible = f"{_size(seen, metric)} [{_size(least, metric)}, {_size(most, metric)}]"
+    else:
+        visible = "nothing: one seed"
+    seeds = "no margin"
+    if metric.margin is not None:
+        needed = floor.seeds_for_margin(metric.margin, alpha)
+        seeds = f"over {MOST_SEEDS}" if needed is None else str(needed)
+    sd = f"{_size(floor.sd, metric)} [{_size(low, metric)}, {_size(high, metric)}]"
+    return floor.metric, sd, str(floor.n), visible, seeds, floor.whose
+
+
+def _size(value: float, metric: Metric) -> str:
+    """A size of a difference: a factor on the log scale."""
+    return f"×{wording.factor(value):.3g}" if metric.log else f"{value:.2g}"
+
+
+def ran_with(record: PageRecord) -> list[str]:
+    """A line for each set of versions, with the number of trials that ran with it."""
+    counted = Counter(one.versions_id for one in record.endings if one.versions_id is not None)
+    lines = [f"{plural(n, 'trial')}: {_described(record.versions.get(id, {}))}" for id, n in counted.most_common()]
+    if len(counted) > 1:
+        lines.append("trials that ran with different versions are not paired")
+    return lines
+
+
+def _described(found: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items()) or "not recorded"
+
+
+def fingerprints(record: PageRecord) -> Grid:
+    """What each variant is, by the fingerprint of its block."""
+    rows = tuple((v.name, v.id, ", ".join(v.names[1:]) or "–") for v in record.plan.variants)
+    return Grid(
+        title="Fingerprints",
+        note="of the blocks; where sizes, steps or initialisation are not the space's, of them too",
+        heading=("variant", "fingerprint", "also"),
+        rows=rows,
+    )
+
+
+def trials(record: PageRecord) -> Grid:
+    """Every trial with its end; of very many the first."""
+    ends = {one.trial_id: one for one in record.endings}
+    rows = []
+    for trial in record.plan.trials[:LISTED]:
+        end = ends.get(trial.id)
+        status = "planned" if end is None else end.status.replace("_", " ")
+        if end is not None and end.status == "diverged":
+            status += f" at step {end.step}" + (f", {end.address}" if end.address else "")
+        named = record.variant(trial.variant).name
+        rows.append((trial.id, named, str(trial.seed), trial.split, status))
+    left = len(record.plan.trials) - len(rows)
+    more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}'\"` has the other {left:,}"
+    return Grid(
+        title="Trials",
+        note="by the hash of everything that decides their numbers",
+        heading=("trial", "variant", "seed", "split", "ended"),
+        rows=tuple(rows),
+        numbers=(2,),
+        remarks=(more,) if left else (),
+    )

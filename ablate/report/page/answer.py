@@ -1,0 +1,146 @@
+"""The answer in sentences: what was found, what stands undecided, and what did not help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ablate.report import wording
+from ablate.report.page.record import PageRecord
+from ablate.report.summary import Effect, Summary
+from ablate.report.wording import plural
+
+FACTORIAL = ("main", "interaction")
+"""Kinds of comparison that are no difference of two variants."""
+
+
+def headline(record: PageRecord) -> list[str]:
+    """What asks the question, in short."""
+    plan, states = record.plan, record.states
+    asked = sum(states.values())
+    parts = [plan.space, plan.design, plural(len(plan.variants), "variant"), plural(len(plan.seeds), "seed")]
+    if record.summary.looked is not None:
+        parts[-1] += f", looked at after {record.summary.looked}"
+    ended = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in sorted(states.items()) if n)
+    return [*parts, f"{asked:,} trials" + (f" ({ended})" if ended else "")]
+
+
+def unfinished(record: PageRecord) -> str:
+    """What is missing of a page that is written before its end."""
+    left = sum(record.states.get(state, 0) for state in ("planned", "unfinished"))
+    what = f"{plural(left, 'trial')} of {len(record.plan.trials):,} not ended" if left else "more trials may be added"
+    return f"As far as it has come: {what}. What is said here may change."
+
+
+def answers(record: PageRecord) -> list[str]:
+    """A sentence for each change that something was found of, under its terms if there are several; then of noise."""
+    lines = [_sentence(effects, found, record) for effects, found in _by_verdict(record, undecided=False)]
+    return [*lines, *_noise(record.summary)]
+
+
+def _noise(summary: Summary) -> Iterator[str]:
+    for effects in summary.comparisons("noise"):
+        parts = "; ".join(wording.noise(effect, summary.metric(effect.metric)) for effect in effects)
+        yield f"A/A, {effects[0].change} changed: {parts}."
+
+
+def undecided(record: PageRecord) -> list[str]:
+    """A sentence for each change of which something is not decided."""
+    return [_sentence(effects, left, record) for effects, left in _by_verdict(record, undecided=True)]
+
+
+def _by_verdict(record: PageRecord, *, undecided: bool) -> Iterator[tuple[Sequence[Effect], Sequence[Effect]]]:
+    for effects in leading(record.summary):
+        of = [effect for effect in effects if (effect.verdict == "undecided") == undecided]
+        if of:
+            yield effects, of
+
+
+def leading(summary: Summary) -> list[tuple[Effect, ...]]:
+    """The comparisons that the question is about: what the design isolates, then whole variants against the baseline.
+
+    Of the latter where there are edits, that with the most of them under each of the terms.
+    """
+    isolated = [one for kind in ("edit", *FACTORIAL) for one in summary.comparisons(kind)]
+    said = {(one[0].before, one[0].after) for one in isolated if one[0].before}
+    whole = [one for one in summary.comparisons("baseline") if (one[0].before, one[0].after) not in said]
+    if isolated and whole:
+        most: dict[str, tuple[Effect, ...]] = {}
+        for one in whole:
+            best = most.get(one[0].terms)
+            if best is None or _edits(summary, one) > _edits(summary, best):
+                most[one[0].terms] = one
+        whole = list(most.values())
+    return [*isolated, *whole]
+
+
+def _edits(summary: Summary, effects: Sequence[Effect]) -> int:
+    return len(summary.arm(effects[0].after).edits)
+
+
+def subject(effect: Effect, summary: Summary) -> str:
+    """What a comparison is of, in a sentence or a row."""
+    named, said = effect.change, False
+    if effect.kind == "baseline":
+        after = summary.arm(effect.after).name
+        named, said = f"{after} against {summary.arm(effect.before).name}", after.endswith(f", {effect.terms}")
+    elif effect.kind == "noise":
+        named = f"A/A: {effect.change}"
+    return f"{named} under {effect.terms}" if len(summary.terms) > 1 and effect.terms and not said else named
+
+
+def _sentence(effects: Sequence[Effect], of: Sequence[Effect], record: PageRecord) -> str:
+    summary = record.summary
+    parts = [wording.phrase(effect, summary.metric(effect.metric)) for effect in of]
+    if of[0].verdict == "diverged":
+        parts = ["cannot be judged (diverged)"]
+    first = effects[0]
+    if first.before and of[0].verdict != "undecided":
+        before, after = summary.arm(first.before), summary.arm(first.after)
+        parts += [rest for rest in (wording.fate(before, after), wording.cost(before, after)) if rest]
+    return f"{subject(first, summary)}: {'; '.join(parts)}."
+
+
+def negatives(record: PageRecord) -> list[str]:
+    """What did not help, and what has no result: worse, no different, undecided, diverged, failed, missing."""
+    summary = record.summary
+    judged = [effect for effect in summary.effects if effect.judged]
+    lines = []
+    for verdict, title in _TITLES.items():
+        of = [effect for effect in judged if effect.verdict == verdict]
+        if of:
+            lines.append(f"{title}: {'; '.join(_grouped(of, summary))}")
+    for arm in summary.arms:
+        if arm.diverged:
+            low, high = arm.success(summary.confidence)
+            lines.append(
+                f"diverged: {arm.name} in {arm.diverged} of {plural(arm.ended, 'seed')} (a share of "
+                f"{100 * low:.0f} % to {100 * high:.0f} % of seeds finishes: Wilson's "
+                f"{100 * summary.confidence:.3g} % interval)"
+            )
+    for arm in summary.arms:
+        reasons: dict[str, list[int]] = {}
+        for seed, why in arm.missing:
+            reasons.setdefault(why, []).append(seed)
+        lines += [
+            f"missing: {arm.name} at seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))} ({why})"
+            for why, seeds in reasons.items()
+        ]
+    return lines
+
+
+_TITLES = {
+    "worse": "made it worse",
+    "equivalent": "made no difference that matters",
+    "undecided": "could not be told from no difference",
+    "diverged": "could not be judged, since one side diverged at every seed",
+}
+
+
+def _grouped(effects: Sequence[Effect], summary: Summary) -> Iterator[str]:
+    """Each comparison once, with the metrics in question."""
+    of: dict[str, list[str]] = {}
+    for effect in effects:
+        of.setdefault(subject(effect, summary), []).append(effect.metric)
+    for named, metrics in of.items():
+        every = len(metrics) == len(summary.metrics)
+        yield named if every and len(metrics) > 1 else f"{named} ({', '.join(metrics)})"

@@ -1,0 +1,194 @@
+"""Losses and probes over training: the mean over seeds of each variant, and a band of one standard deviation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ablate.plan.plan import Variant
+from ablate.report.html.drawn import Draw, drawn
+from ablate.report.html.grid import Grid
+from ablate.report.page import panes
+from ablate.report.page.record import PageRecord
+from ablate.report.wording import significant, spoken
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ablate.store.pages import Course
+
+LOSSES = ("eval_loss", "train_loss")
+PEAKS = {"token_correlation_rms": "token_correlation"}
+"""Metrics whose largest value is judged under another name than `peak_…`."""
+SPAN = 1000.0
+"""A factor between the least and the greatest of a course, beyond which it is drawn on the log scale."""
+TALL, LOW = 2.7, 2.1
+"""Inches of a panel: alone, and one of two."""
+
+
+def names(record: PageRecord) -> tuple[str, ...]:
+    """The metrics that have a course: losses first, then probes."""
+    there = dict.fromkeys(course.metric for course in record.curves)
+    return (*(one for one in LOSSES if one in there), *(one for one in there if one not in LOSSES))
+
+
+def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant, ...]]]:
+    """The plots of a metric with their captions and variants, one for each group of variants."""
+    of = chosen(record, metric)
+    found: list[tuple[str, str, tuple[Variant, ...]]] = []
+    for place, group in enumerate(panes.groups(record, of)):
+        drawn_here = [of[variant.id] for variant in group]
+        whole = _draw(record, group, drawn_here, 0)
+        draw: list[Draw] = [whole]
+        last = max(course.steps[-1] for course in drawn_here)
+        if metric == "eval_loss" and sum(step >= last / 2 for step in drawn_here[0].steps) > 2:
+            draw.append(_draw(record, group, drawn_here, last / 2))
+        svg = drawn(
+            draw,
+            f"curve-{metric.replace('_', '-')}-{place}",
+            f"{spoken(metric)} over training: mean and standard deviation over seeds of each variant. "
+            f"The table below has its last values; the view curves has all.",
+            height=TALL if len(draw) == 1 else LOW,
+            width=panes.WIDTH,
+        )
+        found.append((svg, " ".join(_caption(record, metric, group, drawn_here, two=len(draw) > 1)), group))
+    return found
+
+
+def chosen(record: PageRecord, metric: str) -> dict[str, Course]:
+    """The course of each variant: the model's, or that over its parts, of which the largest where that is judged."""
+    judged = {f"peak_{metric}", PEAKS.get(metric, "")} & {one.name for one in record.summary.metrics}
+    kinds = ("whole", "largest" if judged else "mean")
+    return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
+
+
+def is_log(record: PageRecord, metric: str) -> bool:
+    """Whether a metric is on the log scale: where its judged form is, or it spans more than `SPAN` and has a sign."""
+    if {metric, f"peak_{metric}", PEAKS.get(metric, "")} & record.log_metrics:
+        return True
+    logs = [one for course in chosen(record, metric).values() for one in course.log_mean]
+    known = [one for one in logs if one is not None and math.isfinite(one)]
+    return len(known) == len(logs) > 0 and max(known) - min(known) > math.log(SPAN)
+
+
+def _caption(
+    record: PageRecord, metric: str, group: Sequence[Variant], courses: Sequence[Course], *, two: bool
+) -> Iterator[str]:
+    what = {"largest": ", the largest over the parts measured", "mean": ", the mean over the parts measured"}
+    log = is_log(record, metric)
+    mean = "geometric mean over seeds, band: times and divided by" if log else "mean over seeds, band: ±"
+    yield f"{spoken(metric).capitalize()}{what.get(courses[0].of, '')}: {mean} one standard deviation."
+    if two:
+        yield "Below, its second half."
+    counts = [course.n[0] for course in courses]
+    if min(counts) == max(counts):
+        yield f"n = {counts[0]} each."
+    else:
+        yield "n: " + ", ".join(f"{variant.name} {n}" for variant, n in zip(group, counts, strict=True)) + "."
+    if any(_ends(record, variant.id) for variant in group):
+        yield "×: a seed diverged there; dotted: the mean of those that are left."
+    if panes.framed([one for course in courses for one in _values(course, log=log, start=0)], log=log)[2]:
+        yield "Cut above: a course, or its band, leaves the frame."
+    thinned = [one for one in courses if len(one.steps) < one.measured]
+    if thinned:
+        yield panes.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
+
+
+def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course], start: float) -> Draw:
+    def draw(axes: Axes) -> None:
+        metric = courses[0].metric
+        log = is_log(record, metric)
+        inside: list[float] = []
+        for place, (variant, course) in enumerate(zip(group, courses, strict=True)):
+            line = np.asarray(_line(course, log=log))
+            low, high = _band(course, log=log)
+            colour = panes.colour(place, group, record)
+            style, label = panes.STYLES[place % len(panes.STYLES)], panes.short(variant.name)
+            steps = np.asarray(course.steps, dtype=float)
+            fewer = np.asarray(course.n) < course.n[0]
+            axes.plot(steps, np.where(fewer, np.nan, line), ls=style, color=colour, lw=1.5, label=label)
+            axes.plot(steps, np.where(fewer, line, np.nan), ls=":", color=colour, lw=1.2)
+            axes.fill_between(steps, low, high, color=colour, alpha=0.13, lw=0)
+            _mark_ends(axes, _ends(record, variant.id), steps, line, colour)
+            inside += _values(course, log=log, start=start)
+        bottom, top, _ = panes.framed(inside, log=log)
+        panes.plain_ticks(axes, "y", log=log, over=top / bottom if bottom > 0 else 1.0)
+        panes.by_steps(axes)
+        axes.set_ylim(bottom, top)
+        last = max(course.steps[-1] for course in courses)
+        axes.set_xlim(start - 0.02 * last, 1.02 * last or 1.0)
+        axes.set_ylabel(spoken(metric) + (", log scale" if log else ""))
+
+    return draw
+
+
+def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.ndarray, colour: str) -> None:
+    """A cross where seeds diverged: on the line, at the last step before that has a value."""
+    for step in ends:
+        known = [place for place, at in enumerate(steps) if at <= step and math.isfinite(line[place])]
+        if known:
+            axes.plot([steps[known[-1]]], [line[known[-1]]], "x", color=colour, ms=7, mew=1.8, zorder=5)
+
+
+def _ends(record: PageRecord, variant: str) -> dict[int, int]:
+    """Steps at which seeds of a variant diverged, with how many."""
+    ids = {trial.id for trial in record.plan.trials if trial.variant == variant and trial.split == "verdict"}
+    found: dict[int, int] = {}
+    for one in record.endings:
+        if one.trial_id in ids and one.status == "diverged" and one.step is not None:
+            found[one.step] = found.get(one.step, 0) + 1
+    return found
+
+
+def _line(course: Course, *, log: bool) -> list[float]:
+    if log:
+        return [math.nan if one is None or one > 700 else math.exp(one) for one in course.log_mean]
+    return [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
+
+
+def _band(course: Course, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
+    middle = np.asarray([math.nan if one is None else one for one in (course.log_mean if log else course.mean)])
+    sd = np.asarray([math.nan if one is None else one for one in (course.log_sd if log else course.sd)])
+    low, high = middle - sd, middle + sd
+    return (np.exp(np.minimum(low, 700)), np.exp(np.minimum(high, 700))) if log else (low, high)
+
+
+def _values(course: Course, *, log: bool, start: float) -> list[float]:
+    """The line and the edges of its band, from a step on."""
+    keep = np.asarray(course.steps) >= start
+    low, high = _band(course, log=log)
+    return [float(one) for part in (np.asarray(_line(course, log=log)), low, high) for one in part[keep]]
+
+
+def table(record: PageRecord, metric: str) -> Grid:
+    """The first and the last values of each variant."""
+    of, log = chosen(record, metric), is_log(record, metric)
+    rows = []
+    for variant in record.plan.variants:
+        if variant.id in of:
+            course = of[variant.id]
+            line = _line(course, log=log)
+            sd = (course.log_sd if log else course.sd)[-1]
+            spread = "–" if sd is None or not math.isfinite(sd) else f"{math.exp(min(sd, 700)) if log else sd:.3g}"
+            ends = sum(_ends(record, variant.id).values())
+            rows.append(
+                (
+                    variant.name, _cell(line[0]), _cell(line[-1]), spread, str(course.n[-1]),
+                    f"{course.steps[-1]:,}", str(ends),
+                )
+            )  # fmt: skip
+    heading = ("variant", "first", "last", "sd (factor)" if log else "sd", "n", "at step", "diverged")
+    return Grid(
+        title=spoken(metric).capitalize(),
+        note=f"{spoken(metric)} at the first and the last measured step",
+        heading=heading,
+        rows=tuple(rows),
+        numbers=(1, 2, 3, 4, 5, 6),
+    )
+
+
+def _cell(value: float) -> str:
+    return significant(value) if math.isfinite(value) else "–"

@@ -1,0 +1,135 @@
+"""Every comparison with its interval: a panel for each metric, the margin shaded, the verdict in words."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ablate.report import wording
+from ablate.report.html.drawn import INK, drawn
+from ablate.report.page import panes
+from ablate.report.page.answer import subject
+from ablate.report.page.panes import plain_ticks, short
+from ablate.report.page.record import PageRecord
+from ablate.report.summary import Effect, Metric, Summary
+from ablate.report.wording import factor, spoken
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROWS = 22
+"""Comparisons in one plot: one that is longer does not fit on a sheet of paper."""
+ROW, EDGE = 0.38, 0.85
+"""Inches of a comparison, and of what stands around them all."""
+BEYOND = 8.0
+"""A difference of more than so many times the middle one does not widen the frame."""
+LOOKS: Mapping[str, tuple[str, str, bool]] = {
+    "better": ("front", "o", True),
+    "worse": ("reference", "o", True),
+    "equivalent": ("line3", "s", True),
+    "undecided": ("ink", "o", False),
+    "diverged": ("fresh", "x", True),
+    "noise": ("faint", "d", True),
+}
+"""Of each verdict the colour, the marker, and whether that is filled."""
+
+
+def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
+    """The plots with their captions: for each metric one, or several where comparisons are many, or none."""
+    summary = record.summary
+    for place, metric in enumerate(summary.metrics):
+        of = [effect for effect in summary.effects if effect.metric == metric.name]
+        if all(effect.estimate is None for effect in of):
+            continue
+        for start in range(0, len(of), ROWS):
+            part = of[start : start + ROWS]
+            frame = _frame(part, metric)
+            title = f"{spoken(metric.name)}, every comparison with its {100 * summary.confidence:g} % interval"
+            svg = drawn(
+                [lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary)],  # type: ignore[misc]
+                f"forest-{place}-{start // ROWS}",
+                f"{title}. The tables of verdicts have its numbers.",
+                height=EDGE + ROW * len(part),
+                width=panes.WIDTH,
+            )
+            yield svg, " ".join(_caption(metric, len(of), start, part, frame))
+
+
+def _caption(
+    metric: Metric, count: int, start: int, part: Sequence[Effect], frame: tuple[float, float]
+) -> Iterator[str]:
+    yield f"{spoken(metric.name).capitalize()}" + (
+        f", comparisons {start + 1} to {start + len(part)} of {count}." if count > ROWS else "."
+    )
+    if metric.margin is not None:
+        yield f"Shaded: the margin of equivalence, {wording.margin(metric)}."
+    if any(bound is not None and not frame[0] <= bound <= frame[1] for e in part for bound in (e.low, e.high)):
+        yield "An arrow: the interval goes on beyond the frame."
+    if any(effect.estimate is not None and effect.low is None for effect in part):
+        yield "A point without a line: one pair, so no interval."
+
+
+def _frame(effects: Sequence[Effect], metric: Metric) -> tuple[float, float]:
+    """The ends of the axis: what matters is in, and neither a wild estimate nor a wide interval squashes the rest."""
+    estimates = [e.estimate for e in effects if e.estimate is not None and math.isfinite(e.estimate)]
+    margin = metric.margin or 0.0
+    sizes = [abs(one) for one in estimates]
+    most = max(BEYOND * statistics.median(sizes), 2 * margin) if sizes else margin
+    most = most or max(sizes, default=0.0) or 1.0
+    core = [0.0, -margin, margin, *(one for one in estimates if abs(one) <= most)]
+    low, high = min(core), max(core)
+    room = 1.5 * (high - low) or 1.0
+    bounds = [one for e in effects for one in (e.low, e.high) if one is not None and math.isfinite(one)]
+    low = max(min([low, *bounds]), low - room)
+    high = min(max([high, *bounds]), high + room)
+    pad = 0.06 * (high - low) or 1.0
+    return low - pad, high + pad
+
+
+def _panel(axes: Axes, effects: Sequence[Effect], metric: Metric, frame: tuple[float, float], summary: Summary) -> None:
+    value = factor if metric.log else float
+    plain_ticks(axes, "x", log=metric.log, over=factor(frame[1] - frame[0]))
+    axes.set_xlim(value(frame[0]), value(frame[1]))
+    axes.set_ylim(len(effects) - 0.35, -0.75)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    if metric.margin is not None:
+        axes.axvspan(value(-metric.margin), value(metric.margin), color=INK["wash"], lw=0, zorder=0)
+    axes.axvline(value(0.0), color=INK["faint"], lw=1, zorder=1)
+    for row, effect in enumerate(effects):
+        _row(axes, row, effect, frame, summary, log=metric.log)
+    left, right = ("better", "worse") if metric.better == "lower" else ("worse", "better")
+    for text, side in ((f"← {left}", "left"), (f"{right} →", "right")):
+        axes.set_title(text, fontsize=8.5, loc=side, color=INK["ink"])  # type: ignore[arg-type]
+    axes.set_xlabel(f"{'ratio' if metric.log else 'difference'} in {spoken(metric.name)}")
+
+
+def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summary: Summary, *, log: bool) -> None:
+    """A name and a verdict, and the interval below them."""
+    noise = effect.kind == "noise"
+    ink, marker, filled = LOOKS["noise" if noise else effect.verdict]
+    colour = INK[ink]
+    said = wording.verdict(effect)
+    room = 60 - len(said)
+    words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
+    axes.text(0.0, row - 0.38, short(subject(effect, summary), room), ha="left", color=INK["ink"], **words)
+    axes.text(1.0, row - 0.38, said, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
+    if effect.estimate is None or not math.isfinite(effect.estimate):
+        axes.text(0.0, row + 0.05, "no pair to compare", ha="left", color=INK["faint"], **words)
+        return
+    value = factor if log else float
+    low, high = frame
+    if effect.low is not None and effect.high is not None:
+        start, end = max(effect.low, low), min(effect.high, high)
+        if start < end:
+            axes.plot([value(start), value(end)], [row, row], color=colour, lw=1.6, solid_capstyle="butt", zorder=2)
+        arrow: dict[str, Any] = {"color": colour, "ms": 5, "clip_on": False, "zorder": 3}
+        if effect.low < low:
+            axes.plot([value(low)], [row], marker="<", **arrow)
+        if effect.high > high:
+            axes.plot([value(high)], [row], marker=">", **arrow)
+    if low <= effect.estimate <= high:
+        face = colour if filled else INK["paper"]
+        axes.plot([value(effect.estimate)], [row], marker=marker, color=colour, mfc=face, ms=5.5, mew=1.4, zorder=4)

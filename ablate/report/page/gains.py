@@ -1,0 +1,104 @@
+"""Trained gains over training: for each variant that has some a panel, a line for each gain, shaded by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ablate.plan.plan import Variant
+from ablate.report.html.drawn import INK, SHADES, drawn
+from ablate.report.html.grid import Grid
+from ablate.report.page import panes
+from ablate.report.page.record import PageRecord
+from ablate.report.wording import spoken
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ablate.store.pages import Course
+
+FIRST = 6
+"""Plots that are shown at once; the others are folded."""
+ABOUT = {"gain": "", "gain_mean": ", mean over channels or heads", "gain_rms": ", root mean square"}
+
+
+def panels(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
+    """Each variant with each kind of its gains, means before root mean squares."""
+    found: dict[tuple[str, str], list[Course]] = {}
+    for course in record.gains:
+        found.setdefault((course.variant, course.metric), []).append(course)
+    return [
+        (variant, metric, found[variant.id, metric])
+        for variant in record.plan.variants
+        for metric in ABOUT
+        if (variant.id, metric) in found
+    ]
+
+
+def plots(record: PageRecord) -> list[tuple[str, str, str]]:
+    """The plots with their captions and the name of their variant; root mean squares are in the table alone."""
+    found = []
+    for place, (variant, metric, courses) in enumerate(panels(record)):
+        if metric == "gain_rms":
+            continue
+        svg = drawn(
+            [lambda axes, m=metric, c=courses: _panel(axes, m, c)],  # type: ignore[misc]
+            f"gains-{place}",
+            f"Trained gains of {variant.name} over training. The table below has first and last values.",
+            height=2.6,
+            width=panes.WIDTH,
+        )
+        thinned = [course for course in courses if len(course.steps) < course.measured]
+        steps = panes.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
+        about = f"{variant.name}{ABOUT[metric]}: means over seeds; faint lines are early layers, strong ones late."
+        found.append((svg, about + steps, variant.name))
+    return found
+
+
+def _panel(axes: Axes, metric: str, courses: Sequence[Course]) -> None:
+    kinds = list(dict.fromkeys(_kind(course.of) for course in courses))
+    layers = [_layer(course.of) for course in courses]
+    most = max([one for one in layers if one is not None], default=1)
+    said: set[str] = set()
+    for course, layer in zip(courses, layers, strict=True):
+        shade = SHADES - 1 if layer is None else 2 + round((SHADES - 3) * (layer - 1) / max(1, most - 1))
+        kind = _kind(course.of)
+        label = panes.short(kind, 30) if kind not in said and len(kinds) > 1 else "_nolegend_"
+        said.add(kind)
+        line = [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
+        style = panes.STYLES[kinds.index(kind) % len(panes.STYLES)]
+        axes.plot(course.steps, line, ls=style, color=INK[f"shade{shade}"], lw=1.3, label=label)
+    panes.plain_ticks(axes, "y", log=False)
+    panes.by_steps(axes)
+    axes.set_ylabel("gain" if metric == "gain" else spoken(metric))
+
+
+def _layer(address: str) -> int | None:
+    first, _, rest = address.partition(".")
+    number = rest.split(".")[0]
+    return int(number) if first == "layers" and number.isdecimal() else None
+
+
+def _kind(address: str) -> str:
+    """What is the same of a gain in all layers."""
+    return address.split(".", 2)[-1] if _layer(address) is not None else address
+
+
+def table(record: PageRecord) -> Grid:
+    """First and last value of every gain."""
+    rows = []
+    for variant, metric, courses in panels(record):
+        for course in sorted(courses, key=lambda one: (_kind(one.of), _layer(one.of) or 0)):
+            known = [one for one in course.mean if one is not None and math.isfinite(one)]
+            ends = (panes.number(known[0]), panes.number(known[-1])) if known else ("–", "–")
+            sd = course.sd[-1]
+            spread = "–" if sd is None or not math.isfinite(sd) else f"{sd:.2g}"
+            rows.append((variant.name, f"{course.of}{ABOUT[metric]}", *ends, spread, str(course.n[-1])))
+    return Grid(
+        title="Trained gains",
+        note="at the first and the last measured step, means over seeds",
+        heading=("variant", "gain", "first", "last", "sd", "n"),
+        rows=tuple(rows),
+        numbers=(2, 3, 4, 5),
+    )

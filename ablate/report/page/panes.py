@@ -1,0 +1,133 @@
+"""What the plots of a page share: which variants stand together and in which colour, axes, names beside points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ablate.plan.plan import Variant
+from ablate.report.html.drawn import INK, SERIES
+from ablate.report.page.record import PageRecord
+from ablate.report.wording import significant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)))
+"""Lines of the variants of a plot, so that colour is never alone."""
+WIDTH = 4.3
+"""Inches of a plot: its letters stay legible on a phone."""
+NAME = 40
+"""Characters of a name that a plot has room for; tables have the whole of it."""
+POWERS = 30.0
+"""A factor over which an axis has its ticks at powers."""
+FAR = 4.0
+"""A course is cut where it is above so many times what three quarters of all values are below."""
+
+
+def groups(record: PageRecord, ids: Iterable[str]) -> list[tuple[Variant, ...]]:
+    """Variants that are drawn together: the baseline, and as many others as there are colours for."""
+    there = set(ids)
+    base = [v for v in record.plan.variants if v.id == record.plan.baseline and v.id in there]
+    others = [v for v in record.plan.variants if v.id != record.plan.baseline and v.id in there]
+    most = SERIES - 1
+    parts = [others[start : start + most] for start in range(0, len(others), most)] or [[]]
+    return [(*base, *part) for part in parts if base or part]
+
+
+def colour(place: int, group: Sequence[Variant], record: PageRecord) -> str:
+    """The colour of a variant within its group; the first is the baseline's."""
+    has_base = bool(group) and group[0].id == record.plan.baseline
+    return INK[f"line{place if has_base else place + 1}"]
+
+
+def short(name: str, most: int = NAME) -> str:
+    """A name that fits a plot.
+
+    >>> short("residual.gain=1/sqrt(2*depth)", 12)
+    'residual.ga…'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def plain_ticks(axes: Axes, which: Literal["x", "y"], *, log: bool, over: float = 1.0) -> None:
+    """Plain numbers at few places; on the log scale at powers where the axis goes `over` a large factor."""
+    from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
+
+    if log:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if log:
+        axis.set_minor_locator(NullLocator())
+    many: Locator = LogLocator(numticks=5) if log and over > POWERS else MaxNLocator(nbins=5)
+    axis.set_major_locator(many)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+
+def by_steps(axes: Axes) -> None:
+    """The axis of steps."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("step")
+
+
+def framed(values: Sequence[float], *, log: bool) -> tuple[float, float, bool]:
+    """The ends of an axis of courses, and whether it cuts some: what soars must not squash what does not."""
+    known = np.asarray([one for one in values if math.isfinite(one) and (one > 0 or not log)], dtype=float)
+    if not known.size:
+        return (1.0, 10.0, False) if log else (0.0, 1.0, False)
+    scaled = np.log(known) if log else known
+    low, high = float(scaled.min()), float(scaled.max())
+    middle, most = (float(one) for one in np.quantile(scaled, (0.5, 0.75)))
+    top = most + FAR * max(most - middle, (most - low) / 2)
+    cut = high > top > low
+    high = top if cut else high
+    pad = 0.05 * (high - low) or 0.05 * (abs(high) or 1.0)
+    low, high = low - pad, high + pad
+    return (math.exp(low), math.exp(high), cut) if log else (low, high, cut)
+
+
+def named_points(axes: Axes, points: Sequence[tuple[str, float, float]], size: float = 8) -> int:
+    """Names beside points, where none covers another name or point; how many had to be left out."""
+    at = [tuple(float(one) * 72 / axes.figure.dpi for one in axes.transData.transform((x, y))) for _, x, y in points]
+    box = axes.get_window_extent()
+    left, right = (one * 72 / axes.figure.dpi for one in (box.x0, box.x1))
+    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in at]
+    missing = 0
+    for (name, x, y), (here, high) in zip(points, at, strict=True):
+        text = short(name, 28)
+        width, tall = 0.58 * size * len(text), 1.1 * size
+        for across, up in ((5, 4), (-5, 4), (5, -4), (-5, -4)):
+            start = here + across if across > 0 else here + across - width
+            base = high + up if up > 0 else high + up - tall
+            area = (start, start + width, base, base + tall)
+            if start < left or area[1] > right + 30 or any(_meet(area, other) for other in taken):
+                continue
+            taken.append(area)
+            axes.annotate(
+                text, (x, y), (across, up), textcoords="offset points", fontsize=size, color=INK["ink"],
+                ha="left" if across > 0 else "right", va="bottom" if up > 0 else "top",
+            )  # fmt: skip
+            break
+        else:
+            missing += 1
+    return missing
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def drawn_steps(measured: int, shown: int) -> str:
+    """What a caption says of steps that are left out; nothing where none are."""
+    return f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
+
+
+def number(value: float) -> str:
+    """A number of a map's key or table."""
+    return significant(value)

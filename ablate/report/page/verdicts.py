@@ -1,0 +1,164 @@
+"""The tables of the verdicts: comparisons with their intervals, the variants, and what a factorial is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ablate.plan.plan import Factors
+from ablate.report import footnotes, wording
+from ablate.report.aliases import alias_rows
+from ablate.report.effect_tables import KINDS, described
+from ablate.report.html.grid import Grid
+from ablate.report.page.answer import subject
+from ablate.report.page.record import PageRecord
+from ablate.report.summary import Anova, Effect, Metric, Summary
+
+LEVELS = {1: "with", -1: "without"}
+"""How a run's level of an edit is shown."""
+MEANINGS = {
+    "baseline": "whole variants; intervals are not adjusted for the number of comparisons, verdicts are",
+    "noise": "nothing but the initialisation changed: what is seen is noise, and is not judged",
+}
+
+
+def verdicts(record: PageRecord) -> list[Grid]:
+    """A table for each kind of comparison, under each of the terms."""
+    summary = record.summary
+    several, order = len(summary.terms) > 1, [*KINDS, *MEANINGS]
+    grids = []
+    by_kind = sorted(summary.effects, key=lambda effect: order.index(effect.kind))
+    for (kind, terms), group in groupby(by_kind, key=lambda effect: (effect.kind, effect.terms)):
+        effects = list(group)
+        grids.append(
+            Grid(
+                title=_under(_title(kind, summary), terms if several else ""),
+                note=MEANINGS.get(kind) or described(kind, summary.design),
+                heading=_heading(summary),
+                rows=tuple(_row(effect, summary) for effect in effects),
+                numbers=(4, 5, 6, 7),
+            )
+        )
+    return grids
+
+
+def _title(kind: str, summary: Summary) -> str:
+    if kind in KINDS:
+        return KINDS[kind][0]
+    return "Noise" if kind == "noise" else f"Against {summary.baseline}"
+
+
+def caveats(summary: Summary) -> list[str]:
+    """What to beware of in the tables of verdicts, each said once."""
+    return [*footnotes.peculiarities(summary), *summary.notes]
+
+
+def _heading(summary: Summary) -> tuple[str, ...]:
+    interval = f"difference [{100 * summary.confidence:.4g} %]"
+    return "change", "metric", "verdict", interval, "n", "p", "q", "p (equivalence)"
+
+
+def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
+    kind = {"sign_flip": ", sign flips", "bootstrap": ", bootstrap", "sign": ", sign test"}.get(effect.method, "")
+    named = subject(effect, summary) if effect.kind not in ("edit", "baseline") else effect.change
+    verdict = wording.verdict(effect)
+    shown = wording.difference(effect) + (kind if effect.estimate is not None else "")
+    chances = (_chance(effect.p_adjusted), _chance(effect.q), _chance(effect.p_equivalent_adjusted))
+    return named, effect.metric, verdict, shown, str(effect.n), *chances
+
+
+def _chance(p: float | None) -> str:
+    return wording.chance(p) or "–"
+
+
+def variants(record: PageRecord) -> Grid:
+    """A row for each variant: its mean in each metric, how many seeds finished and diverged, its size."""
+    summary = record.summary
+    rows = tuple(
+        (
+            arm.name,
+            *(wording.level(arm.levels.get(metric.name), metric) for metric in summary.metrics),
+            f"{arm.finished} of {arm.ended + len(arm.missing)}",
+            str(arm.diverged),
+            f"{arm.parameters:,}",
+            f"{arm.flops:,}",
+        )
+        for arm in summary.arms
+    )
+    names = tuple(metric.name for metric in summary.metrics)
+    counts = ("finished", "diverged", "parameters", "FLOPs a sequence")
+    return Grid(
+        title="Variants",
+        note=f"mean ± sd over the seeds that finished; the baseline is {summary.baseline}",
+        heading=("variant", *names, *counts),
+        rows=rows,
+        numbers=tuple(range(len(names) + 1, len(names) + 5)),
+        remarks=tuple(_front(summary)),
+    )
+
+
+def _front(summary: Summary) -> Iterator[str]:
+    if summary.front:
+        names = ", ".join(summary.arm(id).name for id in summary.front)
+        yield f"On the front (no variant is better in one metric and as good in the others, by the means): {names}"
+
+
+def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
+    """The runs of a factorial: which edits each has, and its mean."""
+    summary, metrics = record.summary, record.summary.metrics
+    rows = []
+    for id, levels in factors.runs:
+        arm = summary.arm(id)
+        shown = tuple(wording.level(arm.levels.get(metric.name), metric) for metric in metrics)
+        rows.append((arm.name, *(LEVELS.get(level, str(level)) for level in levels), *shown))
+    return Grid(
+        title=_under("Runs", terms),
+        note=factors.how or "which edits each run has, and its mean ± sd over seeds",
+        heading=("run", *factors.edits, *(metric.name for metric in metrics)),
+        rows=tuple(rows),
+    )
+
+
+def aliases(terms: str, factors: Factors) -> Grid | None:
+    """What else is in each estimate of a fraction; None where nothing is."""
+    rows = alias_rows(factors)
+    if not rows:
+        return None
+    kind = f"a fraction of resolution {factors.resolution}: " if factors.resolution else ""
+    return Grid(
+        title=_under("Aliases", terms),
+        note=f"{kind}what is in an estimate beside its own effect, and how many times",
+        heading=("effect", "its estimate has in it also"),
+        rows=rows,
+    )
+
+
+def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
+    """The analysis of variance of a factorial on one metric."""
+    lines = [one for one in record.summary.anova if one.terms == terms and one.metric == metric.name]
+    if not lines:
+        return None
+    total = sum(one.sum_of_squares for one in lines)
+    return Grid(
+        title=_under(f"Analysis of variance, {wording.spoken(metric.name)}", terms),
+        note="seeds are blocks; the error is what runs do at one seed beyond their mean and that seed's"
+        + ("; of natural logarithms" if metric.log else ""),
+        heading=("source", "sum of squares", "share", "df", "F", "p"),
+        rows=tuple(_anova_row(one, total) for one in lines),
+        numbers=(1, 2, 3, 4, 5),
+    )
+
+
+def _anova_row(line: Anova, total: float) -> tuple[str, ...]:
+    share = f"{100 * line.sum_of_squares / total:.1f} %" if total > 0 else "–"
+    f = "–" if line.f is None else wording.significant(line.f)
+    return line.term, f"{line.sum_of_squares:.4g}", share, str(line.df), f, _chance(line.p)
+
+
+def _under(title: str, terms: str) -> str:
+    return f"{title}, under {terms}" if terms else title
+
+
+def factorials(record: PageRecord) -> Sequence[tuple[str, Factors]]:
+    """The factorials of the page, by terms."""
+    return record.summary.factors or record.plan.factors

@@ -1,0 +1,101 @@
+"""What screens are made of: titles, tables, lists, and the colours of verdicts."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ablate.report import wording
+from ablate.report.summary import Effect, Summary, Verdict
+
+STYLES: Mapping[Verdict, str] = {
+    "better": "green",
+    "worse": "red",
+    "equivalent": "cyan",
+    "undecided": "yellow",
+    "diverged": "bold magenta",
+}
+
+WIDE = 100
+"""Columns from which a variant's mean and its difference stand side by side."""
+
+
+def title_lines(question: str, space: str, design: str) -> Iterable[RenderableType]:
+    """The question, and what asks it."""
+    yield Text(question.strip() or space, style="bold")
+    yield Text(f"{space} · {design}", style="dim")
+    yield Text()
+
+
+def heading_line(title: str, rest: str) -> Text:
+    """The heading of a table, and what the table is."""
+    return Text.assemble((title, "bold"), f", {rest}")
+
+
+def new_table() -> Table:
+    """A table as all screens have it."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+
+
+def new_list() -> Table:
+    """A list whose lines hang behind their marks."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column()
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def bullet_list(mark: str, lines: Sequence[str], style: str = "") -> Iterable[RenderableType]:
+    """Lines behind a mark, and an empty one; nothing where there are none."""
+    if lines:
+        grid = new_list()
+        for line in lines:
+            grid.add_row(mark, Text(line, style=style))
+        yield grid
+        yield Text()
+
+
+def add_block(table: Table, name: str, counts: str, rows: Sequence[tuple[str | Text, ...]], *, room: int) -> None:
+    """Rows that share a name: it runs down the first column beside them, with the counts below it."""
+    label = [Text(line, style="bold") for line in wrapped(name, room)] + [Text(counts, style="dim")] * bool(counts)
+    if table.row_count:
+        table.add_row()
+    for row in rows:
+        height = max(str(cell).count("\n") + 1 for cell in row)
+        table.add_row(Text("\n").join(label[:height]), *row)
+        label = label[height:]
+    if label:
+        table.add_row(Text("\n").join(label))
+
+
+def wrapped(name: str, room: int) -> list[str]:
+    """A name over lines of so many columns, broken between words, else behind a sign, else anywhere.
+
+    >>> wrapped("residual.gain=1/sqrt(2*depth)", 24)
+    ['residual.gain=', '1/sqrt(2*depth)']
+    """
+    lines = [""]
+    for piece in re.findall(r"[^\s=.,/(]*[=.,/(]?\s*", name):
+        for part in textwrap.wrap(piece.rstrip(), room) if len(piece.rstrip()) > room else [piece]:
+            if len((lines[-1] + part).rstrip()) > room:
+                lines.append("")
+            lines[-1] += part
+    return [line.strip() for line in lines if line.strip()]
+
+
+def difference_heading(summary: Summary) -> str:
+    """The heading over differences: what they are given with."""
+    return f"difference [{100 * summary.confidence:.4g} %]"
+
+
+def styled(effect: Effect, *, wide: bool = True) -> Text:
+    """A verdict in its colour, which what is not judged has not; where room is short, what qualifies it is below it."""
+    said = wording.verdict(effect)
+    style = STYLES[effect.verdict] if effect.judged else "dim"
+    return Text(said if wide else said.replace(", ", ",\n", 1), style=style)

@@ -1,0 +1,60 @@
+"""Least squares beside blocks: what is the same for all cells of a block is taken off before anything is fitted.
+
+A model of block means and columns X has the same coefficients and residuals as X alone, after each block's means are
+taken off both sides (Frisch & Waugh 1933, Lovell 1963).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+RANK = 1e-9
+"""An eigenvalue of XᵀX that is less than this share of the largest is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Coefficients of least length, the sum of squares `left`, and the rank of X.
+
+    `shares` are the variances of the coefficients in units of that of the error. `told` [columns, columns] projects on
+    what can be told of the coefficients: where its diagonal is 1 the coefficient is one number, and other columns that
+    a row is not 0 at are what it cannot be told from.
+    """
+
+    coefficients: Floats
+    shares: Floats
+    told: Floats
+    left: float
+    rank: int
+
+
+def apart(columns: Floats, blocks: NDArray[np.intp]) -> Floats:
+    """The columns [cells, columns] less the means of their blocks, which are numbered from 0."""
+    counts = np.maximum(np.bincount(blocks), 1)
+    sums = np.zeros((counts.size, columns.shape[1]))
+    np.add.at(sums, blocks, columns)
+    return columns - (sums / counts[:, None])[blocks]
+
+
+def fit(x: Floats, y: Floats) -> Fit:
+    """Least squares of y [cells] on x [cells, columns], of any rank."""
+    if not x.shape[1]:
+        none = np.zeros(0)
+        return Fit(coefficients=none, shares=none, told=np.zeros((0, 0)), left=float((y**2).sum()), rank=0)
+    sizes, vectors = np.linalg.eigh(x.T @ x)
+    kept = sizes > RANK * max(float(sizes[-1]), 1.0)
+    sizes, vectors = sizes[kept], vectors[:, kept]
+    inverse = (vectors / sizes) @ vectors.T
+    coefficients = inverse @ (x.T @ y)
+    return Fit(
+        coefficients=coefficients,
+        shares=np.diag(inverse),
+        told=vectors @ vectors.T,
+        left=float(((y - x @ coefficients) ** 2).sum()),
+        rank=int(kept.sum()),
+    )

@@ -1,0 +1,251 @@
+"""What the page of a space reads: curves over its seeds, values by layer, trained gains, and how each trial ended.
+
+Everything is asked of the trials that are named, so that trials of tuning and of other spaces stay out of it, and it is
+asked while a run is writing, too. A course that was measured at more steps than a plot can show comes at some of them,
+spread evenly, the first and the last among them; how many there were stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from ablate.store.query import query
+
+CURVE_STEPS = 150
+"""Steps of a curve, at most."""
+MAP_STEPS = 32
+"""Steps of a map of layers, at most."""
+GAIN_STEPS = 60
+"""Steps of a trained gain, at most."""
+
+TRIALS = "asked AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
+GAINS = "('gain', 'gain_mean', 'gain_rms')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A metric of a variant against the step, over the `n` seeds with a finite value there, `lost` without one.
+
+    `of` is what a seed's value is: `whole` the model's own number, `mean` or `largest` over the parts measured, or the
+    address of one part. `mean` and `sd` are over seeds; `log_mean` and `log_sd` those of natural logarithms, None where
+    a value is not above zero. The sd of one seed is None. `measured` is the number of steps it was measured at.
+    """
+
+    variant: str
+    metric: str
+    of: str
+    steps: tuple[int, ...]
+    n: tuple[int, ...]
+    lost: tuple[int, ...]
+    mean: tuple[float | None, ...]
+    sd: tuple[float | None, ...]
+    log_mean: tuple[float | None, ...]
+    log_sd: tuple[float | None, ...]
+    measured: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCourse:
+    """A metric of one layer (`3`) or another part (`head`) of a variant against the step: means over `n` seeds."""
+
+    variant: str
+    metric: str
+    part: str
+    steps: tuple[int, ...]
+    n: tuple[int, ...]
+    mean: tuple[float | None, ...]
+    measured: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a trial stands: as `trials.status` has it. `address` is the first part that was not finite, where that is
+    known; `seconds` from its begin to its end, None before it; `spaces` ask for it.
+    """
+
+    trial_id: str
+    status: str
+    step: int | None
+    address: str | None
+    versions_id: str | None
+    seconds: float | None
+    tokens: int | None
+    spaces: int
+
+
+Trials = Mapping[str, str]
+"""Trial id → the id of the variant that it stands for."""
+
+
+def curves(folder: Path, trials: Trials) -> tuple[Course, ...]:
+    """Every metric but rates and gains, of each variant: the model's own number where there is one, else the mean and
+    the largest over parts.
+    """
+    rows = _ask(folder, _CURVES, trials, most=CURVE_STEPS)
+    return tuple(_courses(rows))
+
+
+def gains(folder: Path, trials: Trials) -> tuple[Course, ...]:
+    """Every trained gain of each variant, by address."""
+    return tuple(_courses(_ask(folder, _GAINS, trials, most=GAIN_STEPS)))
+
+
+def layers(folder: Path, trials: Trials) -> tuple[LayerCourse, ...]:
+    """Every probe by layer: of several parts of a layer the largest, of gradient norms the root of the sum of squares.
+
+    Parts outside layers go by the first word of their address. Of one model-wide number there is no map.
+    """
+    rows = _ask(folder, _LAYERS, trials, most=MAP_STEPS)
+    made = []
+    for (variant, metric, part), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
+        of = list(group)
+        steps, n, mean = (tuple(row[place] for row in of) for place in (3, 4, 5))
+        made.append(
+            LayerCourse(variant=variant, metric=metric, part=part, steps=steps, n=n, mean=mean, measured=of[0][6])
+        )
+    return tuple(made)
+
+
+def endings(folder: Path, trials: Trials) -> tuple[Ended, ...]:
+    """How each trial stands, in the order of `trials`; one that the results have never heard of is not in it."""
+    found = {row[0]: Ended(*row) for row in _ask(folder, _ENDINGS, trials)}
+    return tuple(found[id] for id in trials if id in found)
+
+
+def versions(folder: Path) -> dict[str, dict[str, str]]:
+    """What trials ran with, by `versions_id`."""
+    found: dict[str, dict[str, str]] = {}
+    for id, name, version in query(folder, "SELECT versions_id, name, version FROM versions ORDER BY ALL").rows:
+        found.setdefault(id, {})[name] = version
+    return found
+
+
+def definitions(folder: Path) -> dict[str, str]:
+    """What each metric means, by name."""
+    return dict(query(folder, "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric").rows)
+
+
+def _ask(folder: Path, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ...], ...]:
+    given = {"trials": list(trials), "variants": list(trials.values()), **more}
+    return query(folder, sql, parameters=given).rows
+
+
+def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[Course]:
+    for (variant, metric, of), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
+        columns = list(zip(*group, strict=True))
+        steps, n, lost, mean, sd, log_mean, log_sd, measured = columns[3:]
+        yield Course(
+            variant=variant,
+            metric=metric,
+            of=of,
+            steps=steps,
+            n=n,
+            lost=lost,
+            mean=mean,
+            sd=sd,
+            log_mean=log_mean,
+            log_sd=log_sd,
+            measured=measured[0],
+        )
+
+
+def _thinned(of: str, by: str) -> str:
+    """The steps of `of` that are kept: all, or `$most` spread evenly from the first to the last."""
+    return f"""
+placed AS (
+    SELECT {by}, step, row_number() OVER (PARTITION BY {by} ORDER BY step) - 1 AS place,
+        count(*) OVER (PARTITION BY {by}) AS measured
+    FROM (SELECT DISTINCT {by}, step FROM {of})
+),
+kept AS (
+    SELECT {by}, step, measured FROM placed
+    WHERE measured <= $most OR place = 0
+        OR place * ($most - 1) // (measured - 1) > (place - 1) * ($most - 1) // (measured - 1)
+)"""
+
+
+_OVER_SEEDS = """
+    count(*) FILTER (isfinite(value)) AS n,
+    count(*) FILTER (NOT isfinite(value)) AS lost,
+    avg(value ORDER BY trial_id) FILTER (isfinite(value)) AS mean,
+    stddev_samp(value ORDER BY trial_id) FILTER (isfinite(value)) AS sd,
+    CASE WHEN bool_and(value > 0) THEN avg(ln(CASE WHEN value > 0 THEN value END) ORDER BY trial_id)
+        FILTER (isfinite(value)) END AS log_mean,
+    CASE WHEN bool_and(value > 0) THEN stddev_samp(ln(CASE WHEN value > 0 THEN value END) ORDER BY trial_id)
+        FILTER (isfinite(value)) END AS log_sd,
+    any_value(measured) AS measured"""
+
+_CURVES = f"""
+WITH {TRIALS},
+mine AS (
+    SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
+    FROM metrics x JOIN asked a USING (trial_id)
+    WHERE x.metric <> 'learning_rate' AND x.metric NOT IN {GAINS}
+),
+{_thinned("mine", "variant, metric")},
+one AS (
+    SELECT m.variant, m.trial_id, m.metric, m.step, k.measured,
+        max(value) FILTER (address = '') AS whole,
+        avg(value ORDER BY address) AS mean,
+        max(value) AS largest
+    FROM mine m JOIN kept k USING (variant, metric, step) GROUP BY ALL
+),
+each AS (
+    SELECT variant, trial_id, metric, step, measured, 'whole' AS of, whole AS value FROM one WHERE whole IS NOT NULL
+    UNION ALL SELECT variant, trial_id, metric, step, measured, 'mean', mean FROM one WHERE whole IS NULL
+    UNION ALL SELECT variant, trial_id, metric, step, measured, 'largest', largest FROM one WHERE whole IS NULL
+)
+SELECT variant, metric, of, step, {_OVER_SEEDS} FROM each GROUP BY variant, metric, of, step ORDER BY ALL
+"""
+
+_GAINS = f"""
+WITH {TRIALS},
+mine AS (
+    SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
+    FROM metrics x JOIN asked a USING (trial_id) WHERE x.metric IN {GAINS}
+),
+{_thinned("mine", "variant, metric")},
+each AS (SELECT m.*, k.measured FROM mine m JOIN kept k USING (variant, metric, step))
+SELECT variant, metric, address AS of, step, {_OVER_SEEDS}
+FROM each GROUP BY variant, metric, address, step ORDER BY ALL
+"""
+
+_LAYERS = f"""
+WITH {TRIALS},
+mine AS (
+    SELECT a.variant, x.trial_id, x.metric, x.step, x.value,
+        CASE WHEN x.address LIKE 'layers.%' THEN split_part(x.address, '.', 2) ELSE split_part(x.address, '.', 1) END
+            AS part
+    FROM metrics x JOIN asked a USING (trial_id)
+    WHERE x.address <> '' AND x.metric <> 'learning_rate' AND x.metric NOT IN {GAINS}
+),
+{_thinned("mine", "variant, metric")},
+each AS (
+    SELECT m.variant, m.trial_id, m.metric, m.part, m.step, k.measured,
+        CASE WHEN m.metric = 'gradient_norm' THEN sqrt(sum(value * value ORDER BY value)) ELSE max(value) END AS value
+    FROM mine m JOIN kept k USING (variant, metric, step)
+    GROUP BY m.variant, m.trial_id, m.metric, m.part, m.step, k.measured
+)
+SELECT variant, metric, part, step, count(*) FILTER (isfinite(value)) AS n,
+    avg(value ORDER BY trial_id) FILTER (isfinite(value)) AS mean, any_value(measured) AS measured
+FROM each GROUP BY variant, metric, part, step ORDER BY variant, metric, try_cast(part AS INTEGER), part, step
+"""
+
+_ENDINGS = f"""
+WITH {TRIALS},
+spans AS (
+    SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds
+    FROM timings WHERE name IN ('began', 'ended') AND trial_id IN (SELECT trial_id FROM asked) GROUP BY trial_id
+),
+wanted AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
+SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.address'), t.versions_id, s.seconds,
+    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len, coalesce(w.spaces, 0)
+FROM trials t
+LEFT JOIN spans s USING (trial_id)
+LEFT JOIN wanted w USING (trial_id)
+WHERE trial_id IN (SELECT trial_id FROM asked)
+"""

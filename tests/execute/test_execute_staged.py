@@ -1,0 +1,210 @@
+"""Plans that learn from their trials: looks, tuning and paces, unfolded from what has ended and from nothing else."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from staged_worlds import all_of, run, write_looks
+from worlds import write_world
+
+import ablate
+from ablate.plan.known import NOTHING
+from ablate.session import staged
+from ablate.session.planning import plan_of, plan_space
+from ablate.session.staged import StagedSource, unfold
+from ablate.store import ledger
+from ablate.store.query import query
+from ablate.store.standing import growing, not_over
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """A run through three looks that nobody disturbed: its space, results, what it said, and what it came to."""
+    folder = tmp_path_factory.mktemp("looks")
+    path = write_looks(folder)
+    said = io.StringIO()
+    console = Console(file=said, width=200)
+    done = run(path, folder / "calm", executor="inline", console=console)
+    return path, folder / "calm", said.getvalue(), done
+
+
+def test_seeds_are_added_until_the_last_look(calm):
+    _, _, said, done = calm
+    assert done.plan.seeds == (0, 1, 2, 3) and not done.plan.open and len(done.plan.trials) == 16
+    assert [line for line in said.splitlines() if line.startswith("after ")] == list(done.plan.notes[-3:])
+    assert [note.rpartition(": ")[2] for note in done.plan.notes[-3:]] == [
+        "1 seed more",
+        "1 seed more",
+        "that was the last look",
+    ]
+    assert done.summary is not None and done.summary.looked == 4 and not done.summary.decided
+
+
+def test_what_is_decided_needs_no_more_seeds(tmp_path):
+    done = run(write_looks(tmp_path, margin="50%"), tmp_path / "r", executor="inline")
+    assert done.plan.seeds == (0, 1) and not done.plan.open and len(done.plan.trials) == 8
+    assert done.plan.notes[-1].endswith("no more are needed")
+    assert done.summary.decided
+    assert query(tmp_path / "r", "SELECT DISTINCT seeds FROM judged").rows == ((2,),)
+
+
+def test_a_plan_shows_the_stage_it_is_at(calm, tmp_path):
+    path, results, _, done = calm
+    space = ablate.load_space(path)
+    before = plan_space(space, results=tmp_path)
+    assert before.plan.open and before.plan.seeds == (0, 1) and len(before.to_run) == 8
+    after = plan_space(space, results=results)
+    assert after.plan == done.plan and not after.to_run
+
+
+def test_again_trains_nothing_and_says_the_same(calm):
+    path, results, _, done = calm
+    before = all_of(results)
+    again = run(path, results, executor="inline")
+    assert again.plan == done.plan and again.summary == done.summary and not again.ended.kinds
+    assert all_of(results) == before
+
+
+def test_workers_come_to_the_same_as_one_process(calm, tmp_path):
+    path, results, _, done = calm
+    other = run(path, tmp_path / "local", executor="local", workers=2)
+    assert other.plan == done.plan and all_of(tmp_path / "local") == all_of(results)
+
+
+def test_a_failed_trial_has_ended_without_a_number(calm):
+    """From the outcomes alone: a bug in the first look is a missing pair, and the looks go on."""
+    path, results, _, _ = calm
+    space = ablate.load_space(path)
+    planned = plan_space(space, results=results)
+    bad = next(t.id for t in planned.plan.trials if t.seed == 1 and t.variant != planned.plan.baseline)
+    finals = staged_finals(results)
+    finals[bad] = {**finals[bad], "status": "bug", "metrics": {}}
+    every = {trial.id for trial in planned.plan.trials}
+    stage = unfolded(space, planned, every, finals)
+    assert stage.plan.seeds == (0, 1, 2, 3) and not stage.plan.open
+    effects = [e for e in stage.summary.effects if "1 not paired: bug" in e.note]
+    assert effects and all(effect.n == 3 for effect in effects)
+    waiting = unfolded(space, planned, every - {bad}, finals)
+    assert waiting.plan.seeds == (0, 1) and waiting.plan.open, "the twin: one that has not ended is waited for"
+
+
+def staged_finals(results):
+    from ablate.store.ends import ends_now
+
+    return ends_now(results, ledger.known_outcomes(results).keys())
+
+
+def unfolded(space, planned, ended, finals):
+    def asked(ids):
+        return {id: finals[id] for id in ids if id in finals}
+
+    return unfold(space, lambda known: plan_of(planned.models, known), ended=ended, finals=asked, paces={})
+
+
+def test_what_is_seen_decides_and_not_when(calm):
+    """Whatever else has ended already (another space asked for it), a look sees its own seeds alone."""
+    path, results, _, _ = calm
+    space = ablate.load_space(path)
+    planned = plan_space(space, results=results)
+    finals = staged_finals(results)
+    first = {t.id for t in planned.plan.trials if t.seed < 2}
+    late = next(t.id for t in planned.plan.trials if t.seed == 3)
+    assert unfolded(space, planned, first, finals).plan == unfolded(space, planned, first | {late}, finals).plan
+
+
+def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
+    path, results, _, done = calm
+    handed = []
+    go = StagedSource.next
+
+    def stopping(self):
+        if len(handed) == 10:
+            raise KeyboardInterrupt
+        work = go(self)
+        handed.extend([work] if work else [])
+        return work
+
+    monkeypatch.setattr(StagedSource, "next", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, tmp_path / "r", executor="inline")
+    monkeypatch.undo()
+    assert growing(tmp_path / "r")["tiny"].open
+    assert not_over(tmp_path / "r") == {"tiny": "not all of it is decided"}
+    (left,), refused = ablate.resumable(tmp_path / "r")
+    assert not refused and left.left == 2, "10 of 12 have ended"
+    again = run(path, tmp_path / "r", executor="inline")
+    assert again.plan == done.plan and all_of(tmp_path / "r") == all_of(results)
+    assert ablate.resumable(tmp_path / "r") == ((), ()) and not not_over(tmp_path / "r")
+
+
+def test_anew_trains_every_look_again(tmp_path):
+    path = write_looks(tmp_path, looks="[2, 3]")
+    run(path, tmp_path / "r", executor="inline")
+    first = dict(query(tmp_path / "r", "SELECT trial_id, attempt FROM trials").rows)
+    again = run(path, tmp_path / "r", executor="inline", fresh=True)
+    assert set(first.values()) == {1} and again.ended.kinds == {"finished": 12}
+    assert dict(query(tmp_path / "r", "SELECT trial_id, attempt FROM trials").rows) == dict.fromkeys(first, 2)
+
+
+def test_a_space_that_says_something_else_is_not_gone_on_with(tmp_path, monkeypatch):
+    path = write_looks(tmp_path, looks="[2, 3]")
+    monkeypatch.setattr(StagedSource, "_go_on", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, tmp_path / "r", executor="inline")
+    path.write_text(path.read_text().replace("steps: 12", "steps: 13"))
+    found, (refused,) = ablate.resumable(tmp_path / "r")
+    assert not found and "asks for another question than when it was run: recipe changed" in str(refused)
+
+
+def interrupted(self):
+    raise KeyboardInterrupt
+
+
+def test_tuning_comes_first_and_chooses(tmp_path):
+    path = write_world(tmp_path, seeds=2)
+    text = path.read_text().replace("design: {path:", "fair: {tune: {seeds: 1, lr: [1e-4, 1e-2]}}\ndesign: {path:")
+    path.write_text(text)
+    space = ablate.load_space(path)
+    before = plan_space(space, results=tmp_path / "r")
+    assert before.plan.open and {t.split for t in before.to_run} == {"tuning"} and len(before.to_run) == 8
+    done = run(path, tmp_path / "r", executor="inline")
+    assert not done.plan.open
+    verdict = [trial for trial in done.plan.trials if trial.split == "verdict"]
+    assert len(verdict) == 8 and len(done.plan.trials) == 16
+    losses = dict(query(tmp_path / "r", "SELECT trial_id, value FROM summaries WHERE name = 'eval_loss'").rows)
+    for variant in done.plan.variants:
+        tuned = {t.recipe.optimizer.adamw.lr: losses[t.id] for t in before.to_run if t.variant == variant.id}
+        best = min(tuned, key=lambda lr: tuned[lr])
+        chosen = {t.recipe.optimizer.adamw.lr for t in verdict if t.variant == variant.id}
+        assert chosen == {best} and len(tuned) == 2
+    assert plan_space(space, results=tmp_path / "r").plan == done.plan
+    rows = query(tmp_path / "r", "SELECT variant, seed FROM pairs ORDER BY ALL").rows
+    assert len(rows) == 6 and {seed for _, seed in rows} == {0, 1}, "trials that choose are in no pair"
+    assert query(tmp_path / "r", "SELECT count(*) FROM edit_pairs").rows == ((6,),)
+    assert query(tmp_path / "r", "SELECT DISTINCT n FROM leaderboard").rows == ((2,),)
+
+
+def test_paces_are_measured_before_anything_is_trained(tmp_path):
+    path = write_world(tmp_path, seeds=2)
+    text = path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:")
+    path.write_text(text)
+    space = ablate.load_space(path)
+    before = plan_space(space, results=tmp_path / "r")
+    assert before.unpaced and before.plan.open and before.plan.trials
+    done = run(path, tmp_path / "r", executor="inline")
+    assert not done.plan.open and len(done.plan.trials) == 8
+    after = plan_space(space, results=tmp_path / "r")
+    assert after.plan == done.plan and not after.unpaced and after.stage.known.paces
+    steps = {t.variant: t.recipe.steps for t in done.plan.trials}
+    assert steps[done.plan.baseline] == 12
+
+
+def test_a_space_that_learns_nothing_has_no_stages(tmp_path):
+    space = ablate.load_space(write_world(tmp_path))
+    planned = plan_space(space, results=tmp_path / "r")
+    assert not staged.learns(space) and planned.stage is None and not planned.plan.open
+    assert planned.plan == plan_of(planned.models, NOTHING)
+    assert replace(planned, stage=None) == planned

@@ -1,0 +1,80 @@
+"""Plans of every design, from real spaces of the shipped grammar, and made-up numbers for their trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+from space_worlds import space
+
+from ablate.plan.build import build_plan
+from ablate.plan.plan import Plan
+from ablate.report.finals import Final
+from ablate.space.documents import Judge, Judged
+
+DESIGNS = {
+    "compare": "{compare: [pre_ln, op, sas, sas_p]}",
+    "path": "{path: {from: pre_ln, to: op, split: true}}",
+    "leave_one_out": "{leave_one_out: {from: pre_ln, to: op, split: true}}",
+    "add_one_in": "{add_one_in: {from: pre_ln, to: op, split: true}}",
+    "factorial": "{factorial: {from: pre_ln, to: op}}",
+    "fractional": "{fractional: {from: pre_ln, to: op, split: true, resolution: IV}}",
+    "plackett_burman": "{plackett_burman: {from: pre_ln, to: op, split: true}}",
+    "d_optimal": "{d_optimal: {from: pre_ln, to: op, split: true, runs: 9, interactions: none}}",
+}
+LOOKS = (4, 6, 9, 13, 20)
+FREE = Judged(margin="none", scale="linear", better="lower")
+
+
+def designed(design: str, *, seeds: int = 4, looks: Sequence[int] = (), extra: str = "") -> Plan:
+    """The plan of a design; with looks, as it is at the last of them."""
+    with TemporaryDirectory() as folder:
+        asked = space(
+            Path(folder),
+            design=DESIGNS.get(design, design),
+            seeds=str(max(looks, default=seeds)),
+            judge="{against: pre_ln, metrics: {eval_loss: {}}}",
+            **({"noise": extra} if extra else {}),
+        )
+        return replace(build_plan(asked, vocab_size=256, corpus="corpus"), looks=tuple(looks))
+
+
+def rules(*names: str, judged: Judged = FREE, family: str = "metric", confidence: float = 0.95) -> Judge:
+    """One way of judging for all of these metrics."""
+    metrics = dict.fromkeys(names or ("eval_loss",), judged)
+    return Judge(metrics=metrics, against="pre_ln", confidence=confidence, family=family)  # type: ignore[arg-type]
+
+
+def ends(plan: Plan, values: Mapping[str, NDArray[np.float64]]) -> dict[str, Final]:
+    """Finals of a plan's trials from values [variant, seed] of each metric, in the plan's order."""
+    row = {variant.id: i for i, variant in enumerate(plan.variants)}
+    column = {seed: i for i, seed in enumerate(plan.seeds)}
+    return {
+        trial.id: Final(
+            status="finished",
+            step=20,
+            metrics={name: float(table[row[trial.variant], column[trial.seed]]) for name, table in values.items()},
+        )
+        for trial in plan.trials
+    }
+
+
+def sweeps(
+    plan: Plan, times: int, *names: str, rng: int = 0, shifts: Sequence[float] | None = None, sd: float = 0.01
+) -> Iterator[dict[str, Final]]:
+    """So many times the results of a plan: seeds share noise, each trial has its own, variants differ by `shifts`."""
+    random = np.random.default_rng(rng)
+    shape = (len(plan.variants), len(plan.seeds))
+    level = 2.3 + np.zeros(shape[0]) if shifts is None else 2.3 + np.asarray(shifts)
+    for _ in range(times):
+        yield ends(
+            plan,
+            {
+                name: level[:, None] + random.normal(0, 0.05, shape[1]) + random.normal(0, sd, shape)
+                for name in names or ("eval_loss",)
+            },
+        )

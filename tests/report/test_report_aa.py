@@ -1,0 +1,120 @@
+"""A/A: where nothing differs but the initialisation, how often is anything called better or worse?
+
+Through the judge itself, over plans of real spaces. A sweep is one table: a single false claim in it counts. The bound
+of 5.7 % is that of 10,000 sweeps at a true rate of 5 % (three standard errors); with fewer, a bound as unlikely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from designed_worlds import DESIGNS, LOOKS, designed, rules, sweeps
+from scipy.stats import binom
+
+from ablate.plan.plan import Plan
+from ablate.report.finals import Final
+from ablate.report.summary import Summary
+from ablate.report.verdicts import judge
+from ablate.space.documents import Judge
+
+FEW, MANY = 400, 10_000
+METRICS = ("eval_loss", "peak_kurtosis", "token_correlation")
+
+
+def bound(times: int) -> float:
+    """The greatest rate that 5 % comes to but once in 5,000 series of so many; 5.7 % of 10,000."""
+    return float(binom.ppf(0.9998, times, 0.05)) / times if times < MANY else 0.057
+
+
+def rate(found: Iterable[bool]) -> float:
+    return float(np.mean(list(found)))
+
+
+def any_claim(summary: Summary) -> bool:
+    return any(effect.verdict in ("better", "worse") for effect in summary.effects)
+
+
+def false_rate(plan: Plan, ruled: Judge, times: int, *names: str, claims: Callable[[Summary], bool] = any_claim):
+    return rate(claims(judge(plan, ruled, finals)) for finals in sweeps(plan, times, *names, rng=times))
+
+
+def family_rate(design: str, times: int) -> float:
+    plan = designed(design, seeds=4)
+    summary = judge(plan, rules(), next(sweeps(plan, 1)))
+    assert all(effect.p is not None for effect in summary.effects)  # every comparison is made
+    return false_rate(plan, rules(), times)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_nothing_is_found_where_nothing_is(design):
+    assert family_rate(design, FEW) <= bound(FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", DESIGNS)
+def test_nothing_is_found_where_nothing_is_in_ten_thousand_sweeps(design):
+    assert family_rate(design, MANY) <= bound(MANY)
+
+
+@pytest.mark.parametrize("design", ["compare", "factorial"])
+def test_looking_again_and_again_finds_nothing_either(design):
+    assert false_rate(designed(design, looks=LOOKS), rules(), FEW) <= bound(FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", DESIGNS)
+def test_looking_again_and_again_finds_nothing_in_ten_thousand_sweeps_either(design):
+    assert false_rate(designed(design, looks=LOOKS), rules(), MANY) <= bound(MANY)
+
+
+@pytest.mark.parametrize("looks", [(), (4, 8)])
+def test_nor_on_a_page_of_several_metrics(looks):
+    plan = designed("compare", seeds=4, looks=looks)
+    assert false_rate(plan, rules(*METRICS, family="page"), FEW, *METRICS) <= bound(FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("looks", [(), LOOKS])
+@pytest.mark.parametrize("design", ["path", "factorial"])
+def test_nor_on_a_page_of_several_metrics_in_ten_thousand_sweeps(design, looks):
+    plan = designed(design, seeds=4, looks=looks)
+    assert false_rate(plan, rules(*METRICS, family="page"), MANY, *METRICS) <= bound(MANY)
+
+
+@pytest.mark.parametrize("seeds", [10, 20])
+def test_nor_by_flipping_signs_and_resampling(seeds):
+    plan = designed("{compare: [pre_ln, op]}", seeds=seeds)
+    summary = judge(plan, rules(), next(sweeps(plan, 1)))
+    assert {effect.method for effect in summary.effects} == {"sign_flip" if seeds < 20 else "bootstrap"}
+    assert false_rate(plan, rules(), FEW) <= bound(FEW)
+
+
+# What would go wrong without each of the corrections: the same sweeps, not corrected, err more often than is allowed.
+
+
+@pytest.mark.parametrize("design", ["compare", "path", "factorial"])
+def test_without_the_correction_for_many_comparisons_there_would_be_false_claims(design):
+    plan = designed(design, seeds=4)
+    uncorrected = false_rate(plan, rules(), FEW, claims=lambda summary: any(e.p < 0.05 for e in summary.effects))
+    assert uncorrected > bound(FEW)
+
+
+def test_without_the_boundaries_of_looks_there_would_be_false_claims():
+    plan = designed("{compare: [pre_ln, op]}", looks=LOOKS)
+
+    def ever(finals: dict[str, Final]) -> bool:
+        at = [replace(plan, looks=(), seeds=plan.seeds[:n], trials=plan.trials[: 2 * n]) for n in LOOKS]
+        return any(any_claim(judge(one, rules(), finals)) for one in at)
+
+    every = list(sweeps(plan, FEW, rng=FEW))
+    assert rate(map(ever, every)) > bound(FEW)
+    assert rate(any_claim(judge(plan, rules(), finals)) for finals in every) <= bound(FEW)
+
+
+def test_metric_by_metric_a_page_of_three_errs_more_often_than_as_one_family():
+    plan = designed("compare", seeds=4)
+    apart = false_rate(plan, rules(*METRICS), FEW, *METRICS)
+    assert apart > bound(FEW) >= false_rate(plan, rules(*METRICS, family="page"), FEW, *METRICS)

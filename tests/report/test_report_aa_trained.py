@@ -1,0 +1,104 @@
+"""Forty real sweeps in which nothing was changed but the initialisation: how many find something all the same?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from worlds import write_world
+
+import ablate
+from ablate.plan.models import Models
+from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.report.verdicts import judge
+from ablate.session.planning import plan_space
+from ablate.space.space import Space
+from ablate.store.ends import ends_now
+from ablate.store.results import Results
+
+ARMS, SEEDS, SWEEPS, ALLOWED = 3, 4, 40, 6
+
+
+def plan_of_sweep(space: Space, models: Models, baseline: Variant, first: int) -> Plan:
+    """Arms that are the baseline under another salt each, compared with it as edits are."""
+    settings = [replace(baseline.setting, salt=salt) for salt in range(ARMS + 1)]
+    variants = [
+        replace(baseline, id=f"salt{setting.salt}", names=(f"salt {setting.salt}",), setting=setting)
+        for setting in settings
+    ]
+    seeds = tuple(range(first, first + SEEDS))
+    return Plan(
+        space=space.name,
+        question="Is it noise?",
+        design="compare",
+        baseline=variants[0].id,
+        variants=tuple(variants),
+        comparisons=tuple(
+            Comparison(kind="edit", change=arm.name, detail="nothing", before=variants[0].id, after=arm.id)
+            for arm in variants[1:]
+        ),
+        seeds=seeds,
+        trials=tuple(models.trials(variants, seeds)),
+        notes=(),
+    )
+
+
+def train(trials, space: Space, results: Path) -> None:
+    """Carry trials out in this process."""
+    from ablate.data.streams import prepare
+    from ablate.execute.controller import Controller, Listed, Order, Work
+    from ablate.execute.inline import Inline
+    from ablate.execute.task import cache_of
+    from ablate.report.progress import Progress
+
+    prepare(space.data, space.folder, cache_of(results))
+    console = Console(quiet=True)
+    with Results(results, say=lambda text: None) as store, Progress(len(trials), 1, console) as progress:
+        source = Listed(Work(trial=trial, label=trial.id) for trial in trials)
+        Controller(source, store, Order(), watcher=progress, should_stop=lambda: False, say=print).run(Inline())
+        store.refresh()
+
+
+def false_findings(folder: Path, sweeps: int, *, corrected: bool = True) -> tuple[int, int]:
+    """Of so many real sweeps those with any better or worse, and those in which all seeds of all arms finished."""
+    space = ablate.load_space(write_world(folder, steps=12))
+    models = plan_space(space, results=folder / "r").models
+    known = plan_space(space, results=folder / "r").plan
+    baseline = known.variant(known.baseline)
+    plans = [plan_of_sweep(space, models, baseline, 1000 + sweep * SEEDS) for sweep in range(sweeps)]
+    trials = [trial for plan in plans for trial in plan.trials]
+    train(trials, space, folder / "r")
+    finals = ends_now(folder / "r", [trial.id for trial in trials])
+    found = whole = 0
+    for plan in plans:
+        summary = judge(plan, space.judge, {trial.id: finals[trial.id] for trial in plan.trials})
+        whole += all(arm.finished == SEEDS for arm in summary.arms)
+        found += any(
+            effect.verdict in ("better", "worse") if corrected else effect.p is not None and effect.p < 0.3
+            for effect in summary.effects
+        )
+    return found, whole
+
+
+def test_real_sweeps_of_nothing(tmp_path):
+    """The smaller form: at 5 % for each of two metrics, three of five sweeps find something once in a hundred times."""
+    found, whole = false_findings(tmp_path, 5)
+    assert whole == 5 and found <= 2
+
+
+@pytest.mark.slow
+def test_forty_real_sweeps_of_nothing(tmp_path, capsys):
+    """Nothing is changed but the initialisation: any better or worse, on either of two metrics, is false."""
+    found, whole = false_findings(tmp_path, SWEEPS)
+    with capsys.disabled():
+        print(f"\n{found} of {SWEEPS} real A/A sweeps ({ARMS} arms, {SEEDS} seeds, 2 metrics) find something")
+    assert whole == SWEEPS and found <= ALLOWED
+
+
+@pytest.mark.slow
+def test_without_care_they_would(tmp_path):
+    """The twin: the same sweeps held against a careless threshold find what is not there in most of them."""
+    found, _ = false_findings(tmp_path, SWEEPS // 2, corrected=False)
+    assert found > ALLOWED

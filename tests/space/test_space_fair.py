@@ -1,0 +1,69 @@
+"""What a space declares to be equal."""
+
+import pytest
+from space_worlds import space
+
+from ablate.errors import InputError
+from ablate.space.fair import EQUAL_STEPS, Match, Terms, Tune
+
+pytestmark = pytest.mark.fast
+
+WIDTH = Match(parameters=0.01, by="width")
+
+
+def test_a_space_that_says_nothing_has_equal_steps_and_one_nameless_set_of_terms(tmp_path):
+    found = space(tmp_path).fair
+    assert found == EQUAL_STEPS
+    assert dict(found.terms) == {"": Terms(budget="steps", match="none")}
+
+
+def test_what_is_left_out_is_as_the_grammar_has_it(tmp_path):
+    assert space(tmp_path, fair="{budget: flops}").fair == EQUAL_STEPS.model_copy(update={"budget": "flops"})
+    assert space(tmp_path, "fair.match={parameters: 2%, by: mlp}").fair.match == Match(parameters=0.02, by="mlp")
+
+
+def test_each_of_several_terms_has_what_is_said_beside_them_unless_it_says_otherwise(tmp_path):
+    under = "{as it is: {}, by width: {match: {parameters: 1%, by: width}}, steps: {budget: steps}}"
+    found = space(tmp_path, fair=f"{{budget: flops, under: {under}}}").fair
+    assert dict(found.terms) == {
+        "as it is": Terms(budget="flops", match="none"),
+        "by width": Terms(budget="flops", match=WIDTH),
+        "steps": Terms(budget="steps", match="none"),
+    }
+
+
+def test_steps_and_tokens_without_a_match_leave_every_block_as_it_is():
+    assert [
+        budget for budget in ("steps", "tokens", "flops", "wallclock") if Terms(budget=budget, match="none").plain
+    ] == [
+        "steps",
+        "tokens",
+    ]
+    assert not Terms(budget="steps", match=WIDTH).plain
+
+
+def test_settings_to_tune_are_listed_by_name(tmp_path):
+    found = space(tmp_path, fair="{tune: {seeds: 2, lr: [1e-3, 1]}}").fair.tune
+    assert isinstance(found, Tune)
+    assert found.listed == {"lr": (1e-3, 1.0)}
+    both = Tune(seeds=1, weight_decay=(0.0, 0.1), lr=(1e-3,))
+    assert list(both.listed) == ["lr", "weight_decay"]
+
+
+@pytest.mark.parametrize(
+    ("fair", "said"),
+    [
+        ("{budget: flops, under: {a: {}, b: {budget: steps}}}", None),
+        ("{budget: flops, under: {a: {budget: wallclock}, b: {budget: steps}}}", "fair.budget has no effect"),
+        ("{budget: steps, under: {a: {budget: wallclock}, b: {budget: flops}}}", None),
+        ("{under: {a: {budget: steps}, b: {budget: tokens}}}", None),
+        ("{under: {a: {budget: steps}, b: {budget: steps}}}", "'b' and 'a' are the same terms"),
+        ("{under: {' ': {budget: steps}}}", "terms need a name"),
+    ],
+)
+def test_only_what_is_said_in_vain_is_a_mistake(tmp_path, fair, said):
+    if said is None:
+        assert space(tmp_path, fair=fair).fair.terms
+        return
+    with pytest.raises(InputError, match=said):
+        space(tmp_path, fair=fair)

@@ -1,0 +1,195 @@
+"""Factorials against statsmodels, and where cells are missing, do not vary, or cannot be told apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+from scipy import stats
+from statsmodels.stats.anova import anova_lm
+
+from ablate import statistics
+from ablate.statistics import Analysis
+
+LEVELS = np.array(list(itertools.product([-1, 1], repeat=3)))
+EFFECTS = [(0,), (1,), (2,), (0, 1), (0, 2)]
+FORMULA = "y ~ a + b + c + a:b + a:c"
+MISSING = {
+    "none": [],
+    "some cells": [(2, 1), (5, 3), (6, 3)],
+    "a run": [(7, s) for s in range(4)],
+    "a seed": [(r, 2) for r in range(8)],
+}
+
+
+def values(missing: str = "none", seeds: int = 4, seed: int = 1) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    y = random.normal(size=(8, seeds)) + 3 * random.normal(size=seeds) + LEVELS[:, :1] + 0.4 * LEVELS[:, [1]]
+    for cell in MISSING[missing]:
+        y[cell] = np.nan
+    return y
+
+
+def frame(y: np.ndarray) -> pd.DataFrame:
+    rows = [(*LEVELS[r], r, s, y[r, s]) for r, s in np.argwhere(~np.isnan(y))]
+    return pd.DataFrame(rows, columns=["a", "b", "c", "run", "seed", "y"])
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_estimates_are_least_squares_with_the_error_of_the_runs_means(missing):
+    y = values(missing)
+    fitted, full = (smf.ols(f, frame(y)).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
+    found = statistics.analyse(LEVELS, EFFECTS, y, confidence=0.9)
+    scale = np.array([2, 2, 2, 4, 4])
+    names = ["a", "b", "c", "a:b", "a:c"]
+    error = scale * fitted.bse[names] / math.sqrt(fitted.mse_resid) * math.sqrt(full.mse_resid)
+    estimate = scale * fitted.params[names]
+    assert [e.estimate for e in found.estimates] == pytest.approx(list(estimate))
+    assert [e.error for e in found.estimates] == pytest.approx(list(error))
+    assert found.sd == pytest.approx(math.sqrt(full.mse_resid))
+    assert found.cells == len(frame(y))
+    t = stats.t(full.df_resid)
+    for one, middle, wide in zip(found.estimates, estimate, error, strict=True):
+        assert one.df == full.df_resid
+        assert one.p == pytest.approx(2 * t.sf(abs(middle) / wide))
+        assert (one.low, one.high) == pytest.approx((middle - t.ppf(0.95) * wide, middle + t.ppf(0.95) * wide))
+        assert (one.tost_low, one.tost_high) == pytest.approx((middle - t.ppf(0.9) * wide, middle + t.ppf(0.9) * wide))
+        expected = max(t.sf((middle + 2.5) / wide), t.cdf((middle - 2.5) / wide))
+        assert one.p_equivalent(2.5) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("missing", MISSING)
+def test_the_analysis_of_variance_is_statsmodels(missing):
+    y = values(missing)
+    fitted, full = (smf.ols(f, frame(y)).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
+    table = anova_lm(fitted, typ=3)
+    lack, df_lack = fitted.ssr - full.ssr, fitted.df_resid - full.df_resid
+    expected = [(table.sum_sq[name], 1) for name in ("a", "b", "c", "a:b", "a:c")]
+    expected += [(table.sum_sq["C(seed)"], table.df["C(seed)"]), (lack, df_lack), (full.ssr, full.df_resid)]
+    found = statistics.analyse(LEVELS, EFFECTS, y).lines
+    assert [line.term for line in found] == [*["effect"] * 5, "seed", "lack of fit", "error"]
+    assert [line.effect for line in found] == [*EFFECTS, None, None, None]
+    for line, (squares, df) in zip(found, expected, strict=True):
+        assert (line.sum_of_squares, line.df) == (pytest.approx(squares), df)
+        if line.term == "error":
+            assert line.f is line.p is None
+        else:
+            f = squares / df / full.mse_resid
+            assert (line.f, line.p) == (pytest.approx(f), pytest.approx(stats.f.sf(f, df, full.df_resid)))
+
+
+def test_effects_are_differences_and_differences_of_differences():
+    y = values()
+    found = statistics.analyse(LEVELS, [*EFFECTS, (0, 1, 2)], y).estimates
+    means = {tuple(levels): row.mean() for levels, row in zip(LEVELS, y, strict=True)}
+
+    def mean(a: int, b: int) -> float:
+        return float(np.mean([means[a, b, c] for c in (-1, 1)]))
+
+    assert found[0].estimate == pytest.approx(np.mean([mean(1, b) - mean(-1, b) for b in (-1, 1)]))
+    assert found[3].estimate == pytest.approx((mean(1, 1) - mean(-1, 1)) - (mean(1, -1) - mean(-1, -1)))
+    threes = [levels.prod() * means[tuple(levels)] for levels in LEVELS]
+    assert found[5].estimate == pytest.approx(sum(threes))
+
+
+def test_seeds_that_differ_cost_nothing():
+    y = values()
+    once, apart = (statistics.analyse(LEVELS, EFFECTS, one) for one in (y, y + 100 * np.arange(4)))
+    assert [e.error for e in apart.estimates] == pytest.approx([e.error for e in once.estimates])
+    assert [e.estimate for e in apart.estimates] == pytest.approx([e.estimate for e in once.estimates])
+
+
+def test_with_one_seed_lack_of_fit_is_the_error():
+    y = values(seeds=1)
+    found = statistics.analyse(LEVELS, EFFECTS, y)
+    fitted = smf.ols(FORMULA, frame(y)).fit()
+    assert (found.error_of, found.seeds) == ("lack of fit", 1)
+    assert found.estimates[0].p == pytest.approx(fitted.pvalues["a"])
+    assert found.estimates[0].df == fitted.df_resid == 2
+    assert [line.term for line in found.lines] == [*["effect"] * 5, "lack of fit"]
+    assert found.lines[-1].f is None
+
+
+def test_with_one_seed_and_nothing_left_there_is_no_interval():
+    every = [effect for size in (1, 2, 3) for effect in itertools.combinations(range(3), size)]
+    found = statistics.analyse(LEVELS, every, values(seeds=1))
+    assert (found.error_of, found.sd) == ("none", None)
+    for one in found.estimates:
+        assert one.estimate is not None
+        assert one.error is one.low is one.p is one.df is one.p_equivalent(1.0) is None
+    assert all(line.f is None for line in found.lines)
+
+
+def test_more_seeds_give_the_saturated_layout_an_error():
+    every = [effect for size in (1, 2, 3) for effect in itertools.combinations(range(3), size)]
+    found = statistics.analyse(LEVELS, every, values())
+    assert found.error_of == "runs by seeds"
+    assert {line.term for line in found.lines} == {"effect", "seed", "error"}
+
+
+def test_what_lost_runs_leave_together_is_not_told():
+    """Without the runs where a and b differ the two are one, and their interaction does not vary."""
+    y = values()
+    y[LEVELS[:, 0] != LEVELS[:, 1]] = np.nan
+    a, b, c, ab, ac = statistics.analyse(LEVELS, EFFECTS, y).estimates
+    assert a.estimate is b.estimate is ab.estimate is None
+    assert (a.entangled, b.entangled, ab.entangled) == (((1,),), ((0,),), ())
+    assert "cannot be told from other effects" in a.reason
+    assert "alike in it" in ab.reason
+    kept = frame(y)
+    fitted = smf.ols("y ~ a + c + a:c + C(seed)", kept).fit()
+    assert (c.estimate, ac.estimate) == pytest.approx((2 * fitted.params["c"], 4 * fitted.params["a:c"]))
+    assert c.reason == ac.reason == ""
+
+
+def test_without_any_result_nothing_is_told():
+    found = statistics.analyse(LEVELS, EFFECTS, np.full((8, 4), np.nan))
+    assert {one.reason for one in found.estimates} == {"no run has a result"}
+    assert (found.cells, found.lines, found.error_of) == (0, (), "none")
+
+
+def test_a_single_cell_tells_nothing():
+    y = np.full((8, 4), np.nan)
+    y[3, 2] = 1.0
+    found = statistics.analyse(LEVELS, EFFECTS, y)
+    assert all(one.estimate is None for one in found.estimates)
+    assert (found.runs, found.seeds, found.cells) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("seeds", [2, 4, 6])
+def test_without_spread_signs_decide(seeds):
+    """The seeds differ, the runs of each by the same numbers: no error, so as many signs as seeds."""
+    y = 2.3 + 0.1 * np.arange(seeds) + 0.05 * LEVELS[:, [0]]
+    a, b, *_ = statistics.analyse(LEVELS, EFFECTS, y).estimates
+    assert (a.method, a.error, a.df) == ("sign", 0, None)
+    assert (a.p, b.p, b.estimate) == (2.0 ** (1 - seeds), 1.0, 0.0)
+    assert math.isfinite(a.low) == (seeds >= 6)
+    assert a.p_equivalent(0.2) == 2.0**-seeds
+    assert a.p_equivalent(0.05) == 1
+
+
+def test_a_little_spread_is_students_again():
+    y = 2.3 + 0.05 * LEVELS[:, [0]] + 1e-9 * values()
+    assert statistics.analyse(LEVELS, EFFECTS, y).estimates[0].method == "pooled"
+    assert statistics.analyse(LEVELS, EFFECTS, y, size=1e5).estimates[0].method == "sign"
+
+
+@pytest.mark.parametrize(
+    ("levels", "effects", "y", "words"),
+    [(LEVELS, [(0,)], np.zeros((7, 2)), "same runs"), (LEVELS * 2, [(0,)], np.zeros((8, 2)), "levels are"),
+     (LEVELS, [(0, 1), (1, 0)], np.zeros((8, 2)), "distinct"), (LEVELS, [()], np.zeros((8, 2)), "one edit or more"),
+     (LEVELS, [(0,)], np.full((8, 2), np.inf), "finite")],
+)  # fmt: skip
+def test_what_is_no_factorial_is_refused(levels, effects, y, words):
+    with pytest.raises(ValueError, match=words):
+        statistics.analyse(levels, effects, y)
+
+
+def test_no_effects_leave_an_analysis_of_blocks_and_error():
+    found: Analysis = statistics.analyse(LEVELS, [], values())
+    assert found.estimates == ()
+    assert [(line.term, line.df) for line in found.lines] == [("seed", 3), ("lack of fit", 7), ("error", 21)]

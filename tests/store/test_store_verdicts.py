@@ -1,0 +1,226 @@
+"""Verdicts are kept beside the numbers: once, by space, in SQL, and rebuilt from the journal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import duckdb
+import pytest
+from store_worlds import DOCUMENTS, fill, opened, plan
+
+from ablate.plan.plan import Alias, Comparison, Factors
+from ablate.plan.setting import Setting
+from ablate.report.verdicts import judge
+from ablate.session.judging import document
+from ablate.space.documents import Judge, Judged
+from ablate.store import describe, doctor, ledger, lines, projection, rescue, verdicts
+from ablate.store.durable import DAMAGED
+from ablate.store.query import query
+
+RULES = Judge(
+    metrics={
+        "eval_loss": Judged(margin="1%", scale="linear", better="lower"),
+        "peak_kurtosis": Judged(margin="none", scale="log", better="lower"),
+    },
+    against="pre_ln",
+    confidence=0.95,
+)
+
+
+def judged(folder, asked=None):
+    """Judge what is there, and keep it."""
+    asked = asked or plan()
+    with opened(folder) as results:
+        results.refresh()
+        summary = judge(asked, RULES, results.finals([trial.id for trial in asked.trials]))
+        results.record_verdicts(document(summary, asked))
+        results.refresh()
+    return summary
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A whole plan of two seeds, of which one trial diverged."""
+    fill(tmp_path)
+    return tmp_path
+
+
+def rows(folder, statement):
+    """Rows as dictionaries."""
+    found = query(folder, statement)
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def test_effects_are_those_of_the_summary(folder):
+    summary = judged(folder)
+    found = rows(folder, "FROM effects ORDER BY position")
+    assert len(found) == len(summary.effects) == 8
+    names = {variant.id: variant.name for variant in plan().variants}
+    for row, effect in zip(found, summary.effects, strict=True):
+        assert (row["kind"], row["change"], row["metric"]) == (effect.kind, effect.change, effect.metric)
+        assert (row["before"], row["after"]) == (names[effect.before], names[effect.after])
+        for name in ("n", "estimate", "low", "high", "p", "p_adjusted", "q", "verdict", "method", "df", "note"):
+            assert row[name] == getattr(effect, name), name
+        ratio = math.exp(effect.estimate) if effect.scale == "log" and effect.estimate is not None else None
+        assert row["ratio"] == (None if ratio is None else pytest.approx(ratio, rel=1e-12))
+        assert row["seeds"] == 2 and row["confidence"] == 0.95 and row["current"] is True
+
+
+def test_verdicts_say_how_many_seeds_more(folder):
+    summary = judged(folder)
+    for row, effect in zip(rows(folder, "FROM verdicts ORDER BY position"), summary.effects, strict=True):
+        more = None if effect.seeds_needed is None else effect.seeds_needed - effect.n
+        assert row["more_seeds"] == (more if effect.verdict == "undecided" else None)
+        assert row["verdict"] == ("equivalent, differs" if effect.differs else effect.verdict)
+
+
+def test_noise_is_no_verdict(folder):
+    asked = plan()
+    noise = Comparison(kind="noise", change="nothing", detail="", before="a1", after="b2")
+    judged(folder, replace(asked, comparisons=(*asked.comparisons, noise)))
+    assert query(folder, "SELECT DISTINCT verdict FROM effects WHERE kind = 'noise'").rows == ((None,),)
+    assert query(folder, "SELECT count(*) FROM verdicts WHERE kind = 'noise'").rows == ((0,),)
+    assert query(folder, "SELECT count(*) FROM verdicts").rows == ((8,),)
+
+
+def test_an_interval_without_end_stays_one(folder):
+    with opened(folder) as results:
+        results.record_verdicts(
+            {"space": "small", "seeds": [0], "confidence": 0.95, "metrics": [], "effects": [
+                {"kind": "edit", "metric": "eval_loss", "change": "a", "before": "a1", "after": "b2", "n": 1,
+                 "estimate": math.nan, "low": -math.inf, "high": math.inf},
+            ]}
+        )  # fmt: skip
+        results.refresh()
+    ((estimate, low, high, verdict),) = query(folder, "SELECT estimate, low, high, verdict FROM judged").rows
+    assert math.isnan(estimate) and (low, high, verdict) == (-math.inf, math.inf, None)
+
+
+def test_the_same_twice_is_once_and_the_latest_counts(folder):
+    judged(folder)
+    before = (folder / verdicts.FILE).read_bytes()
+    judged(folder)
+    assert (folder / verdicts.FILE).read_bytes() == before
+    with opened(folder) as results:
+        results.record_verdicts({**verdicts.read(folder)["small"][1], "effects": []})
+        results.refresh()
+    assert len(lines.read(folder / verdicts.FILE).records) == 2
+    assert query(folder, "SELECT count(*) FROM judged").rows == ((0,),)
+
+
+def test_they_are_seen_while_a_run_is_writing(folder):
+    """Laid over the file, as all that it does not know yet."""
+    with opened(folder) as results:
+        results.refresh()
+        summary = judge(plan(), RULES, results.finals([trial.id for trial in plan().trials]))
+        results.record_verdicts(document(summary, plan()))
+        with duckdb.connect(folder / "ablate.duckdb", read_only=True) as connection:
+            assert connection.execute("SELECT count(*) FROM judged").fetchone() == (0,)
+        assert query(folder, "SELECT count(*) FROM judged").rows == ((8,),)
+
+
+def test_a_file_filled_anew_has_them(folder):
+    judged(folder)
+    before = query(folder, "FROM judged ORDER BY ALL").rows
+    (folder / projection.DATABASE).unlink()
+    with opened(folder) as results:
+        results.refresh()
+    assert query(folder, "FROM judged ORDER BY ALL").rows == before
+
+
+def test_verdicts_of_a_question_that_was_changed_say_so(folder):
+    judged(folder)
+    with opened(folder) as results:
+        results.record_plan(plan(), replace(DOCUMENTS, resolved={"space": "small", "seeds": [0, 1, 2]}))
+        results.refresh()
+    assert query(folder, "SELECT DISTINCT current FROM verdicts").rows == ((False,),)
+    judged(folder)
+    assert query(folder, "SELECT DISTINCT current FROM verdicts").rows == ((True,),)
+
+
+def test_doctor_knows_the_file_and_takes_damage_out(folder):
+    judged(folder)
+    assert doctor.examine(folder).found == ()
+    path = folder / verdicts.FILE
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"eval_loss", b"eval_lost", 1) + whole)
+    found = doctor.examine(folder)
+    assert {(finding.kind, finding.where.name) for finding in found.found} >= {("damaged line", verdicts.FILE)}
+    doctor.repair(folder, found, say=lambda text: None)
+    assert path.read_bytes() == whole and (folder / DAMAGED / verdicts.FILE).exists()
+    assert [finding.kind for finding in doctor.examine(folder).found] == ["kept"]
+
+
+def test_doctor_sees_other_numbers_in_the_database(folder):
+    judged(folder)
+    with duckdb.connect(folder / projection.DATABASE) as connection:
+        connection.execute("UPDATE judged SET estimate = estimate + 1 WHERE position = 1")
+    (finding,) = doctor.examine(folder).found
+    assert finding.kind == "database" and "differs from the journal in judged" in finding.what
+
+
+def rich_plan():
+    """A plan with all that plans can have."""
+    asked = plan()
+    half, *others = asked.variants[1:]
+    setting = Setting(layers=3, steps=17, tuned=(("lr", 0.003),), salt=1)
+    factors = Factors(
+        edits=("a", "b"),
+        runs=(("a1", (-1, -1)), ("b2", (1, 1))),
+        effects=(("a",), ("b",), ("a", "b")),
+        aliases=(Alias(term=("a",), other=("a", "b"), times=0.5),),
+        resolution="III",
+        how="so",
+    )
+    weighted = Comparison(
+        kind="interaction",
+        change="a × b",
+        detail="x",
+        before="",
+        after="",
+        weights=(("a1", -1.0), ("b2", 1.0)),
+        terms="t",
+    )
+    return replace(
+        asked,
+        variants=(asked.variants[0], replace(half, setting=setting, terms=("t", "u")), *others),
+        comparisons=(*asked.comparisons, weighted),
+        looks=(2, 4),
+        factors=(("t", factors),),
+        open=True,
+    )
+
+
+@pytest.mark.parametrize("asked", [plan(), rich_plan()], ids=["plain", "rich"])
+def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
+    with opened(tmp_path) as results:
+        results.record_plan(asked, DOCUMENTS)
+        results.refresh()
+    kept = ledger.asked(lines.read(tmp_path / ledger.PLANS)).plans["small"]
+    ((word, digest, document),) = rescue.records(tmp_path, [], ["small"])
+    assert (word, digest) == ("plan", kept[0]) and lines.compact(document) == ledger.text_of(kept[1])
+
+
+def test_a_plan_without_the_new_is_written_as_before():
+    """So that what was kept by an earlier version is proven by its digest still."""
+    told = describe.plan_document(plan(), DOCUMENTS)
+    assert not {"looks", "factors"} & set(told)
+    assert all(set(one) == {"kind", "change", "detail", "before", "after"} for one in told["comparisons"])
+    assert all(not {"terms", "setting"} & set(one) for one in told["variants"])
+
+
+def test_the_tables_say_what_a_rich_plan_says(tmp_path):
+    with opened(tmp_path) as results:
+        results.record_plan(rich_plan(), DOCUMENTS)
+        results.refresh()
+    ((looks, open_),) = query(tmp_path, "SELECT looks, open FROM spaces").rows
+    assert looks == [2, 4] and open_
+    ((terms, salt, steps),) = query(
+        tmp_path, "SELECT terms, setting ->> '$.salt', setting ->> '$.steps' FROM variants WHERE variant = 'half'"
+    ).rows
+    assert (terms, salt, steps) == (["t", "u"], "1", "17")
+    ((before, weights),) = query(tmp_path, "SELECT before_id, weights FROM comparisons WHERE terms = 't'").rows
+    assert before == "" and weights == '[["a1",-1.0],["b2",1.0]]'
+    assert query(tmp_path, "SELECT count(*) FROM edits").rows == ((2,),), "what is weighed up is no edit"
+    assert query(tmp_path, "SELECT count(*) FROM edit_pairs").rows == ((4,),)
