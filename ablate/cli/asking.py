@@ -64,7 +64,7 @@ def plan(
 
         kernels = kernel_uses(planned.plan, loaded.grammar.catalogue)
     if json:
-        typer.echo(plan_to_json(planned.plan, planned.known, kernels=kernels))
+        typer.echo(plan_to_json(planned.plan, planned.known, kernels=kernels, floors=planned.floors))
         return
     screen = console()
     show_plan(screen, planned, None)

@@ -19,6 +19,7 @@
     watchdog.py    trials that hang leave a trace
     interrupt.py   Ctrl-C: once to stop cleanly, twice to stop now
     rehearsal.py   a block built without training it
+    pace.py        how long a training step takes, beside one of another model
     policy.py      what follows from each way a trial can end
     search/        proposals over a grammar: random, evolution, Optuna's samplers
     controller.py  the plan handed out, what comes back written down

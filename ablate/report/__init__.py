@@ -11,6 +11,7 @@ counted beside every number it is missing from.
     corrected.py   what may be claimed of all questions together: Holm, Benjamini and Hochberg
     looked.py      all questions at a number of seeds, and looks at more and more of them
     summary.py     the answer as frozen values: metrics, arms, effects, analysis of variance
+    unequal.py     what was not equal between variants, whatever was declared
     verdicts.py    `judge`: one effect for each comparison and metric (margins.py, needed.py, fronts.py)
     wording.py     numbers and verdicts in words
     tables.py      the plan, and the screen at the end of a run (answers.py, effect_tables.py, aliases.py, floors.py,
@@ -24,11 +25,13 @@ counted beside every number it is missing from.
     shown.py       a block: its tree (tree.py), equations, diagram and costs
     listed.py      blocks, presets and components, under the papers they are from
     rows.py        the rows of a query
+    page/          the page of a space: the answer and everything behind it, for a browser and as Markdown
     searched/      what a search has found, on the screen and as a page
+    html/          what pages for a browser share
 
-The room `statistics` has the numbers; which of them decides is chosen here once. Pairs are seeds (every variant sees the
-same batches under one seed). All distinct comparisons on a metric, or on the page, are one family: edits, interactions,
-steps from the baseline. Claims of better or worse are corrected by Holm over it, and so are those of equivalence, which
-is two one-sided tests. Where seeds are added until all is decided, each look has a level of its own. A/A comparisons are
-shown and never judged.
+The room `statistics` has the numbers; which of them decides is chosen here once. Pairs are seeds (every variant sees
+the same batches under one seed). All distinct comparisons on a metric, or on the page, are one family: edits,
+interactions, steps from the baseline. Claims of better or worse are corrected by Holm over it, and so are those of
+equivalence, which is two one-sided tests. Where seeds are added until all is decided, each look has a level of its own.
+A/A comparisons are shown and never judged.
 """

@@ -17,6 +17,7 @@ from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.include import looks_included
 from ablate.plan.plan import Plan
+from ablate.report.wording import plural
 from ablate.source.located import Located, Mapping, to_python
 from ablate.source.yaml import parse_yaml
 from ablate.space.space import Space
@@ -60,8 +61,9 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
 
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
     """What a space comes to: variants, comparisons, trials."""
-    edits = [comparison.change for comparison in plan.comparisons if comparison.kind == "edit"]
+    edits, interactions = _asked(plan, "edit", "main"), _asked(plan, "interaction")
     notes = [*plan.notes, *checked.grammar_from_elsewhere, *checked.texts_from_elsewhere]
+    trials = len({trial.id for trial in plan.trials})
     if as_json:
         return json.dumps(
             {
@@ -69,20 +71,39 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
                 "design": plan.design,
                 "variants": [list(variant.names) for variant in plan.variants],
                 "edits": edits,
+                "interactions": interactions,
                 "seeds": list(plan.seeds),
-                "trials": len({trial.id for trial in plan.trials}),
+                "looks": list(plan.looks),
+                "trials": trials,
                 "notes": notes,
             },
             indent=2,
         )
-    trials = len({trial.id for trial in plan.trials})
-    asked = f"{len(plan.variants)} variants × {len(plan.seeds)} seeds = {trials} trials"
-    if plan.open:
-        asked = f"from {plan.variants[0].name}, blocks × {len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''}"
-    lines = [f"space {plan.space} is fine: {plan.design}, {asked}"]
+    lines = [f"space {plan.space} is fine: {plan.design}, {_size(checked, plan, trials)}"]
     lines += [f"  edit: {edit}" for edit in edits]
+    lines += [f"  interaction: {pair}" for pair in interactions]
     lines += [f"  note: {note}" for note in notes]
     return Text("\n".join(lines))
+
+
+def _asked(plan: Plan, *kinds: str) -> list[str]:
+    """What is asked about, once each: under several terms the same is asked again."""
+    return list(dict.fromkeys(one.change for one in plan.comparisons if one.kind in kinds))
+
+
+def _size(checked: Space, plan: Plan, trials: int) -> str:
+    """How many of what are trained, as far as that is known."""
+    seeds = plural(len(plan.seeds), "seed")
+    if checked.design.search is not None:
+        return f"from {plan.variants[0].name}, blocks × {seeds}"
+    salted = [variant for variant in plan.variants if variant.setting.salt]
+    variants = plural(len(plan.variants) - len(salted), "variant")
+    if plan.looks:
+        seeds = f"{' then '.join(map(str, plan.looks))} seeds, until all is decided"
+    if plan.open:
+        return f"{variants} × {seeds}; {trials} trials are certain before anything is measured"
+    noise = ", the A/A arm's among them" if salted else ""
+    return f"{variants} × {seeds}: {trials} trials{noise}" + (" at the first look" if plan.looks else "")
 
 
 def resolved(whole: Space) -> str:

@@ -139,6 +139,7 @@ def _planning(summary: Summary) -> list[str]:
     if not ways:
         return []
     level = f", at the level of one of {summary.tests} comparisons" if summary.tests > 1 else ""
+    level += " at this look" if summary.looked is not None else ""
     return [
         f"+k seeds: about so many more would {', or would '.join(ways)}{level}; "
         f"planned from the {_percent(SD_LEVEL)} upper limit of the sd"

@@ -78,7 +78,7 @@ def wrapped(name: str, room: int) -> list[str]:
     """A name over lines of so many columns, broken between words, else behind a sign, else anywhere.
 
     >>> wrapped("residual.gain=1/sqrt(2*depth)", 24)
-    ['residual.gain=', '1/sqrt(2*depth)']
+    ['residual.gain=1/sqrt(', '2*depth)']
     """
     lines = [""]
     for piece in re.findall(r"[^\s=.,/(]*[=.,/(]?\s*", name):

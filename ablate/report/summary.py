@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ablate.plan.plan import Factors
-from ablate.statistics import wilson
 
 Method: TypeAlias = Literal["student", "sign_flip", "bootstrap", "sign", "repeated", "pooled"]
 """What made an interval and its p.
@@ -74,6 +73,8 @@ class Arm:
 
     def success(self, confidence: float = 0.95) -> tuple[float, float]:
         """Wilson's interval of the share of seeds that do not diverge."""
+        from ablate.statistics import wilson  # with scipy, which checking a space does without
+
         return wilson(self.finished, self.ended, confidence)
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from ablate.report.summary import Arm, Effect, Level, Metric
-from ablate.statistics import MOST_SEEDS
 
 
 def spoken(name: str) -> str:
@@ -149,12 +148,18 @@ def verdict(effect: Effect) -> str:
         return "A/A, diverged" if effect.verdict == "diverged" else "A/A"
     words: list[str] = [effect.verdict]
     if effect.verdict == "undecided":
-        words.append(_undecided(effect, "+{}", f"> {MOST_SEEDS} seeds"))
+        words.append(_undecided(effect, "+{}", f"> {_most_seeds()} seeds"))
     if effect.differs:
         words.append("differs")
     if effect.survivors and effect.verdict not in ("diverged", "undecided"):
         words.append("survivors")
     return ", ".join(words)
+
+
+def _most_seeds() -> int:
+    from ablate.statistics import MOST_SEEDS  # with scipy, which checking a space does without
+
+    return MOST_SEEDS
 
 
 def _undecided(effect: Effect, more: str, too_many: str) -> str:
@@ -174,7 +179,7 @@ def phrase(effect: Effect, metric: Metric) -> str:
     """
     name, together = spoken(metric.name), effect.kind == "interaction"
     if effect.verdict == "undecided":
-        return f"{name} undecided ({_undecided(effect, 'about {} more', f'over {MOST_SEEDS} seeds needed')})"
+        return f"{name} undecided ({_undecided(effect, 'about {} more', f'over {_most_seeds()} seeds needed')})"
     if effect.verdict == "equivalent":
         differs = f", though it differs: {difference(effect)}" if effect.differs else ""
         if together:

@@ -112,33 +112,18 @@ def _measure(
 ) -> Paces:
     """Each model beside the baseline; of those that this machine has measured before, what it found then."""
     from ablate.data.streams import prepare
-    from ablate.errors import RefusedError
-    from ablate.execute.pace import NoStep, Pace, machine, pace
+    from ablate.execute.pace import machine
     from ablate.execute.task import cache_of
 
     baseline, *others = wanted
     here, conditions = machine(), _conditions(models)
     before = {} if fresh else _before(folder, baseline, conditions, here)
     missing = [one for one in others if one.computed not in before]
-    say(f"measuring seconds a step, once: {', '.join(one.name for one in missing)} beside {baseline.name}")
-    prepare(models.space.data, models.space.folder, cache_of(folder))
-    measured: dict[str, Pace] = {}
-    for one in missing:
-        try:
-            found = pace(one.trial, baseline.trial, cache=cache_of(folder), plugins=plugins)
-        except NoStep as error:
-            try:
-                alone = pace(baseline.trial, baseline.trial, cache=cache_of(folder), plugins=plugins)
-            except NoStep as none:
-                raise RefusedError(
-                    f"a wall-clock budget is what {baseline.name} takes, and it takes no step: {none}\n"
-                    "  = mend the baseline, or compare under another budget"
-                ) from None
-            say(f"{one.name} takes no step ({error}): its steps are those of {baseline.name}")
-            found = Pace(alone.beside, alone.beside, why=str(error))
-        else:
-            say(f"a step of {one.name} takes {_ratio(found)} of one of {baseline.name}")
-        measured[one.computed] = found
+    cache = cache_of(folder)
+    if missing:
+        say(f"measuring seconds a step, once: {', '.join(one.name for one in missing)} beside {baseline.name}")
+        prepare(models.space.data, models.space.folder, cache)
+    measured = {one.computed: _beside(one, baseline, cache, plugins, say) for one in missing}
     reference = before.get(baseline.computed) or statistics.median(found.beside for found in measured.values())
     again = {one.computed: before[one.computed] for one in others if one.computed in before}
     ratios = {key: reference * found.ratio for key, found in measured.items()}
@@ -150,6 +135,27 @@ def _measure(
         unmeasured={key: found.why for key, found in measured.items() if found.why},
         anew=fresh,
     )
+
+
+def _beside(one: Paced, baseline: Paced, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]) -> Pace:
+    """The pace of a model beside the baseline's; that of the baseline where the model takes no step."""
+    from ablate.errors import RefusedError
+    from ablate.execute.pace import NoStep, Pace, pace
+
+    try:
+        found = pace(one.trial, baseline.trial, cache=cache, plugins=plugins)
+    except NoStep as error:
+        try:
+            alone = pace(baseline.trial, baseline.trial, cache=cache, plugins=plugins)
+        except NoStep as none:
+            raise RefusedError(
+                f"a wall-clock budget is what {baseline.name} takes, and it takes no step: {none}\n"
+                "  = mend the baseline, or compare under another budget"
+            ) from None
+        say(f"{one.name} takes no step ({error}): its steps are those of {baseline.name}")
+        return Pace(alone.beside, alone.beside, why=str(error))
+    say(f"a step of {one.name} takes {_ratio(found)} of one of {baseline.name}")
+    return found
 
 
 def _ratio(found: Pace) -> str:

@@ -93,20 +93,21 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         for trial in plan.trials
         if trial.split == "verdict" and trial.salt == 0 and trial.seed in plan.seeds
     }
+    measured = pages.measured(folder, shown, trials)
     return PageRecord(
         plan=plan,
         summary=summary,
         rules=space.judge,
-        definitions={**pages.definitions(folder), **{one.metric: one.definition for one in JUDGED.values()}},
+        definitions={**measured.definitions, **{one.metric: one.definition for one in JUDGED.values()}},
         blocks=_blocks(plan, space),
-        curves=pages.curves(folder, shown),
-        layers=pages.layers(folder, shown),
-        gains=pages.gains(folder, shown),
-        endings=pages.endings(folder, trials),
-        versions=pages.versions(folder),
+        curves=measured.curves,
+        layers=measured.layers,
+        gains=measured.gains,
+        endings=measured.endings,
+        versions=measured.versions,
         corpus=_corpus(planned),
         floors=planned.floors,
-        unequal=_unequal(plan, space),
+        unequal=_unequal(planned),
         again=_again(space, folder, request),
         source=space.path.read_text(encoding="utf-8"),
         resolved=resolved(space),
@@ -172,16 +173,19 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
     )
 
 
-def _unequal(plan: Plan, space: Space) -> tuple[Unequal, ...]:
+def _unequal(planned: Planned) -> tuple[Unequal, ...]:
     from ablate.report.unequal import unequal
 
-    return unequal(plan, space.fair, _step_seconds(plan))
+    return unequal(planned.plan, planned.space.fair, _step_seconds(planned))
 
 
-def _step_seconds(plan: Plan) -> Mapping[str, float]:
-    """Seconds of a training step by variant id, where a plan of them was frozen into steps."""
-    del plan
-    return {}
+def _step_seconds(planned: Planned) -> Mapping[str, float]:
+    """Seconds of a training step by variant id, where they were measured to be frozen into steps."""
+    if planned.stage is None:
+        return {}
+    paces, models = planned.stage.known.paces, planned.models
+    identities = {variant.id: models.identity(variant.block, variant.setting) for variant in planned.plan.variants}
+    return {id: paces[identity] for id, identity in identities.items() if identity in paces}
 
 
 def _again(space: Space, folder: Path, request: Request | None) -> tuple[str, ...]:

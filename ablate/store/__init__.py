@@ -6,6 +6,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     lock                       held by the driver while it writes; says who it is
     plans.jsonl                what was asked: every plan, and every trial's specification once
     outcomes.jsonl             how each trial ended, one line each: the index that answers "is it known?"
+    paces.jsonl                seconds a step, measured once where a wall-clock budget needs them
     verdicts.jsonl             what was made of the numbers, a line for each time a space was judged
     journal/<trial>.jsonl      the segment of a trial that has not ended: its rows as they come
     checkpoints/<trial>.<step>.pt   where that trial can go on from
@@ -38,6 +39,8 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     query.py       SQL over it, also while a run is writing
     cookbook.py    `cookbook.sql`: what people ask, by name
     pace.py        how long trials took
+    pages.py       what the page of a space reads: curves, layers, gains, endings
+    paces.py       how long a training step takes, as it was measured once
     mirror.py      MLflow
 
 2026-11-21. The DuckDB file is never opened for writing in place: a copy is changed and put in its place by one rename.

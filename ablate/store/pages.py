@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ablate.store.query import query
+from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
 """Steps of a curve, at most."""
@@ -23,6 +23,7 @@ GAIN_STEPS = 60
 """Steps of a trained gain, at most."""
 
 TRIALS = "asked AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
+_DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric"
 GAINS = "('gain', 'gain_mean', 'gain_rms')"
 
 
@@ -81,25 +82,48 @@ Trials = Mapping[str, str]
 """Trial id → the id of the variant that it stands for."""
 
 
-def curves(folder: Path, trials: Trials) -> tuple[Course, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Everything of a page that the store knows, as it was at one moment.
+
+    `versions` are what trials ran with by `versions_id`, `definitions` what each metric means by name.
+    """
+
+    curves: tuple[Course, ...]
+    layers: tuple[LayerCourse, ...]
+    gains: tuple[Course, ...]
+    endings: tuple[Ended, ...]
+    versions: Mapping[str, Mapping[str, str]]
+    definitions: Mapping[str, str]
+
+
+def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
+    """What trials measured, of those that are `shown`; how they ended, of `every` one. InputError without results."""
+    with asking(folder) as ask:
+        return Measured(
+            curves=_curves(ask, shown),
+            layers=_layers(ask, shown),
+            gains=tuple(_courses(_ask(ask, _GAINS, shown, most=GAIN_STEPS))),
+            endings=_endings(ask, every),
+            versions=_versions(ask),
+            definitions=dict(ask(_DEFINITIONS, {}).rows),
+        )
+
+
+def _curves(ask: Ask, trials: Trials) -> tuple[Course, ...]:
     """Every metric but rates and gains, of each variant: the model's own number where there is one, else the mean and
     the largest over parts.
     """
-    rows = _ask(folder, _CURVES, trials, most=CURVE_STEPS)
+    rows = _ask(ask, _CURVES, trials, most=CURVE_STEPS)
     return tuple(_courses(rows))
 
 
-def gains(folder: Path, trials: Trials) -> tuple[Course, ...]:
-    """Every trained gain of each variant, by address."""
-    return tuple(_courses(_ask(folder, _GAINS, trials, most=GAIN_STEPS)))
-
-
-def layers(folder: Path, trials: Trials) -> tuple[LayerCourse, ...]:
+def _layers(ask: Ask, trials: Trials) -> tuple[LayerCourse, ...]:
     """Every probe by layer: of several parts of a layer the largest, of gradient norms the root of the sum of squares.
 
     Parts outside layers go by the first word of their address. Of one model-wide number there is no map.
     """
-    rows = _ask(folder, _LAYERS, trials, most=MAP_STEPS)
+    rows = _ask(ask, _LAYERS, trials, most=MAP_STEPS)
     made = []
     for (variant, metric, part), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
         of = list(group)
@@ -110,28 +134,21 @@ def layers(folder: Path, trials: Trials) -> tuple[LayerCourse, ...]:
     return tuple(made)
 
 
-def endings(folder: Path, trials: Trials) -> tuple[Ended, ...]:
+def _endings(ask: Ask, trials: Trials) -> tuple[Ended, ...]:
     """How each trial stands, in the order of `trials`; one that the results have never heard of is not in it."""
-    found = {row[0]: Ended(*row) for row in _ask(folder, _ENDINGS, trials)}
+    found = {row[0]: Ended(*row) for row in _ask(ask, _ENDINGS, trials)}
     return tuple(found[id] for id in trials if id in found)
 
 
-def versions(folder: Path) -> dict[str, dict[str, str]]:
-    """What trials ran with, by `versions_id`."""
+def _versions(ask: Ask) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for id, name, version in query(folder, "SELECT versions_id, name, version FROM versions ORDER BY ALL").rows:
+    for id, name, version in ask("SELECT versions_id, name, version FROM versions ORDER BY ALL", {}).rows:
         found.setdefault(id, {})[name] = version
     return found
 
 
-def definitions(folder: Path) -> dict[str, str]:
-    """What each metric means, by name."""
-    return dict(query(folder, "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric").rows)
-
-
-def _ask(folder: Path, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ...], ...]:
-    given = {"trials": list(trials), "variants": list(trials.values()), **more}
-    return query(folder, sql, parameters=given).rows
+def _ask(ask: Ask, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ...], ...]:
+    return ask(sql, {"trials": list(trials), "variants": list(trials.values()), **more}).rows
 
 
 def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[Course]:

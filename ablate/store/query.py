@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,22 +77,49 @@ def query(
     InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
     _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
+    _refuse_nothing(folder)
+    if writable:
+        return _write(folder, sql, parameters, say)
+    with _reading(folder, say) as connection:
+        return _read(connection, sql, parameters, folder)
+
+
+Ask = Callable[[str, Mapping[str, Any]], Answer]
+"""What SQL gives, with values for its `$names`."""
+
+
+@contextmanager
+def asking(folder: Path, *, say: Say = warnings.warn) -> Iterator[Ask]:
+    """Several questions to results as they are at one moment: as `query` answers them, read once for all."""
+    _refuse_nothing(folder)
+    with _reading(folder, say) as connection:
+        yield lambda sql, parameters: _read(connection, sql, parameters, folder)
+
+
+def _refuse_nothing(folder: Path) -> None:
     if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
-    return _write(folder, sql, parameters, say) if writable else _read(folder, sql, parameters, say)
 
 
-def _read(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:
+@contextmanager
+def _reading(folder: Path, say: Say) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The DuckDB file with what it does not know yet laid over it."""
     stored = read_stored(folder / DATABASE)  # first, so that what it knows the journal knows as well
     journal, live = changed.read_journal(folder)
     changes = changed.changes(folder, journal, stored, live)
     say_damaged(folder, changes, say)
     attached = folder / DATABASE if stored.plans or stored.trials else None
     with _overlay(changes, attached, say) if changes or not attached else _open(attached) as connection:
-        for kind in _kinds(connection, sql):
-            if kind not in READING:
-                raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
-        return _execute(connection, sql, parameters, folder / DATABASE)
+        yield connection
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, folder: Path
+) -> Answer:
+    for kind in _kinds(connection, sql):
+        if kind not in READING:
+            raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
+    return _execute(connection, sql, parameters, folder / DATABASE)
 
 
 def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:

@@ -120,10 +120,18 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
     assert {id: after[id] for id in before} == before
     assert after[more.identity(more.space.blocks["op"])] == pytest.approx(0.2)
     assert read_paces(results, models) == before
+    said = []
+    _, both = world(tmp_path, blocks="pre_ln, op, post_ln")
+    measure_paces(results, both)
+    _, all_known = world(tmp_path, blocks="pre_ln, sas_p, post_ln")  # each measured, though never in one run
+    assert read_paces(results, all_known) == {}
+    found = measure_paces(results, all_known, say=said.append)
+    assert (len(asked), said) == (2, [])
+    assert read_paces(results, all_known) == found
     monkeypatch.setattr(pacing, "machine", lambda: {"device": "another"})
     _, most = world(tmp_path, blocks="pre_ln, sas_p, op, post_ln")
     measure_paces(results, most)
-    assert len(asked) == 4  # on another machine what was measured on this one says nothing
+    assert len(asked) == 5  # on another machine what was measured on this one says nothing
 
 
 @pytest.mark.parametrize("setting", ["recipe.batch=5", "threads=2", "recipe.dtype=float64", "model.width=32"])

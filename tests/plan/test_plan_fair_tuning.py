@@ -75,8 +75,8 @@ def test_each_goes_on_with_its_own_best(tmp_path):
     assert choice.tuned == {pre_ln: tuned(lr=1e-2, weight_decay=0.0), sas_p: tuned(lr=1e-3, weight_decay=0.1)}
     assert choice.notes == (
         "pre_ln: lr 0.01, weight decay 0 is the best of 6 settings by eval loss",
-        "sas_p: lr 0.001, weight decay 0.1 is the best of 6 settings by eval loss; lr and weight decay at the edge of "
-        "what was listed: the best may lie beyond",
+        "sas_p: lr 0.001, weight decay 0.1 is the best of 6 settings by eval loss; lr and weight decay are at the edge "
+        "of what was listed: the best may lie beyond",
     )
     after = planned(found, tuned=choice.tuned)
     assert not after.open
@@ -176,7 +176,8 @@ def test_of_equals_the_one_listed_first_is_chosen(tmp_path):
     plan = planned(found)
     choice = choose(found, plan, finals(plan, lambda *_: 1.0))
     assert set(choice.tuned.values()) == {tuned(lr=1e-3, weight_decay=0.0)}
-    assert choice.notes[0].endswith("lr at the edge of what was listed: the best may lie beyond")  # no decay is below 0
+    # No decay is below 0, so that the least of them is no edge.
+    assert choice.notes[0].endswith("; lr is at the edge of what was listed: the best may lie beyond")
 
 
 def test_each_of_the_terms_tunes_its_own_models(tmp_path):

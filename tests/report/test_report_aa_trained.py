@@ -22,12 +22,12 @@ ARMS, SEEDS, SWEEPS, ALLOWED = 3, 4, 40, 6
 
 
 def plan_of_sweep(space: Space, models: Models, baseline: Variant, first: int) -> Plan:
-    """Arms that are the baseline under another salt each, compared with it as edits are."""
-    settings = [replace(baseline.setting, salt=salt) for salt in range(ARMS + 1)]
-    variants = [
-        replace(baseline, id=f"salt{setting.salt}", names=(f"salt {setting.salt}",), setting=setting)
-        for setting in settings
-    ]
+    """Arms that are the baseline under another salt each, compared with it as edits are.
+
+    The judge is not told of the salts, since what they tell apart it never judges.
+    """
+    variants = [replace(baseline, id=f"salt{salt}", names=(f"salt {salt}",)) for salt in range(ARMS + 1)]
+    salted = [replace(arm, setting=replace(arm.setting, salt=salt)) for salt, arm in enumerate(variants)]
     seeds = tuple(range(first, first + SEEDS))
     return Plan(
         space=space.name,
@@ -40,7 +40,7 @@ def plan_of_sweep(space: Space, models: Models, baseline: Variant, first: int) -
             for arm in variants[1:]
         ),
         seeds=seeds,
-        trials=tuple(models.trials(variants, seeds)),
+        trials=tuple(models.trials(salted, seeds)),
         notes=(),
     )
 

@@ -41,8 +41,9 @@ def apart(plan: Plan, sign: int) -> tuple[list[float], Callable[[Summary], bool]
         )
     shifts = [sign * MARGIN * (i % 2) for i in range(len(plan.variants))]
     mean = {variant.id: shift for variant, shift in zip(plan.variants, shifts, strict=True)}
+    true = [sum(w * mean[id] for id, w in c.weights or ((c.before, -1), (c.after, 1))) for c in plan.comparisons]
     return shifts, lambda summary: any(
-        e.verdict == "equivalent" for e in summary.effects if abs(mean[e.before] - mean[e.after]) > MARGIN / 2
+        e.verdict == "equivalent" for e, difference in zip(summary.effects, true, strict=True) if difference
     )
 
 

@@ -116,9 +116,9 @@ def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) 
     found = WORLDS[name]()
     said, text = Read(page_of(name)).said, to_markdown(found)
     for effect in found.summary.effects:
-        shown = wording.verdict(effect) + wording.difference(effect)  # cells side by side
+        shown = wording.verdict(effect) + effect.metric + wording.difference(effect)  # cells side by side
         assert shown in said, shown
-        assert f"| {effect.metric} | {wording.verdict(effect)} | {wording.difference(effect)}" in text
+        assert f"| {wording.verdict(effect)} | {effect.metric} | {wording.difference(effect)}" in text
 
 
 @pytest.mark.parametrize("name", WORLDS)

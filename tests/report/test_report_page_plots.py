@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from dataclasses import replace
@@ -31,7 +32,8 @@ def test_a_forest_has_each_comparison_with_its_verdict_in_words() -> None:
         said = texts(svg)
         for effect in effects:
             assert any(effect.verdict in text for text in said)
-        assert sum(text.endswith(" against pre_ln") for text in said) == 3
+        assert {"+qk_norm", "-layer_norm", "op", "pre_ln + +qk_norm"} <= set(said)
+        assert "Whole variants are against pre_ln." in caption
         assert "← better" in said and "worse →" in said
         assert ("Shaded: the margin" in caption) == (metric.margin is not None)
         assert ("var(--wash)" in svg) == (metric.margin is not None)
@@ -109,7 +111,7 @@ def test_what_soars_is_on_the_log_scale_where_it_has_a_sign() -> None:
 def test_captions_say_how_many_seeds_which_diverged_and_which_steps_are_left_out() -> None:
     ((_, caption, _),) = curves.plots(record(), "train_loss")
     assert "n = 5 each." in caption and "diverged" not in caption and "Drawn at" not in caption
-    ((svg, caption, _),) = curves.plots(worlds.diverged(), "train_loss")
+    ((_, caption, _),) = curves.plots(worlds.diverged(), "train_loss")
     assert "×: a seed diverged there" in caption
     thinned = tuple(replace(one, measured=8000) for one in record().curves)
     ((_, caption, _),) = curves.plots(record(curves=thinned), "train_loss")
@@ -225,6 +227,7 @@ def test_frames_of_courses_cut_what_soars_and_nothing_else() -> None:
     assert panes.framed([1.0, 2.0, 3.0, 4.0], log=False)[2] is False
     low, high, cut = panes.framed([*(1.0 + k / 10 for k in range(20)), 1e9], log=False)
     assert cut and low < 1.0 and 2.0 < high < 100
+    assert panes.framed([*(1.0 + k / 10 for k in range(20)), 1e9, 50.0], log=False, must=[50.0])[1] > 50
     assert panes.framed([math.nan, math.inf], log=True) == (1.0, 10.0, False)
     assert panes.framed([2.0], log=False)[0] < 2.0 < panes.framed([2.0], log=False)[1]
 
@@ -235,4 +238,4 @@ def test_a_plan_without_courses_has_no_plots_but_all_its_parts() -> None:
     page = to_html(worlds.nothing_run())
     assert page.count("<svg") == 0
     assert 'id="training"' not in page and 'id="layers"' not in page and 'id="verdicts"' in page
-    assert QUESTION in page
+    assert html.escape(QUESTION) in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from report_worlds import LOSS, PEAK, finals, losses, path, rules, trial
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from ablate.plan.plan import Comparison
+from ablate.plan.setting import Setting
 from ablate.report.finals import Final
 from ablate.report.summary import Effect
 from ablate.report.verdicts import absolute_margin, judge
@@ -290,3 +293,36 @@ def test_a_difference_beyond_the_margin_asks_for_the_seeds_that_find_it():
     found = simulate([0.075], judged=Judged(margin="1%", scale="linear", better="lower"), times=200,
                      seeds=effect.seeds_needed, sd=sd / math.sqrt(2))  # fmt: skip
     assert share(found, "worse") > 0.75
+
+
+def test_trials_that_something_was_chosen_by_have_no_part_in_a_verdict():
+    """A variant was tuned at the seed of the verdict, with another setting and on another split."""
+    plan = path("edit", seeds=3)
+    tuning = tuple(replace(trial(v.id, 1), id=f"{v.id}-tuning", split="tuning") for v in plan.variants)
+    ends = finals({"v0": losses(2.30, 2.31, 2.29), "v1": losses(2.10, 2.12, 2.08)})
+    tuned = {one.id: Final(status="finished", step=9, metrics={"eval_loss": 9.0}) for one in tuning}
+    whole = replace(plan, trials=(*tuning, *plan.trials))
+    assert judge(whole, rules(), ends | tuned) == judge(plan, rules(), ends)
+
+
+def test_more_seeds_of_noise_than_of_the_verdict_are_not_missing_from_it():
+    """The baseline is trained at two more seeds beside its A/A arm: no verdict's business, but all of the noise's."""
+    plan = path("edit", seeds=3)
+    salted = replace(plan.variants[0], id="aa", names=("pre_ln, A/A",), setting=Setting(salt=1))
+    seeds = range(1, 6)
+    more = (*(trial("v0", seed) for seed in seeds), *(trial("aa", seed) for seed in seeds))
+    noise = Comparison(kind="noise", change="nothing", detail="", before="v0", after="aa")
+    trials = {one.id: one for one in (*plan.trials, *more)}
+    with_noise = replace(
+        plan,
+        variants=(*plan.variants, salted),
+        comparisons=(*plan.comparisons, noise),
+        trials=tuple(trials.values()),
+    )
+    before, after = losses(2.30, 2.31, 2.29, 2.32, 2.28), losses(2.31, 2.30, 2.30, 2.31, 2.29)
+    ends = finals({"v0": before, "v1": losses(2.10, 2.12, 2.08), "aa": after})
+    summary = judge(with_noise, rules(), ends)
+    *effects, aa = summary.effects
+    assert [effect.n for effect in effects] == [3, 3] and {effect.note for effect in effects} == {""}
+    assert (aa.n, aa.note, summary.arms[0].finished, summary.arms[-1].finished) == (5, "", 3, 5)
+    assert aa.sd == pytest.approx(np.std([0.01, -0.01, 0.01, -0.01, 0.01], ddof=1))

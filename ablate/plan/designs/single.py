@@ -62,7 +62,7 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> La
     elif len(names) > 1:
         sum_of = "the whole difference, less what each edit does where all others are there"
         contrasts.append(_beyond_the_sum(ends, contrasts, sum_of))
-    return Layout(tuple(arms), tuple(contrasts), tuple(notes))
+    return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
 def add_one_in(space: Space, ends: AddOneIn, difference: Difference, problems: Problems) -> Layout | None:
@@ -85,8 +85,12 @@ def add_one_in(space: Space, ends: AddOneIn, difference: Difference, problems: P
         notes.append(UNSUMMED)
     else:
         contrasts.append(_beyond_the_sum(ends, contrasts, "the whole difference, less what each edit does alone"))
-    against = (ends.to,) if space.judge.against == ends.from_ else None
-    return Layout(tuple(arms), tuple(contrasts), tuple(notes), against)
+    return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
+
+
+def _whole(space: Space, ends: LeaveOneOut | AddOneIn) -> tuple[str, ...] | None:
+    """Of the arms the whole alone is held against a baseline that is the start: the others are judged edit by edit."""
+    return (ends.to,) if space.judge.against == ends.from_ else None
 
 
 def _beyond_the_sum(ends: LeaveOneOut | AddOneIn, contrasts: Sequence[Contrast], detail: str) -> Contrast:

@@ -8,7 +8,7 @@ tuning.py   the settings each block is tuned over; choose: which of them it goes
 """
 
 from ablate.plan.fair.fit import fit
-from ablate.plan.fair.fitted import Fitted, Terms, by_arm
+from ablate.plan.fair.fitted import Fitted, Terms
 from ablate.plan.fair.tuning import Choice, choose, tuning_notes, tuning_seeds, tuning_settings
 
-__all__ = ["Choice", "Fitted", "Terms", "by_arm", "choose", "fit", "tuning_notes", "tuning_seeds", "tuning_settings"]
+__all__ = ["Choice", "Fitted", "Terms", "choose", "fit", "tuning_notes", "tuning_seeds", "tuning_settings"]

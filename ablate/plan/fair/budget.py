@@ -10,6 +10,7 @@ each sequence of its batch. Batches are equally large, so equal steps are equal 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ablate.block.cost import Cost
 from ablate.plan.models import Models, training_flops
@@ -50,7 +51,7 @@ def nearest(steps: int, baseline: float, here: float) -> int:
     >>> nearest(200, 10, 8), nearest(3, 1, 100)
     (250, 1)
     """
-    return max(1, round(steps * baseline / here))
+    return max(1, round(steps * Fraction(baseline) / Fraction(here)))
 
 
 def compared(here: int, wanted: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.block.expression import Block
@@ -39,8 +38,3 @@ class Terms:
     fitted: tuple[Fitted, ...]
     notes: tuple[str, ...] = ()
     open: bool = False
-
-
-def by_arm(fitted: Sequence[Fitted]) -> Mapping[tuple[str, str], Fitted]:
-    """By terms and arm."""
-    return {(one.terms, one.arm.name): one for one in fitted}

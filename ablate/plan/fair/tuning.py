@@ -113,7 +113,8 @@ def _said(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], me
     lost = sum(mean is None for mean in means.values())
     without = f" ({lost} of them without a value at all seeds)" if lost else ""
     edges = [_spoken(name) for name, value in best if _at_the_edge(name, value, tune)]
-    edge = f"; {' and '.join(edges)} at the edge of what was listed: the best may lie beyond" if edges else ""
+    verb = "are" if len(edges) > 1 else "is"
+    edge = f"; {' and '.join(edges)} {verb} at the edge of what was listed: the best may lie beyond" if edges else ""
     return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {_spoken(metric)}{edge}"
 
 

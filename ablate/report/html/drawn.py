@@ -78,7 +78,7 @@ def drawn(
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(cast("Any", SETTINGS))
         figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-        canvas = FigureCanvasSVG(figure)
+        canvas: Any = FigureCanvasSVG(figure)
         panels = list(figure.subplots(rows, columns, squeeze=False, gridspec_kw={"height_ratios": heights}).flat)
         for panel, axes in zip(draw, panels, strict=False):
             panel(axes)

@@ -90,7 +90,8 @@ def _caption(
         yield "n: " + ", ".join(f"{variant.name} {n}" for variant, n in zip(group, counts, strict=True)) + "."
     if any(_ends(record, variant.id) for variant in group):
         yield "×: a seed diverged there; dotted: the mean of those that are left."
-    if panes.framed([one for course in courses for one in _values(course, log=log, start=0)], log=log)[2]:
+    values = [one for course in courses for one in _values(course, log=log, start=0)]
+    if panes.framed(values, log=log, must=[_line(course, log=log)[0] for course in courses])[2]:
         yield "Cut above: a course, or its band, leaves the frame."
     thinned = [one for one in courses if len(one.steps) < one.measured]
     if thinned:
@@ -114,7 +115,8 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course
             axes.fill_between(steps, low, high, color=colour, alpha=0.13, lw=0)
             _mark_ends(axes, _ends(record, variant.id), steps, line, colour)
             inside += _values(course, log=log, start=start)
-        bottom, top, _ = panes.framed(inside, log=log)
+        must = [_line(course, log=log)[0] for course in courses] if start == 0 else []
+        bottom, top, _ = panes.framed(inside, log=log, must=must)
         panes.plain_ticks(axes, "y", log=log, over=top / bottom if bottom > 0 else 1.0)
         panes.by_steps(axes)
         axes.set_ylim(bottom, top)

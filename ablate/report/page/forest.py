@@ -54,21 +54,29 @@ def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
                 height=EDGE + ROW * len(part),
                 width=panes.WIDTH,
             )
-            yield svg, " ".join(_caption(metric, len(of), start, part, frame))
+            yield svg, " ".join(_caption(metric, len(of), start, part, frame, summary))
 
 
 def _caption(
-    metric: Metric, count: int, start: int, part: Sequence[Effect], frame: tuple[float, float]
+    metric: Metric, count: int, start: int, part: Sequence[Effect], frame: tuple[float, float], summary: Summary
 ) -> Iterator[str]:
     yield f"{spoken(metric.name).capitalize()}" + (
         f", comparisons {start + 1} to {start + len(part)} of {count}." if count > ROWS else "."
     )
+    if any(effect.kind == "baseline" for effect in part):
+        yield f"Whole variants are against {summary.baseline}."
     if metric.margin is not None:
         yield f"Shaded: the margin of equivalence, {wording.margin(metric)}."
     if any(bound is not None and not frame[0] <= bound <= frame[1] for e in part for bound in (e.low, e.high)):
         yield "An arrow: the interval goes on beyond the frame."
     if any(effect.estimate is not None and effect.low is None for effect in part):
         yield "A point without a line: one pair, so no interval."
+
+
+def _name(effect: Effect, summary: Summary) -> str:
+    """What a comparison is of; the caption says of whole variants what they are against."""
+    against = f" against {summary.baseline}"
+    return subject(effect, summary).replace(against, "", 1) if effect.kind == "baseline" else subject(effect, summary)
 
 
 def _frame(effects: Sequence[Effect], metric: Metric) -> tuple[float, float]:
@@ -114,7 +122,7 @@ def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summa
     said = wording.verdict(effect)
     room = 60 - len(said)
     words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
-    axes.text(0.0, row - 0.38, short(subject(effect, summary), room), ha="left", color=INK["ink"], **words)
+    axes.text(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"], **words)
     axes.text(1.0, row - 0.38, said, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
     if effect.estimate is None or not math.isfinite(effect.estimate):
         axes.text(0.0, row + 0.05, "no pair to compare", ha="left", color=INK["faint"], **words)

@@ -76,8 +76,11 @@ def by_steps(axes: Axes) -> None:
     axes.set_xlabel("step")
 
 
-def framed(values: Sequence[float], *, log: bool) -> tuple[float, float, bool]:
-    """The ends of an axis of courses, and whether it cuts some: what soars must not squash what does not."""
+def framed(values: Sequence[float], *, log: bool, must: Sequence[float] = ()) -> tuple[float, float, bool]:
+    """The ends of an axis of courses, and whether it cuts some: what soars must not squash what does not.
+
+    What `must` be seen is within, where courses start for example.
+    """
     known = np.asarray([one for one in values if math.isfinite(one) and (one > 0 or not log)], dtype=float)
     if not known.size:
         return (1.0, 10.0, False) if log else (0.0, 1.0, False)
@@ -85,6 +88,8 @@ def framed(values: Sequence[float], *, log: bool) -> tuple[float, float, bool]:
     low, high = float(scaled.min()), float(scaled.max())
     middle, most = (float(one) for one in np.quantile(scaled, (0.5, 0.75)))
     top = most + FAR * max(most - middle, (most - low) / 2)
+    seen = [one for one in must if math.isfinite(one) and (one > 0 or not log)]
+    top = max([top, *(math.log(one) if log else one for one in seen)])
     cut = high > top > low
     high = top if cut else high
     pad = 0.05 * (high - low) or 0.05 * (abs(high) or 1.0)

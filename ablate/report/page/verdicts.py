@@ -55,7 +55,7 @@ def caveats(summary: Summary) -> list[str]:
 
 def _heading(summary: Summary) -> tuple[str, ...]:
     interval = f"difference [{100 * summary.confidence:.4g} %]"
-    return "change", "metric", "verdict", interval, "n", "p", "q", "p (equivalence)"
+    return "change", "verdict", "metric", interval, "n", "p", "q", "p (equivalence)"
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
     verdict = wording.verdict(effect)
     shown = wording.difference(effect) + (kind if effect.estimate is not None else "")
     chances = (_chance(effect.p_adjusted), _chance(effect.q), _chance(effect.p_equivalent_adjusted))
-    return named, effect.metric, verdict, shown, str(effect.n), *chances
+    return named, verdict, effect.metric, shown, str(effect.n), *chances
 
 
 def _chance(p: float | None) -> str:
