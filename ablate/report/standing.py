@@ -75,7 +75,10 @@ def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> It
     """What may grow yet goes on also where all of its trials that are known have ended; `why` says what that is."""
     states = {one.state for one in trials}
     if "running" not in states and (why or states & {"dead", "paused", "waiting"}):
-        yield Text(f"{why or 'no worker is at it'}; to go on: ablate resume {trials[0].space} --results {results}", style="yellow")
+        yield Text(
+            f"{why or 'no worker is at it'}; to go on: ablate resume {trials[0].space} --results {results}",
+            style="yellow",
+        )
 
 
 def _ago(seconds: float) -> str:

@@ -50,6 +50,7 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
 def answered(planned: Planned, ended: Ended, store: Results, kept: Documents, request: Request) -> Run:
     """What a plan has come to, judged."""
     from ablate.session.judging import judged
+
     plan = planned.plan
     summary = judged(plan, planned.space.judge, store)
     gathered = partial(_gathered, planned, store.folder, request)

@@ -37,21 +37,28 @@ def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None
     )
 
 
-def shown(*states: str, holder: str | None = None, open: frozenset[str] = frozenset()) -> str:
+def test_of_a_plan_that_grows_more_may_follow() -> None:
+    counts = Counts({"finished": 3, "interrupted": 1}, 2)
+    assert ended.stopped(counts, again="ablate run a.yaml", grows=True) == (
+        "stopped: 3 trials ended, 1 saved where they were, 2 not begun, more may follow. To go on:\n  ablate run a.yaml"
+    )
+
+
+def shown(*states: str, holder: str | None = None, open: Mapping[str, str] | None = None) -> str:
     console = Console(file=io.StringIO(), width=200)
     found = [Standing("small", f"t{i}", "pre_ln", i, state, 3, 9) for i, state in enumerate(states)]
     console.print(standing.screen(found, Path("results"), holder, open))
     return console.file.getvalue()
 
 
-SEARCHES = frozenset({"small"})
+SEARCHES = {"small": "a search that is not over"}
 ADVICE = "a search that is not over; to go on: ablate resume small --results results"
 
 
 @pytest.mark.parametrize("states", [("finished", "diverged"), ("finished", "waiting"), ("paused",)])
 def test_a_search_that_is_not_over_is_to_be_resumed(states: tuple[str, ...]) -> None:
     assert ADVICE in shown(*states, open=SEARCHES)
-    assert ADVICE not in shown(*states) and ADVICE not in shown(*states, open=frozenset({"other"}))
+    assert ADVICE not in shown(*states) and ADVICE not in shown(*states, open={"other": "it grows"})
 
 
 def test_no_advice_where_somebody_is_at_it() -> None:

@@ -43,7 +43,9 @@ def apart(plan: Plan, sign: int) -> tuple[list[float], Callable[[Summary], bool]
     mean = {variant.id: shift for variant, shift in zip(plan.variants, shifts, strict=True)}
     true = [sum(w * mean[id] for id, w in c.weights or ((c.before, -1), (c.after, 1))) for c in plan.comparisons]
     return shifts, lambda summary: any(
-        e.verdict == "equivalent" for e, difference in zip(summary.effects, true, strict=True) if difference
+        e.verdict == "equivalent"
+        for e, difference in zip(summary.effects, true, strict=True)
+        if abs(difference) > MARGIN / 2
     )
 
 
