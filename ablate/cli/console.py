@@ -34,10 +34,20 @@ def note(text: str) -> None:
 
 def again() -> str:
     """The command that goes on from here: as it was typed, but for `--fresh`, which would start over."""
+    return _typed(*(word for word in sys.argv[1:] if word != "--fresh"))
+
+
+def page_of(space: str, results: Path, default: Path) -> str:
+    """The command that writes the page of a space."""
+    return _typed("report", space, *(() if results == default else ("--results", str(results))))
+
+
+def _typed(*words: str) -> str:
+    """A command line of this program, called as it was called."""
     import shlex
     import shutil
 
     program, found = Path(sys.argv[0]), shutil.which("ablate")
     on_path = found is not None and program.exists() and Path(found).samefile(program)
     name = "ablate" if on_path or program.name != "ablate" else str(program)
-    return shlex.join([name, *(word for word in sys.argv[1:] if word != "--fresh")])
+    return shlex.join([name, *words])

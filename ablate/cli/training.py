@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ablate.cli.asking import show_plan
-from ablate.cli.console import INTERRUPTED, again, console
+from ablate.cli.console import INTERRUPTED, again, console, page_of
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile, Workers
 from ablate.errors import InputError
 
@@ -144,7 +144,7 @@ def _train(
             plugins=plugins,
             console=screen,
             show_plan=lambda planned: show_plan(screen, planned, place.workers),
-            show_run=lambda done: _show_run(screen, done, json=json),
+            show_run=lambda done: _show_run(screen, done, results, json=json),
             mirror=mirror,
         )
     except KeyboardInterrupt:
@@ -158,7 +158,7 @@ def _train(
     return 0
 
 
-def _show_run(screen: Console, done: Run, *, json: bool) -> None:
+def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
     from ablate.report import ended
     from ablate.report.json_form import to_json
     from ablate.report.tables import ResultScreen
@@ -170,7 +170,9 @@ def _show_run(screen: Console, done: Run, *, json: bool) -> None:
         if json:
             typer.echo(to_json(done.summary, done.definitions))
         else:
-            screen.print(ResultScreen(done.summary, done.definitions))
+            screen.print(ResultScreen(done.summary, done.definitions, unequal=done.unequal))
+            said = f"its page: {page_of(done.plan.space, results, RESULTS)}"
+            screen.print(said, style="dim", markup=False, highlight=False, soft_wrap=True)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
         said = ended.stopped(done.ended, again=again(), searching=searching, grows=grows)

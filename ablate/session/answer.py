@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ablate.report.page import PageRecord
     from ablate.report.searched.record import SearchRecord
     from ablate.report.summary import Summary
+    from ablate.report.unequal import Unequal
     from ablate.train.events import Outcome
 
 
@@ -26,7 +27,7 @@ class Run:
     `ended` counts the trials of this run alone; `failed` are all trials of the plan that have no result. `summary`
     judges the design's comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is
     what a search has found, and `page` where it is written for a browser; `gathered` gathers what the page of any other
-    space shows.
+    space shows. `unequal` is what was not equal between variants, where the space declares terms.
     """
 
     plan: Plan
@@ -37,6 +38,7 @@ class Run:
     searched: SearchRecord | None = None
     page: Path | None = None
     gathered: Callable[[], PageRecord] | None = None
+    unequal: tuple[Unequal, ...] = ()
 
     def report(self) -> Mapping[str, str]:
         """The answer as texts by file name; pages are drawn when they are asked for."""

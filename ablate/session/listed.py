@@ -12,6 +12,7 @@ from ablate.plan.plan import Plan
 from ablate.session.answer import Begun, Run
 from ablate.session.planning import Planned
 from ablate.source.located import to_python
+from ablate.space.fair import EQUAL_STEPS
 from ablate.space.metrics import JUDGED, Definition
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
 def answered(planned: Planned, ended: Ended, store: Results, kept: Documents, request: Request) -> Run:
     """What a plan has come to, judged."""
     from ablate.session.judging import judged
+    from ablate.session.reporting import unequal_of
 
     plan = planned.plan
     summary = judged(plan, planned.space.judge, store)
     gathered = partial(_gathered, planned, store.folder, request)
-    return Run(plan, ended, failures(plan, store), summary, meanings(kept), gathered=gathered)
+    unequal = unequal_of(planned) if planned.space.fair != EQUAL_STEPS else ()
+    return Run(plan, ended, failures(plan, store), summary, meanings(kept), gathered=gathered, unequal=unequal)
 
 
 def _gathered(planned: Planned, folder: Path, request: Request) -> PageRecord:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -107,7 +106,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         versions=measured.versions,
         corpus=_corpus(planned),
         floors=planned.floors,
-        unequal=_unequal(planned),
+        unequal=unequal_of(planned),
         again=_again(space, folder, request),
         source=space.path.read_text(encoding="utf-8"),
         resolved=resolved(space),
@@ -173,19 +172,14 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
     )
 
 
-def _unequal(planned: Planned) -> tuple[Unequal, ...]:
+def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
+    """What was not equal between the variants of a plan, with the seconds of a step where they were measured."""
     from ablate.report.unequal import unequal
+    from ablate.session.pacing import paces_of
 
-    return unequal(planned.plan, planned.space.fair, _step_seconds(planned))
-
-
-def _step_seconds(planned: Planned) -> Mapping[str, float]:
-    """Seconds of a training step by variant id, where they were measured to be frozen into steps."""
-    if planned.stage is None:
-        return {}
-    paces, models = planned.stage.known.paces, planned.models
-    identities = {variant.id: models.identity(variant.block, variant.setting) for variant in planned.plan.variants}
-    return {id: paces[identity] for id, identity in identities.items() if identity in paces}
+    plan, stage = planned.plan, planned.stage
+    seconds = {} if stage is None else paces_of(plan, planned.models, stage.known.paces)
+    return unequal(plan, planned.space.fair, seconds)
 
 
 def _again(space: Space, folder: Path, request: Request | None) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from ablate.session.answer import Begun, Run
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
 from ablate.session.rehearsal import rehearse
+from ablate.session.staged import paced
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ def run(
         planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
         if show_plan is not None:
             show_plan(planned)
-        if planned.unpaced:
-            planned = _paced(planned, folder, order, known, console, show_plan)
         rehearse(space, planned.plan, planned.to_run, order.plugins)
+        if planned.unpaced or (fresh and paced(space)):
+            planned = _paced(planned, folder, order, known, console, show_plan, fresh=fresh)
+            rehearse(space, planned.plan, planned.to_run, order.plugins)
         request = _request(space, order, place, mirror)
         begun = _begin(planned, store, request, order, console, fresh=fresh)
         record(folder, request)
@@ -85,6 +87,8 @@ def _paced(
     outcomes: Mapping[str, Outcome],
     console: Console,
     show_plan: Callable[[Planned], None] | None,
+    *,
+    fresh: bool,
 ) -> Planned:
     """The plan once it is measured how long steps take, which some of its steps follow from."""
     from ablate.data.streams import prepare
@@ -93,7 +97,7 @@ def _paced(
 
     space = planned.space
     prepare(space.data, space.folder, cache_of(folder))
-    measure_paces(folder, planned.models, plugins=order.plugins, say=console.print)
+    measure_paces(folder, planned.models, plugins=order.plugins, fresh=fresh, say=console.print)
     paced = plan_space(space, results=folder, limit=order.limit, outcomes=outcomes)
     if show_plan is not None:
         show_plan(paced)

@@ -38,7 +38,7 @@ def test_help_imports_nothing_heavy():
 def test_check_of_the_shipped_space():
     done = run("check", "spaces/op_vs_preln.yaml")
     assert done.returncode == 0, done.stderr
-    assert "4 variants × 5 seeds : 20 trials" in done.stdout
+    assert "4 variants × 5 seeds: 20 trials" in done.stdout
     assert "+qk_norm" in done.stdout
 
 
