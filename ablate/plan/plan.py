@@ -69,7 +69,8 @@ class Factors:
     """The runs of a factorial: for each variant (by id) whether each edit is there (+1) or not (-1).
 
     `effects` are those that are estimated, as tuples of edits, each with the comparison's name in `Comparison.change`;
-    `aliases` what else is in their estimates. `resolution` is the Roman number of a regular fraction, empty otherwise.
+    `aliases` what else is in their estimates of the effects of one edit and of two, and, where no `resolution` says so,
+    of three edits (up to 12). `resolution` is the Roman number of a regular fraction, empty otherwise.
     A variant may stand in several runs where edits make no difference. `how` says in words what was built and why.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ablate import statistics
 from ablate.report.asked import Question
@@ -16,15 +16,13 @@ Asked = tuple[str, Question]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """p-values of one question that may be held against α however many are asked, and however often it is looked.
-
-    `up` is whether the estimate was above zero where `p_adjusted` first came below α, or where it is now.
+    """p-values of one question at one look that may be held against α however many are asked, and however often it is
+    looked. `q` is of that look alone: over several it bounds no share of false finds.
     """
 
     p_adjusted: float | None
     q: float | None
     p_equivalent_adjusted: float | None
-    up: bool
 
     def significant(self, alpha: float) -> bool:
         """Whether a difference is found."""
@@ -33,6 +31,10 @@ class Corrected:
     def equivalent(self, alpha: float) -> bool:
         """Whether the difference is found to be inside the margin."""
         return self.p_equivalent_adjusted is not None and self.p_equivalent_adjusted < alpha
+
+
+NOTHING = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None)
+"""Of what is not judged."""
 
 
 def families(asked: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
@@ -58,26 +60,9 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, *, stricter: float = 1
                 p_adjusted=_times(p_adjusted, stricter),
                 q=_times(q_adjusted, stricter),
                 p_equivalent_adjusted=_times(p_equivalent, stricter),
-                up=(tested[one].estimate or 0.0) > 0,
             )
     return found
 
 
-def either(before: Corrected, now: Corrected, alpha: float) -> Corrected:
-    """What was found at a look stays found at the next."""
-    return replace(
-        now,
-        p_adjusted=_least(before.p_adjusted, now.p_adjusted),
-        q=_least(before.q, now.q),
-        p_equivalent_adjusted=_least(before.p_equivalent_adjusted, now.p_equivalent_adjusted),
-        up=before.up if before.significant(alpha) else now.up,
-    )
-
-
 def _times(p: float | None, factor: float) -> float | None:
     return None if p is None else min(1.0, p * factor)
-
-
-def _least(one: float | None, other: float | None) -> float | None:
-    known = [p for p in (one, other) if p is not None]
-    return min(known, default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.plan.plan import Plan
@@ -9,7 +10,7 @@ from ablate.report.asked import family_size
 from ablate.report.margins import absolute_margin
 from ablate.report.wording import factor, plural, significant, spoken
 from ablate.space.documents import Judge, Judged
-from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
+from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, seeds_for_signs
 
 
 def floor_lines(plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float]) -> Iterator[str]:
@@ -48,6 +49,8 @@ def _seen(floor: Floor, plan: Plan, level: float, tests: int) -> str:
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
     if seeds < 2:
         return f"{spoken(floor.metric)}: one seed has no spread to judge by, so nothing can be seen"
+    if floor.sd == 0:
+        return _signs(floor, seeds, level)
     at, low, high = (_size(floor, value) for value in floor.visible(seeds, level))
     between = " between two variants" if plan.factors else ""
     over = f" over {tests} comparisons" if tests > 1 else ""
@@ -55,6 +58,16 @@ def _seen(floor: Floor, plan: Plan, level: float, tests: int) -> str:
     return (
         f"{spoken(floor.metric)}: {plural(seeds, 'seed')} find a difference of {at} [{low}, {high}]{between} "
         f"{100 * POWER:.0f} % of the time at level {level:.2g}{over}{late}; the interval is that of the sd"
+    )
+
+
+def _signs(floor: Floor, seeds: int, level: float) -> str:
+    """Of a floor that does not vary: then differences may not either, and the sign test decides by their number."""
+    least = seeds_for_signs(level)
+    found = "find any difference" if math.isfinite(floor.visible(seeds, level)[0]) else "find nothing"
+    return (
+        f"{spoken(floor.metric)}: A/A arms do not vary, so the sign test decides: {plural(seeds, 'seed')} {found} at "
+        f"level {level:.2g}, which takes {least}"
     )
 
 
@@ -71,8 +84,11 @@ def _narrow(floor: Floor, judged: Judged, level: float, mean: float | None) -> I
         return
     needed = floor.seeds_for_margin(margin, level)
     said = plural(needed, "seed") if needed is not None else f"more than {MOST_SEEDS} seeds"
+    if floor.sd == 0:
+        yield f"{name}: to find equivalence within {_size(floor, margin)} by the sign test takes {said}"
+        return
     yield (
-        f"{name}: a half-width of half the margin ({_size(floor, margin)}) takes {said}, "
+        f"{name}: a half-width of half the margin of {_size(floor, margin)} takes {said}, "
         f"from the {100 * SD_LEVEL:.0f} % upper limit of the sd"
     )
 

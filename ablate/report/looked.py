@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate import statistics
 from ablate.plan.plan import Factors, Plan
 from ablate.report.asked import Difference, Question, Sum, Term, questions
-from ablate.report.corrected import Asked, Corrected, correct, either
+from ablate.report.corrected import NOTHING, Asked, Corrected, correct
 from ablate.report.factorials import Analysed, analyse
 from ablate.report.finals import Finals
 from ablate.report.margins import judged_metric
@@ -20,12 +20,15 @@ from ablate.space.documents import Judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Every question tested at the first seeds of a plan; `factorials` are by metric and terms."""
+    """Every question tested at the first seeds of a plan, and what its p's come to among all; `factorials` are by
+    metric and terms.
+    """
 
     seeds: tuple[int, ...]
     sides: Mapping[str, Side]
     metrics: tuple[Metric, ...]
     tested: Mapping[Asked, Tested]
+    corrected: Mapping[Asked, Corrected]
     factorials: Mapping[tuple[str, str], Analysed]
     factors: tuple[tuple[str, Factors], ...]
     ruling: Ruling
@@ -33,12 +36,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """The last look that counts, what all up to it found together, and how many seeds it had (None: none counts)."""
+    """The looks that count, one after another, and how many seeds the last had (None: none counts, and the one there is
+    only shows numbers). `every` are the variants at all seeds.
+    """
 
-    look: Look
-    corrected: Mapping[Asked, Corrected]
+    looks: tuple[Look, ...]
     looked: int | None
     every: Mapping[str, Side]
+
+    @property
+    def look(self) -> Look:
+        """The last of them."""
+        return self.looks[-1]
 
 
 def replay(plan: Plan, rules: Judge, finals: Finals) -> Replayed:
@@ -53,7 +62,7 @@ def replay(plan: Plan, rules: Judge, finals: Finals) -> Replayed:
     if not plan.looks:
         ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=tests)
         look = _look(plan, rules, every, asked, plan.seeds, ruling)
-        return Replayed(look=look, corrected=correct(look.tested, rules), looked=None, every=every)
+        return Replayed(looks=(look,), looked=None, every=every)
     return _replay_looks(plan, rules, every, asked, tests)
 
 
@@ -63,30 +72,73 @@ def _replay_looks(
     alpha = 1 - rules.confidence
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
     bounds = statistics.boundaries(plan.looks, tests, alpha=alpha, margin=margin)
-    reached: Replayed | None = None
+    reached: list[Look] = []
     for n, level, interval in zip(plan.looks, bounds.levels, bounds.interval_levels, strict=True):
         seeds = plan.seeds[:n]
         complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(plan, every).values())
-        if not complete and reached is not None:
+        if not complete and reached:
             break
         ruling = Ruling(confidence=1 - interval, level=level, tests=tests, look=True)
         look = _look(plan, rules, every, asked, seeds, ruling)
         if not complete:
-            nothing = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None, up=False)
-            return Replayed(look=look, corrected=dict.fromkeys(look.tested, nothing), looked=None, every=every)
-        found = correct(look.tested, rules, stricter=alpha / level)
-        if reached is not None:
-            found = {one: either(reached.corrected[one], now, alpha) for one, now in found.items()}
-        reached = Replayed(look=look, corrected=found, looked=n, every=every)
-        if all(is_decided(one, look, found[one], alpha) for one in look.tested):
+            nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
+            return Replayed(looks=(nothing,), looked=None, every=every)
+        reached.append(look)
+        if all(is_decided(one, reached, alpha) for one in look.tested):
             break
-    assert reached is not None
-    return reached
+    return Replayed(looks=tuple(reached), looked=len(reached[-1].seeds), every=every)
 
 
-def is_decided(one: Asked, look: Look, found: Corrected, alpha: float) -> bool:
+def is_decided(one: Asked, looks: Sequence[Look], alpha: float) -> bool:
     """Whether a question has an answer: a difference, none that matters, or that what diverged cannot be asked."""
-    return found.significant(alpha) or found.equivalent(alpha) or lost(one[1], look)
+    found = stand(one, looks, alpha)
+    return found.difference is not None or found.inside is not None or lost(one[1], looks[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The looks at which a difference was first found, and first one inside the margin; None where none was, or where
+    the interval of the last look leaves out what an earlier one found. Then that one is among the `withdrawn`.
+    """
+
+    difference: Look | None
+    inside: Look | None
+    withdrawn: tuple[Look, ...]
+
+    @property
+    def shown(self) -> Look | None:
+        """The look whose numbers bear the verdict out, None where nothing is found: those inside come first."""
+        return self.inside or self.difference
+
+
+def stand(one: Asked, looks: Sequence[Look], alpha: float) -> Standing:
+    """What the looks found of a question, the last of them at hand.
+
+    A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
+    confidence at which those of all looks hold together, with no value of that sign, or none inside the margin.
+    """
+    name, now = one[0], looks[-1]
+    margin = next(metric.margin for metric in now.metrics if metric.name == name)
+    difference = next((look for look in looks if look.corrected[one].significant(alpha)), None)
+    inside = next((look for look in looks if look.corrected[one].equivalent(alpha)), None)
+    other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
+    outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
+    gone = (difference if other_sign else None, inside if outside else None)
+    return Standing(
+        difference=None if other_sign else difference,
+        inside=None if outside else inside,
+        withdrawn=tuple(look for look in gone if look is not None),
+    )
+
+
+def _excludes(test: Tested, *, up: bool) -> bool:
+    """Whether the interval holds no difference of that sign."""
+    return test.low is not None and test.high is not None and (test.high < 0 if up else test.low > 0)
+
+
+def _beyond(test: Tested, margin: float) -> bool:
+    """Whether the interval holds no difference inside the margin."""
+    return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
 def lost(question: Question, look: Look) -> bool:
@@ -151,6 +203,7 @@ def _look(
         sides=here,
         metrics=metrics,
         tested=tested,
+        corrected=correct(tested, rules, stricter=(1 - rules.confidence) / ruling.level),
         factorials=factorials,
         factors=plan.factors,
         ruling=ruling,

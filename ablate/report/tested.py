@@ -48,6 +48,11 @@ class Tested:
     method: Method = "student"
     notes: tuple[str, ...] = ()
 
+    @property
+    def up(self) -> bool:
+        """Whether the estimate is above zero."""
+        return (self.estimate or 0.0) > 0
+
     def mirrored(self) -> Tested:
         """The same with before and after changed about."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ablate.statistics.paired import paired
-from ablate.statistics.planning import POWER, power_of, seeds_for_margin, visible_difference
+from ablate.statistics.planning import POWER, seeds_for_margin, seeds_for_signs, visible_difference
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper
 
 
@@ -32,26 +33,24 @@ class Floor:
     def visible(self, n: int, alpha: float = 0.05, power: float = POWER) -> tuple[float, float, float]:
         """The smallest difference that n pairs find at level α with that power, and its 95 % interval.
 
-        It is proportional to the standard deviation, so that its interval is as sure as that of the latter.
+        It is proportional to the standard deviation, so that its interval is as sure as that of the latter. Without
+        spread the sign test decides: any difference is found from `seeds_for_signs(alpha)` pairs on, none (infinite)
+        from fewer.
         """
+        if self.sd == 0:
+            least = 0.0 if n >= seeds_for_signs(alpha) else math.inf
+            return least, least, least
         at = visible_difference(1.0, n, alpha, power)
         low, high = self.sd_interval()
         return at * self.sd, at * low, at * high
 
-    def power(self, difference: float, n: int, alpha: float = 0.05) -> tuple[float, float, float]:
-        """The chance that n pairs find `difference` at level α, and its 95 % interval, which is that of the sd.
-
-        Without spread it is 1, and nothing bounds it: every difference but 0 is seen.
-        """
-        low, high = self.sd_interval()
-        at, least, most = (power_of(difference, sd, n, alpha) if sd > 0 else 1.0 for sd in (self.sd, high, low))
-        return at, least, most
-
     def seeds_for_margin(self, margin: float, alpha: float = 0.05) -> int | None:
         """The fewest pairs for an interval, at 1-2α, of half the margin to each side, from the 80 % upper limit of sd.
 
-        None if no affordable number would do.
+        Without spread those that the sign test for one side takes. None if no affordable number would do.
         """
+        if self.sd == 0:
+            return seeds_for_signs(2 * alpha)
         return seeds_for_margin(sd_upper(self.sd, self.n, SD_LEVEL), margin, confidence=1 - alpha)
 
 

@@ -79,13 +79,15 @@ def seeds_per_arm(
 
     For readers of published losses, which are not paired. `sd` is that of either arm. By the t-test with 2(n-1) degrees
     of freedom, or by its normal approximation n = 2·((z(1-α/2) + z(power))·sd/difference)², which asks for fewer.
-    ValueError for a difference of 0.
+    ValueError for a difference of 0, and for an sd that is not above zero.
 
     >>> seeds_per_arm(0.0005, 0.0019, normal=True), seeds_per_arm(0.0005, 0.0019)
     (227, 228)
     """
     if difference == 0:
         raise ValueError("no number of seeds finds a difference of 0")
+    if not sd > 0:
+        raise ValueError(f"seeds are planned from an sd above 0, got {sd}")
     apart = abs(difference) / sd
     n = max(2, math.ceil(2 * ((float(ndtri(1 - alpha / 2)) + float(ndtri(power))) / apart) ** 2))
     while not normal:

@@ -1,6 +1,7 @@
 """Designs that combine edits: which runs, which effects, what is mixed, and what becomes of runs that cannot be."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,23 @@ def factors_of(found: Plan) -> Factors:
 
 def levels_of(factors: Factors) -> np.ndarray:
     return np.array([levels for _, levels in factors.runs], dtype=float)
+
+
+def bias(factors: Factors, effect: tuple[str, ...]) -> dict[tuple[str, ...], float]:
+    """By least squares what each effect of one to three edits that is not estimated, were it 1, adds to an estimate."""
+    levels = levels_of(factors)
+
+    def column(edits: tuple[str, ...]) -> np.ndarray:
+        return levels[:, [factors.edits.index(edit) for edit in edits]].prod(axis=1)
+
+    x = np.stack([np.ones(len(levels)), *map(column, factors.effects)], axis=1)
+    found = {}
+    for size in (1, 2, 3):
+        for other in combinations(factors.edits, size):
+            if other not in factors.effects:
+                fitted = np.linalg.pinv(x) @ (column(other) / 2**size)
+                found[other] = 2 ** len(effect) * float(fitted[1 + factors.effects.index(effect)])
+    return {other: times for other, times in found.items() if abs(times) > 1e-9}
 
 
 def test_a_factorial_trains_every_combination_and_asks_about_edits_and_pairs(tmp_path: Path) -> None:
@@ -141,9 +159,14 @@ def test_plackett_and_burman(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
     factors = factors_of(found)
     assert (len(factors.edits), len(factors.runs), factors.resolution) == (9, 12, "")
-    assert factors.how.startswith("Plackett and Burman's 12 runs for 9 edits")
-    assert {round(abs(alias.times), 9) for alias in factors.aliases} == {round(1 / 6, 9)}
-    assert any("aliases): 252 effects, each at most 0.167 times" in note for note in found.notes)
+    assert factors.how == (
+        "Plackett and Burman's 12 runs for 9 edits: a part of each pair's effect is in that of every other edit"
+    )
+    by_pairs = [alias.times for alias in factors.aliases if len(alias.other) == 2]
+    assert len(by_pairs) == 252 and {round(abs(times), 9) for times in by_pairs} == {round(1 / 6, 9)}
+    assert {alias.other: alias.times for alias in factors.aliases if alias.term == factors.edits[:1]} == {
+        other: pytest.approx(times) for other, times in bias(factors, factors.edits[:1]).items()
+    }
     x = levels_of(factors)
     np.testing.assert_array_equal(x.T @ x, 12 * np.eye(9))
 
@@ -166,9 +189,15 @@ def test_a_constraint_leaves_a_factorial_that_is_not_orthogonal(tmp_path: Path) 
     assert "6 of the 8 combinations" in factors.how and "D-efficiency" in factors.how
     # QK-norm is seen only where the norms are gone: its effect there is the mean one plus half the interaction
     a, _, c = NAMES
-    times = {alias.term: alias.times for alias in factors.aliases}
-    assert {alias.other for alias in factors.aliases} == {(a, c)}
-    assert times[(a,)] == pytest.approx(0.5)
+    times = {(alias.term, alias.other): alias.times for alias in factors.aliases}
+    assert times[(a,), (a, c)] == pytest.approx(0.5)
+    # and what all three do together is in others, since the runs are no longer orthogonal to it.
+    assert {other for _, other in times} == {(a, c), NAMES}
+    assert times == {
+        (effect, other): pytest.approx(size)
+        for effect in factors.effects
+        for other, size in bias(factors, effect).items()
+    }
 
 
 def test_a_fraction_avoids_what_is_refused_by_turning_round(tmp_path: Path) -> None:
@@ -198,8 +227,42 @@ def test_where_turning_does_not_help_runs_are_d_optimal(tmp_path: Path, design: 
     assert "some of these are refused" in factors.how and "D-optimal among the 24" in factors.how
     assert factors.effects == tuple((name,) for name in factors.edits)
     assert len(factors.aliases) > 0 and not any(len(effect) > 1 for effect in factors.effects)
+    assert not any("not estimated" in note for note in found.notes)
     where = factors.edits.index("-layer_norm@attention_norm")
     assert all(levels[0] == -1 or levels[where] == 1 for _, levels in factors.runs)
+
+
+def test_pairs_that_the_runs_asked_for_do_not_tell_are_named_where_others_take_their_place(tmp_path: Path) -> None:
+    grammar = constrained(tmp_path)
+    design = "{fractional: {from: pre_ln, to: op, split: true, resolution: III, interactions: pairs}}"
+    found = plan(space(tmp_path, grammar=grammar, design=design))
+    factors = factors_of(found)
+    asked = {*combinations(factors.edits, 2)}
+    gone = [note for note in found.notes if note.startswith("not estimated: ")]
+    letters = dict(zip("ABCDE", factors.edits, strict=True))
+    named = {tuple(letters[c] for c in word) for note in gone for word in note.split(": ")[1].split(", ")}
+    assert named == asked - {*factors.effects} and len(named) >= 8
+    assert any(note.endswith("the runs asked for do not tell them from others") for note in gone)
+
+
+@pytest.mark.parametrize(("split", "resolution"), [("", "III"), (", split: true", "III")])
+def test_a_small_screen_is_a_fraction_and_says_so(tmp_path: Path, split: str, resolution: str) -> None:
+    """Up to seven edits Plackett and Burman's runs are regular: whole effects of pairs are in some, none in others."""
+    found = plan(space(tmp_path, design=f"{{plackett_burman: {{from: pre_ln, to: op{split}}}}}"))
+    factors = factors_of(found)
+    assert factors.resolution == resolution
+    assert f"resolution {resolution}: an edit's effect is mixed with those of pairs" in factors.how
+    assert {abs(alias.times) for alias in factors.aliases} == {0.5}
+
+
+def test_effects_of_three_of_very_many_edits_are_said_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
+    monkeypatch.setattr(factorial, "MAX_THREES", 8)
+    many = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
+    said = "effects of three edits together are in estimates too: of so many edits they are not listed"
+    assert said in many.notes and said not in few.notes
+    assert {len(alias.other) for alias in factors_of(many).aliases} == {2}
+    assert {len(alias.other) for alias in factors_of(few).aliases} == {2, 3}
 
 
 def test_an_edit_that_changes_nothing_at_these_sizes_is_not_estimated(tmp_path: Path) -> None:
@@ -241,7 +304,8 @@ def test_an_edit_that_does_something_only_beside_another(tmp_path: Path, monkeyp
         (1, 1, 1),
     ]
     assert (a, b) not in factors.effects and (b, c) in factors.effects
-    assert {(alias.term, alias.times) for alias in factors.aliases} == {((a,), -0.5), ((b,), 0.5)}
+    by_pairs = {(alias.term, alias.times) for alias in factors.aliases if len(alias.other) == 2}
+    assert by_pairs == {((a,), -0.5), ((b,), 0.5)}
 
 
 def test_adding_each_edit_alone_and_all_together(tmp_path: Path) -> None:

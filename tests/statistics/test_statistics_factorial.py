@@ -34,6 +34,12 @@ def values(missing: str = "none", seeds: int = 4, seed: int = 1) -> np.ndarray:
     return y
 
 
+def complete(y: np.ndarray) -> np.ndarray:
+    """The table without the seeds at which a run is missing that there is at another."""
+    runs = ~np.isnan(y).all(axis=1)
+    return np.where(~np.isnan(y[runs]).any(axis=0), y, np.nan)
+
+
 def frame(y: np.ndarray) -> pd.DataFrame:
     rows = [(*LEVELS[r], r, s, y[r, s]) for r, s in np.argwhere(~np.isnan(y))]
     return pd.DataFrame(rows, columns=["a", "b", "c", "run", "seed", "y"])
@@ -42,7 +48,8 @@ def frame(y: np.ndarray) -> pd.DataFrame:
 @pytest.mark.parametrize("missing", MISSING)
 def test_estimates_are_least_squares_with_the_error_of_the_runs_means(missing):
     y = values(missing)
-    fitted, full = (smf.ols(f, frame(y)).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
+    data = frame(complete(y))
+    fitted, full = (smf.ols(f, data).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
     found = statistics.analyse(LEVELS, EFFECTS, y, confidence=0.9)
     scale = np.array([2, 2, 2, 4, 4])
     names = ["a", "b", "c", "a:b", "a:c"]
@@ -51,7 +58,9 @@ def test_estimates_are_least_squares_with_the_error_of_the_runs_means(missing):
     assert [e.estimate for e in found.estimates] == pytest.approx(list(estimate))
     assert [e.error for e in found.estimates] == pytest.approx(list(error))
     assert found.sd == pytest.approx(math.sqrt(full.mse_resid))
-    assert found.cells == len(frame(y))
+    assert found.cells == len(data)
+    assert {one.n for one in found.estimates} == {found.seeds} == {len(found.complete)} == {data.seed.nunique()}
+    assert found.lost == ((7,) if missing == "a run" else ())
     t = stats.t(full.df_resid)
     for one, middle, wide in zip(found.estimates, estimate, error, strict=True):
         assert one.df == full.df_resid
@@ -65,7 +74,8 @@ def test_estimates_are_least_squares_with_the_error_of_the_runs_means(missing):
 @pytest.mark.parametrize("missing", MISSING)
 def test_the_analysis_of_variance_is_statsmodels(missing):
     y = values(missing)
-    fitted, full = (smf.ols(f, frame(y)).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
+    data = frame(complete(y))
+    fitted, full = (smf.ols(f, data).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
     table = anova_lm(fitted, typ=3)
     lack, df_lack = fitted.ssr - full.ssr, fitted.df_resid - full.df_resid
     expected = [(table.sum_sq[name], 1) for name in ("a", "b", "c", "a:b", "a:c")]
@@ -80,6 +90,32 @@ def test_the_analysis_of_variance_is_statsmodels(missing):
         else:
             f = squares / df / full.mse_resid
             assert (line.f, line.p) == (pytest.approx(f), pytest.approx(stats.f.sf(f, df, full.df_resid)))
+
+
+@pytest.mark.parametrize("there", [[0], []])
+def test_without_two_complete_seeds_there_are_estimates_alone(there):
+    """Nothing tells how far the only value of a run is off, so that nothing is claimed."""
+    y = values()
+    y[3, 1:] = np.nan
+    y[5, 0] = y[5, 0] if there else np.nan
+    found = statistics.analyse(LEVELS, EFFECTS, y)
+    fitted = smf.ols(f"{FORMULA} + C(seed)", frame(y)).fit()
+    expected = np.array([2, 2, 2, 4, 4]) * fitted.params[["a", "b", "c", "a:b", "a:c"]]
+    assert [e.estimate for e in found.estimates] == pytest.approx(list(expected))
+    assert (found.error_of, found.sd, found.lines, found.complete) == ("none", None, (), tuple(there))
+    for one in found.estimates:
+        assert one.n == len(there)
+        assert one.low is one.p is one.error is one.p_equivalent(1.0) is None
+
+
+def test_seeds_of_one_run_alone_are_no_seeds_of_an_effect():
+    """All runs at one seed and one of them at eight more, all alike: by nine signs p would be 2^-8."""
+    y = np.full((8, 9), np.nan)
+    y[:, 0] = 2.3 - 0.05 * LEVELS.sum(axis=1)
+    y[0] = y[0, 0]
+    for one in statistics.analyse(LEVELS, EFFECTS, y).estimates:
+        assert (one.n, one.p) == (1, None)
+        assert one.estimate is not None
 
 
 def test_effects_are_differences_and_differences_of_differences():

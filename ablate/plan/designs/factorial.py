@@ -13,13 +13,15 @@ from ablate.plan.designs.combinations import MAX_EDITS, Chosen, Combinations, ch
 from ablate.plan.designs.layout import Contrast, Layout
 from ablate.plan.designs.optimal import d_optimal
 from ablate.plan.designs.regular import ROMAN, every_combination, fraction, plackett_burman, resolution, siblings
-from ablate.plan.designs.terms import Levels, Term, aliases, d_efficiency, estimable, mains, pairs
+from ablate.plan.designs.terms import Levels, Term, d_efficiency, estimable, in_estimates, mains, pairs
 from ablate.plan.models import Models
 from ablate.plan.plan import Alias, Factors
 from ablate.source.problems import Problems
 from ablate.space.design import DOptimal, Factorial, Fractional, PlackettBurman
 
 MAX_RUNS = 256
+MAX_THREES = 12
+"""With more edits than this, effects of three edits that are in estimates are not listed one by one."""
 MAX_POOL = 1_024
 """Combinations among which D-optimal runs are chosen: all, up to this number."""
 
@@ -108,12 +110,15 @@ def _orthogonal(
     if not _enough(distinct, refused, among, problems):
         return None
     pool = levels_of(distinct, len(among.edits))
-    terms = estimable(base, terms)
+    asked, terms = terms, estimable(base, terms)
     told = estimable(pool, guarded or terms)
     runs = min(max(len(base), len(told) + 1), len(pool))
     levels = pool[list(d_optimal(pool, told, runs, _ends(distinct, among)))]
     how = wording.instead(what, len(levels), len(pool), d_efficiency(levels, told))
-    notes = wording.left_out(among, distinct, refused)
+    notes = (
+        *wording.left_out(among, distinct, refused),
+        *wording.not_in_base([term for term in asked if term not in terms], among),
+    )
     return Choice(levels=levels, terms=terms, how=how, notes=notes)
 
 
@@ -208,10 +213,10 @@ def _layout(choice: Choice, among: Combinations) -> Layout:
     """Arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
     levels, edits = choice.levels, among.edits
     effects = estimable(levels, choice.terms)
-    others = [term for term in (*mains(len(edits)), *pairs(len(edits))) if term not in effects]
-    mixed = aliases(levels, effects, others)
-    arms = among.arms(chosen_of(levels))
     numeral = resolution(levels)
+    listed = numeral is None and len(edits) <= MAX_THREES
+    mixed = in_estimates(levels, effects, most=3 if listed else 2)
+    arms = among.arms(chosen_of(levels))
     named = [tuple(edits[i].name for i in term) for term in effects]
     factors = Factors(
         edits=tuple(edit.name for edit in edits),
@@ -234,6 +239,7 @@ def _layout(choice: Choice, among: Combinations) -> Layout:
         *choice.notes,
         *wording.not_estimated(levels, effects, dropped, among),
         *wording.mixed(mixed, among),
+        *([wording.THREES] if numeral is None and not listed else []),
         *wording.beside(names, among),
     )
     return Layout(

@@ -33,6 +33,11 @@ def pairs(edits: int) -> tuple[Term, ...]:
     return tuple(combinations(range(edits), 2))
 
 
+def threes(edits: int) -> tuple[Term, ...]:
+    """Every three edits."""
+    return tuple(combinations(range(edits), 3))
+
+
 def columns(levels: Levels, terms: Sequence[Term]) -> Levels:
     """The column of each term over the runs."""
     return np.stack([levels[:, list(term)].prod(axis=1) for term in terms], axis=1)
@@ -56,13 +61,20 @@ def aliases(levels: Levels, terms: Sequence[Term], others: Sequence[Term]) -> tu
         return ()
     estimated = [MEAN, *terms]
     matrix = np.linalg.lstsq(columns(levels, estimated), columns(levels, others), rcond=None)[0]
+    order = np.array([len(other) for other in others])
     found = []
-    for i, term in enumerate(estimated[1:], start=1):
-        for j, other in enumerate(others):
-            times = float(matrix[i, j]) * 2 ** (len(term) - len(other))
-            if abs(times) > TOLERANCE:
-                found.append((term, other, round(times, 12)))
+    for term, row in zip(terms, matrix[1:], strict=True):
+        times = row * 2.0 ** (len(term) - order)
+        found += [(term, others[j], round(float(times[j]), 12)) for j in np.flatnonzero(np.abs(times) > TOLERANCE)]
     return tuple(found)
+
+
+def in_estimates(levels: Levels, terms: Sequence[Term], *, most: int = 3) -> tuple[tuple[Term, Term, float], ...]:
+    """The aliases of `terms` among all other effects of at most so many edits, 2 or 3, in the order of their number."""
+    edits = levels.shape[1]
+    others = (*mains(edits), *pairs(edits), *(threes(edits) if most > 2 else ()))
+    estimated = set(terms)
+    return aliases(levels, terms, [term for term in others if term not in estimated])
 
 
 def d_efficiency(levels: Levels, terms: Sequence[Term]) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ablate.plan.designs.combinations import Chosen, Combinations
 from ablate.plan.designs.regular import ROMAN, Generator, generators, resolution
-from ablate.plan.designs.terms import MEAN, TOLERANCE, Levels, Term, columns
+from ablate.plan.designs.terms import MEAN, TOLERANCE, Levels, Term, columns, in_estimates, mains
 
 LISTED = 16
 """More combinations than this are counted, not listed."""
@@ -19,6 +19,8 @@ MEANINGS = {
     4: "no edit's effect is mixed with a pair's, but those of pairs are with each other",
 }
 """What a resolution comes to; from V on neither is so."""
+CLEAR = "effects of edits and of pairs are mixed with those of three and more alone"
+THREES = "effects of three edits together are in estimates too: of so many edits they are not listed"
 
 
 def every(edits: int) -> str:
@@ -41,7 +43,7 @@ def regular(levels: Levels, asked: str) -> str:
     found = resolution(levels)
     if found is None:
         return f"no fraction of {edits} edits has resolution {asked}: every combination, {runs} runs"
-    meaning = MEANINGS.get(found, "effects of edits and of pairs are mixed with those of three and more alone")
+    meaning = MEANINGS.get(found, CLEAR)
     better = "" if ROMAN[found] == asked else f", better than the {asked} asked for in no more runs"
     return f"{runs} of the {2**edits} combinations of {edits} edits, resolution {ROMAN[found]}{better}: {meaning}"
 
@@ -52,7 +54,12 @@ def plackett_burman(levels: Levels) -> str:
     text = f"Plackett and Burman's {runs} runs for {edits} edits"
     if 2**edits == runs:
         return f"{text}: every combination"
-    return f"{text}: a part of many pairs' effects is in each edit's"
+    found = resolution(levels)
+    if found is not None:
+        return f"{text}, resolution {ROMAN[found]}: {MEANINGS.get(found, CLEAR)}"
+    if len(in_estimates(levels, mains(edits), most=2)) == edits * (edits - 1) * (edits - 2) // 2:
+        return f"{text}: a part of each pair's effect is in that of every other edit"
+    return f"{text}: a part of many pairs' effects is in those of other edits"
 
 
 def generated(levels: Levels, among: Combinations) -> str:
@@ -115,6 +122,13 @@ def not_estimated(
         of = [among.letters(t) for t, weight in zip(known, weights, strict=True) if t and abs(weight) > TOLERANCE]
         told = f"it cannot be told from {', '.join(of)}" if of else "it is the same in all of them"
         yield f"not estimated: {among.letters(term)}: in these runs {told}"
+
+
+def not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[str]:
+    """Effects that the runs asked for would not have told either, so that others in their place are not made to."""
+    if dropped:
+        named = ", ".join(among.letters(term) for term in dropped)
+        yield f"not estimated: {named}: the runs asked for do not tell {'it' if len(dropped) == 1 else 'them'} from others"
 
 
 def mixed(aliases: Sequence[tuple[Term, Term, float]], among: Combinations) -> Iterator[str]:

@@ -53,6 +53,10 @@ SETTINGS: Mapping[str, Any] = {
 }
 
 
+LINE, LINES = 0.17, 2
+"""Inches of a line of a legend; one of more lines than these makes its plot so much higher, not its panels smaller."""
+
+
 def drawn(
     draw: Sequence[Draw],
     name: str,
@@ -88,6 +92,8 @@ def drawn(
         if labels and legend:
             ncols = 2 if max(map(len, labels)) <= LONG * width / WIDTH else 1
             figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
+            lines = -(-len(labels) // ncols)
+            figure.set_figheight(sum(heights) + LINE * max(0, lines - LINES))
         file = io.StringIO()
         # Not by `savefig`, which draws everything twice.
         canvas.print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
