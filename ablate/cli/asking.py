@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -202,20 +203,25 @@ def answer(said: RenderableType) -> None:
         shown(said)
 
 
-def show_plan(screen: Console, planned: Planned, workers: int | None) -> None:
-    """The corpus and the table of a plan."""
+def show_plan(screen: Console, planned: Planned, workers: int | None, before: Planned | None = None) -> None:
+    """The corpus and the table of a plan; after one that was shown `before`, the table and what is new."""
     from ablate.report.tables import plan_table
 
-    screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
-    for said in planned.space.grammar_from_elsewhere:
-        screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
+    plan = planned.plan
+    if before is None:
+        screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
+        for said in planned.space.grammar_from_elsewhere:
+            screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
+    else:
+        plan = replace(plan, notes=tuple(note for note in plan.notes if note not in before.plan.notes))
     means = planned.noise.means if planned.noise else None
     table = plan_table(
-        planned.plan,
+        plan,
         planned.known,
         seconds=planned.seconds(workers),
-        rules=planned.space.judge,
+        rules=planned.space.judge if before is None else None,
         floors=planned.floors,
         means=means,
+        titled=before is None,
     )
     screen.print(table)

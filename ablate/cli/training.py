@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ablate.api import Place, Run, Space
+    from ablate.api import Place, Planned, Run, Space
 
 Executor = Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")]
 Address = Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")]
@@ -135,6 +135,12 @@ def _train(
     from ablate.report import ended
 
     screen = console(stderr=json)
+    shown: list[Planned] = []
+
+    def show(planned: Planned) -> None:
+        show_plan(screen, planned, place.workers, shown[-1] if shown else None)
+        shown.append(planned)
+
     try:
         done = session.run(
             space,
@@ -143,7 +149,7 @@ def _train(
             fresh=fresh,
             plugins=plugins,
             console=screen,
-            show_plan=lambda planned: show_plan(screen, planned, place.workers),
+            show_plan=show,
             show_run=lambda done: _show_run(screen, done, results, json=json),
             mirror=mirror,
         )

@@ -49,6 +49,10 @@ class Source(Protocol):
     def waiting(self) -> int:
         """How many trials are known to be left, of those that were not handed out."""
 
+    @property
+    def open(self) -> bool:
+        """Whether more may be asked for than is known now."""
+
     def next(self) -> Work | None:
         """The next one; None where there is none now, which is final once nothing runs any more."""
 
@@ -67,6 +71,11 @@ class Listed:
         """How many were not handed out."""
         return len(self._work)
 
+    @property
+    def open(self) -> bool:
+        """All are known."""
+        return False
+
     def next(self) -> Work | None:
         """The next one."""
         if self._anew is not None:
@@ -81,15 +90,19 @@ class Listed:
 
 @dataclass
 class Ended:
-    """How the trials of one run ended, by kind of outcome, and how many were left waiting when it was stopped."""
+    """How the trials of one run ended, by kind of outcome, and how many were left waiting when it was stopped.
+
+    `open`: more might have been asked for than were known then.
+    """
 
     kinds: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
+    open: bool = False
 
     @property
     def interrupted(self) -> bool:
         """Whether trials are left to do."""
-        return bool(self.waiting or self.kinds["interrupted"])
+        return bool(self.waiting or self.open or self.kinds["interrupted"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +147,7 @@ class Controller:
         """Have all of it carried out; RefusedError where the surroundings do not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
         self._ended.waiting = len(self._again) + self._source.waiting
+        self._ended.open = self._source.open
         return self._ended
 
     def _next_task(self) -> Task | None:

@@ -53,6 +53,11 @@ class Pace:
         """How many times as long a step of it takes."""
         return self.seconds / self.beside
 
+    @property
+    def spread(self) -> float | None:
+        """The width of the middle half, as a share of the ratio; None where steps were not taken in pairs."""
+        return None if self.middle is None else (self.middle[1] - self.middle[0]) / self.ratio
+
 
 class NoStep(Exception):
     """A model did not take a step to its end; as text, why. `kind` is that of the outcome a trial would have."""

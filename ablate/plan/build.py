@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count, islice
 from typing import TypeAlias
 
 from ablate.block.cost import Cost
@@ -59,8 +60,7 @@ def build_plan(
     split: HeldOut = "verdict" if space.design.search is None else "tuning"
     trials += models.trials(ready, seeds, split)
     if noise is not None and baseline in ready:
-        assert space.noise is not None
-        trials += models.trials([baseline, noise], range(space.noise.seeds), split)
+        trials += models.trials([baseline, noise], _noise_seeds(space), split)
     notes = (
         *layout.notes,
         *_folding_notes(folded),
@@ -131,6 +131,13 @@ def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
     counted = Cost(parameters=baseline.parameters, flops=baseline.flops)
     setting = replace(baseline.setting, salt=1)
     return models.variant([f"{baseline.name}, A/A"], baseline.block, baseline.edits, counted, setting)
+
+
+def _noise_seeds(space: Space) -> tuple[int, ...]:
+    """The space's own seeds first, at which the baseline is trained anyway; then others, counted from 0."""
+    wanted = space.noise.seeds if space.noise is not None else 0
+    others = (seed for seed in count() if seed not in space.seeds)
+    return tuple(islice(chain(space.seeds, others), wanted))
 
 
 def _check_objective(space: Space, problems: Problems) -> None:

@@ -15,7 +15,7 @@ counted beside every number it is missing from.
     verdicts.py    `judge`: one effect for each comparison and metric (margins.py, needed.py, fronts.py)
     wording.py     numbers and verdicts in words
     tables.py      the plan, and the screen at the end of a run (answers.py, effect_tables.py, aliases.py, floors.py,
-                   declared.py, footnotes.py, all of parts.py)
+                   declared.py, footnotes.py, to_come.py, all of parts.py)
     json_form.py   the same as JSON
     markdown.py    the same as Markdown
     time_left.py   how long the rest takes, from what was measured

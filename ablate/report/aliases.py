@@ -11,8 +11,11 @@ from ablate.plan.plan import Alias, Factors
 from ablate.report.asked import CROSS
 from ablate.report.parts import heading_line, new_table
 
+NOTED = "in estimates besides (aliases)"
+"""How the note of a plan begins that has its aliases by letters."""
+
 LISTED = 8
-"""Aliases of one effect that are named; of more the number is said."""
+"""Aliases of one effect that are named, those first that enter most; of more the number is said."""
 
 
 def alias_table(designs: Sequence[tuple[str, Factors]]) -> Iterator[RenderableType]:
@@ -29,11 +32,18 @@ def alias_table(designs: Sequence[tuple[str, Factors]]) -> Iterator[RenderableTy
         yield Text()
 
 
+def beside_table(notes: Sequence[str], designs: Sequence[tuple[str, Factors]]) -> list[str]:
+    """The notes of a plan without what the table of aliases says in full."""
+    said = any(alias_rows(factors) for _, factors in designs)
+    return [note for note in notes if not (said and note.startswith(NOTED))]
+
+
 def alias_rows(factors: Factors) -> tuple[tuple[str, str], ...]:
     """Each effect that has aliases, and these with how often they enter: `a × b, -0.5 times c × d`."""
     rows = []
     for effect in factors.effects:
         aliases = [alias for alias in factors.aliases if alias.term == effect]
+        aliases.sort(key=lambda alias: abs(alias.times), reverse=True)
         said = [_times(alias) for alias in aliases[:LISTED]]
         if len(aliases) > LISTED:
             said.append(f"and {len(aliases) - LISTED} more")

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ablate.report import wording
+from ablate.report.once import once, terms_of
 from ablate.report.parts import STYLES, new_list
 from ablate.report.summary import Effect, Summary
 
@@ -25,41 +26,26 @@ def answers(summary: Summary) -> Iterable[RenderableType]:
 
 def sentences(summary: Summary) -> Iterator[tuple[str, Text]]:
     """Each sentence behind its mark."""
-    edits = [*summary.comparisons("edit"), *summary.comparisons("main")]
+    edits = once([*summary.comparisons("edit"), *summary.comparisons("main")])
     for effects in edits:
         yield "•", _answer(_under(effects[0].change, effects[0], summary), effects, summary)
     yield from _interactions(summary)
     yield from _diverged_runs(summary)
     said = {(effects[0].before, effects[0].after) for effects in edits}
-    whole, terms = _once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in said)
+    whole = once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in said)
     if edits and whole and not summary.factors:
         most = max(len(summary.arm(effects[0].after).edits) for effects in whole)
         whole = [effects for effects in whole if len(summary.arm(effects[0].after).edits) == most]
     for effects in whole:
         before, after = effects[0].before, effects[0].after
         subject = f"{summary.arm(after).name} against {summary.arm(before).name}"
-        if len(summary.terms) > 1 and not summary.arm(after).name.endswith(f", {effects[0].terms}"):
-            subject = f"{subject} under {wording.listed(terms[before, after])}"
+        terms = terms_of(effects[0], summary)
+        if terms and not (len(terms) == 1 and summary.arm(after).name.endswith(f", {terms[0]}")):
+            subject = f"{subject} under {wording.listed(terms)}"
         yield "→" if edits else "•", _answer(subject, effects, summary)
     for effects in summary.comparisons("noise"):
         parts = [(wording.noise(effect, summary.metric(effect.metric)), "") for effect in effects]
         yield "~", _sentence(f"A/A: {effects[0].change} changed", parts)
-
-
-Ends = tuple[str, str]
-
-
-def _once(
-    comparisons: Iterable[tuple[Effect, ...]],
-) -> tuple[list[tuple[Effect, ...]], dict[Ends, list[str]]]:
-    """Of comparisons of the same two variants under several terms the first, and by the variants all those terms."""
-    first: dict[Ends, tuple[Effect, ...]] = {}
-    terms: dict[Ends, list[str]] = {}
-    for effects in comparisons:
-        ends = effects[0].before, effects[0].after
-        first.setdefault(ends, effects)
-        terms.setdefault(ends, []).append(effects[0].terms)
-    return list(first.values()), terms
 
 
 def _interactions(summary: Summary) -> Iterator[tuple[str, Text]]:
@@ -77,17 +63,18 @@ def _interactions(summary: Summary) -> Iterator[tuple[str, Text]]:
 
 
 def _diverged_runs(summary: Summary) -> Iterator[tuple[str, Text]]:
-    """Of a factorial, or of a sum over variants, how many runs diverged, once for all effects."""
+    """Of a factorial, how many runs diverged, once for all effects; a sum over variants has its counts in a note."""
     runs = dict.fromkeys(variant for _, factors in summary.factors for variant, _ in factors.runs)
     arms = [summary.arm(variant) for variant in runs]
     if diverged := sum(arm.diverged for arm in arms):
-        said = f"{diverged} of {sum(arm.ended for arm in arms)} diverged, effects are those in the others"
+        said = f"{diverged} of {sum(arm.ended for arm in arms)} diverged, effects are about survivors"
         yield "•", _sentence("runs of the factorial", [(said, "")])
 
 
 def _under(subject: str, effect: Effect, summary: Summary) -> str:
     """A subject with its terms, where several are answered."""
-    return f"{subject} under {effect.terms}" if len(summary.terms) > 1 and effect.terms else subject
+    terms = terms_of(effect, summary)
+    return f"{subject} under {wording.listed(terms)}" if terms else subject
 
 
 def _answer(subject: str, effects: Sequence[Effect], summary: Summary) -> Text:

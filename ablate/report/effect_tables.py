@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ablate.report import wording
+from ablate.report.factorials import averaged
 from ablate.report.parts import add_block, difference_heading, heading_line, new_table, styled, wrapped
 from ablate.report.summary import Anova, Effect, Summary
 
@@ -29,13 +30,15 @@ KINDS = {
 """The title of the table of a kind of comparison, and the heading of its first column."""
 
 
-def described(kind: str, design: str) -> str:
+def described(kind: str, summary: Summary) -> str:
     """What the differences in the table of a kind are."""
     if kind == "interaction":
         return "what edits do together beyond what each does"
     if kind == "main":
-        return "each averaged over the other edits, there or not"
-    return EDITS.get(design.split(" ")[0].rstrip(","), "each the difference that it makes")
+        if averaged(summary):
+            return "each averaged over the other edits, there or not"
+        return "each by least squares over the runs there are, which are not alike in the other edits"
+    return EDITS.get(summary.design.split(" ")[0].rstrip(","), "each the difference that it makes")
 
 
 def effect_tables(summary: Summary, *, wide: bool) -> Iterator[RenderableType]:
@@ -46,7 +49,7 @@ def effect_tables(summary: Summary, *, wide: bool) -> Iterator[RenderableType]:
     for kind, (title, heading) in KINDS.items():
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
             under = f"{title} under {terms}" if several and terms else title
-            yield heading_line(under, described(kind, summary.design))
+            yield heading_line(under, described(kind, summary))
             yield _effects(list(group), summary, heading, wide=wide)
             yield Text()
     for terms, lines in anovas(summary).items():
@@ -77,7 +80,7 @@ def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading:
 
 
 def _diverged_of(effect: Effect) -> str:
-    if not effect.survivors:
+    if not effect.diverged_before + effect.diverged_after:
         return "none diverged"
     if not (effect.before and effect.after):
         ended = effect.ended_before + effect.ended_after

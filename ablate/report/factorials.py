@@ -7,18 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ablate import statistics
-from ablate.plan.plan import Factors
+from ablate.plan.designs.terms import estimable, in_estimates
+from ablate.plan.plan import Alias, Factors
+from ablate.report.aliases import alias_rows
 from ablate.report.asked import CROSS
 from ablate.report.pairing import Side, cells
-from ablate.report.summary import Metric
-from ablate.report.tested import Ruling, Tested
-from ablate.statistics import Estimate, Line
-from ablate.statistics.factorial import ErrorOf
+from ablate.report.summary import Metric, Summary
+from ablate.report.tested import Ruling, Tested, missing
+from ablate.report.wording import chance, listed
+from ablate.statistics import Analysis, Estimate, Line
 
 MOST_NAMED = 6
 """Runs without some result that are named; more are counted."""
+
+Levels = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,14 @@ def analyse(
 ) -> Analysed:
     """Every effect that `factors` names, from the variants `of` at these seeds; `names` are the variants'.
 
-    A variant that stands in several runs is one run, the first: it was trained once, and repeats of the same numbers
-    would pass for independent ones.
+    Effects are judged at the seeds at which every run has a value. Where a run has none at any seed they are shown as
+    the others tell them, with what is then mixed in, and not judged. A variant that stands in several runs is one run,
+    the first: it was trained once, and repeats of the same numbers would pass for independent ones.
     """
     runs = dict(reversed(factors.runs))
     runs = {variant: runs[variant] for variant, _ in factors.runs}
     named = [(names[variant], of[variant]) for variant in runs]
-    found, lost = cells(named, seeds, metric.name, log=metric.log)
+    found, lacking = cells(named, seeds, metric.name, log=metric.log)
     values = np.array(found, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
         values = np.log(values)
@@ -53,9 +59,12 @@ def analyse(
     effects = [tuple(places[edit] for edit in edits) for edits in factors.effects]
     levels = np.array(list(runs.values()), dtype=np.float64)
     analysis = statistics.analyse(levels, effects, values, size=float(metric.log), confidence=ruling.confidence)
-    notes = _left_out(lost, values.size)
+    gone = [named[row][0] for row in analysis.lost]
+    notes = [*_not_judged(analysis, seeds, gone, lacking), *_left_out(analysis, seeds, gone, lacking)]
+    notes += _lack_of_fit(analysis, factors, ruling)
+    mixed = _mixed(factors, effects, np.delete(levels, analysis.lost, axis=0)) if gone and analysis.runs else {}
     tested = {
-        edits: _tested(estimate, factors, metric, ruling, analysis.error_of, notes)
+        edits: _tested(estimate, factors, metric, ruling, analysis, notes, mixed.get(CROSS.join(edits), ""))
         for edits, estimate in zip(factors.effects, analysis.estimates, strict=True)
     }
     lines = tuple(
@@ -64,49 +73,138 @@ def analyse(
     return Analysed(tested, lines)
 
 
+def averaged(summary: Summary) -> bool:
+    """Whether an edit's effect is the plain mean difference over the other edits: every run has some result, or none
+    has yet, and levels are balanced over them.
+    """
+    for _, factors in summary.factors:
+        runs = dict(reversed(factors.runs))
+        places = [[factors.edits.index(edit) for edit in edits] for edits in factors.effects]
+        x = np.array([[1, *(math.prod(levels[place] for place in of) for of in places)] for levels in runs.values()])
+        products = x.T @ x
+        lost = [not summary.arm(variant).finished for variant in runs]
+        if np.count_nonzero(products - np.diag(np.diag(products))) or (any(lost) and not all(lost)):
+            return False
+    return True
+
+
 def _named(effect: Sequence[int], factors: Factors) -> str:
     return CROSS.join(factors.edits[place] for place in effect)
 
 
 def _tested(
-    found: Estimate, factors: Factors, metric: Metric, ruling: Ruling, error_of: ErrorOf, notes: tuple[str, ...]
+    found: Estimate,
+    factors: Factors,
+    metric: Metric,
+    ruling: Ruling,
+    analysis: Analysis,
+    common: Sequence[str],
+    mixed: str,
 ) -> Tested:
+    notes, n = list(common), found.n
     if found.estimate is None:
         others = ", ".join(_named(effect, factors) for effect in found.entangled)
-        return Tested(n=found.n, method=found.method, notes=(*notes, found.reason + (f": {others}" if others else "")))
-    if error_of == "none":
-        why = "no interval: as many effects as runs, and one seed, leave nothing to tell how far runs vary"
-        return Tested(n=found.n, estimate=found.estimate, method=found.method, notes=(*notes, why))
-    if error_of == "lack of fit":
-        notes = (*notes, "one seed: the error is what the effects asked for leave unexplained, other interactions too")
-    if found.error == 0:
-        notes = (*notes, "the same at every seed: no spread, so the sign test decides")
+        notes += [found.reason + (f": {others}" if others else "")] if analysis.runs else []
+        return Tested(n=n, method=found.method, notes=tuple(notes))
+    if mixed:
+        notes.append(f"in the runs with results the estimate has in it also {mixed}")
+    if analysis.error_of == "none":
+        return Tested(n=n, estimate=found.estimate, method=found.method, notes=tuple(notes))
+    judged = not analysis.lost
+    if found.error == 0 and judged:
+        notes.append("the same at every seed: no spread, so the sign test decides")
+    over_seeds = judged and analysis.error_of == "runs by seeds" and found.error is not None
+    margin = metric.margin if judged else None
     return Tested(
-        n=found.n,
+        n=n,
         estimate=found.estimate,
         low=found.low,
         high=found.high,
         tost_low=found.tost_low,
         tost_high=found.tost_high,
-        sd=None if found.error is None else found.error * math.sqrt(found.n),
+        sd=found.error * math.sqrt(n) if over_seeds and found.error is not None else None,
         df=found.df,
-        p=found.p,
-        p_equivalent=None if metric.margin is None else found.p_equivalent(metric.margin),
+        p=found.p if judged else None,
+        p_equivalent=None if margin is None else found.p_equivalent(margin),
         method="repeated" if ruling.look and found.method == "pooled" else found.method,
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
-def _left_out(lost: Mapping[str, Mapping[str, Sequence[int]]], cells: int) -> tuple[str, ...]:
-    """Which runs are missing at which seeds, by reason; what is left of the table is used as it is."""
-    told = []
-    for reason, runs in lost.items():
-        named = [f"{name} at {_seeds(seeds)}" for name, seeds in list(runs.items())[:MOST_NAMED]]
-        more = [f"{len(runs) - MOST_NAMED} more"] if len(runs) > MOST_NAMED else []
-        missing = sum(len(seeds) for seeds in runs.values())
-        told.append(f"{missing} of {cells} results left out ({reason}): {', '.join([*named, *more])}")
-    return tuple(told)
+Lacking = Mapping[str, Mapping[str, Sequence[int]]]
+"""By reason at which seeds which runs have no value."""
 
 
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+def _not_judged(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking) -> list[str]:
+    """Why there is no verdict, or no interval either, or what stands for the error."""
+    notes = []
+    if not analysis.runs:
+        return [f"no run has a result ({', '.join(lacking)})"]
+    if gone:
+        why = ", ".join(reason for reason, runs in lacking.items() if any(name in runs for name in gone))
+        notes.append(f"no verdict: {_some(gone)} {'has' if len(gone) == 1 else 'have'} no result ({why})")
+    if analysis.error_of == "lack of fit":
+        notes.append("one seed: the error is what the effects asked for leave unexplained, other interactions too")
+    elif analysis.error_of == "none" and len(seeds) == 1:
+        notes.append("no interval: as many effects as runs, and one seed, leave nothing to tell how far runs vary")
+    elif analysis.error_of == "none":
+        every = "every run that has one at all" if gone else "every run"
+        at = f"one seed alone, {seeds[analysis.complete[0]]}, has" if analysis.complete else "no seed has"
+        notes.append(f"no interval and no verdict: {at} a result of {every}, and two are the least that tell an error")
+    return notes
+
+
+def _left_out(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking) -> list[str]:
+    """The seeds that lack some of the runs that have results, by what they lack."""
+    reasons: dict[int, str] = {}
+    for position, seed in enumerate(seeds):
+        if position in analysis.complete:
+            continue
+        told = []
+        for why, runs in lacking.items():
+            names = [name for name, at in runs.items() if seed in at and name not in gone]
+            told += [f"{why} for {_some(names)}"] if names else []
+        reasons[seed] = ", ".join(told)
+    if not analysis.runs:
+        return []
+    return missing(reasons, "left out" if analysis.error_of == "runs by seeds" else "incomplete")
+
+
+def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[str]:
+    """That effects not asked for are there, where every run has results and the analysis of variance finds it."""
+    alpha = 1 - ruling.confidence
+    found = [line.p for line in analysis.lines if line.term == "lack of fit" and line.p is not None and line.p < alpha]
+    if analysis.lost or not found:
+        return []
+    pairs = sum(len(effect) == 2 for effect in factors.effects)
+    what = "edits do together what each by itself does not say"
+    if pairs == math.comb(len(factors.edits), 2):
+        what = "three edits or more do together what pairs do not say"
+    elif pairs:
+        what = "other pairs, or three edits or more, do together what these do not say"
+    left = "what these effects leave unexplained is more than noise"
+    return [f"{left} (lack of fit, p {_equals(chance(found[0]))}): {what}"]
+
+
+def _equals(p: str) -> str:
+    return p if p.startswith("<") else f"= {p}"
+
+
+def _mixed(factors: Factors, effects: Sequence[tuple[int, ...]], levels: Levels) -> dict[str, str]:
+    """Of each effect, by name, what else of one to three edits is in its estimate from these runs."""
+    told = estimable(levels, effects)
+    aliases = tuple(
+        Alias(
+            term=tuple(factors.edits[place] for place in term),
+            other=tuple(factors.edits[place] for place in other),
+            times=times,
+        )
+        for term, other, times in in_estimates(levels, told)
+        if other not in effects
+    )
+    return dict(alias_rows(replace(factors, aliases=aliases)))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return listed([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ablate.plan.plan import Plan
 from ablate.report.asked import family_size
 from ablate.report.margins import absolute_margin
-from ablate.report.wording import factor, plural, significant, spoken
+from ablate.report.wording import plural, ratio, significant, spoken
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, seeds_for_signs
 
@@ -27,13 +27,21 @@ def floor_lines(plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mappin
             yield _floor(known[name])
             yield _seen(known[name], plan, level, tests)
             yield from _narrow(known[name], judged, level, means.get(name))
-    lacking = [spoken(name) for name in rules.metrics if name not in known]
+    searched = plan.design.startswith("search")
+    lacking = [] if searched else [spoken(name) for name in rules.metrics if name not in known]
     if lacking:
         yield (
             f"no noise floor yet of {', '.join(lacking)} for this recipe, scale and corpus: what these seeds can see "
-            f"is not known; noise: {{seeds: 6}} trains {plan.variant(plan.baseline).name} again with another "
-            "initialisation, once for all spaces that share them"
+            f"is not known; {_way_to_a_floor(plan)}"
         )
+
+
+def _way_to_a_floor(plan: Plan) -> str:
+    salted = {variant.id for variant in plan.variants if variant.setting.salt}
+    if pairs := len({trial.seed for trial in plan.trials if trial.variant in salted}):
+        return f"its A/A arm ({plural(pairs, 'pair')}) will give one"
+    name = plan.variant(plan.baseline).name
+    return f"noise: {{seeds: 6}} trains {name} again with another initialisation, once for all spaces that share them"
 
 
 def _floor(floor: Floor) -> str:
@@ -94,4 +102,4 @@ def _narrow(floor: Floor, judged: Judged, level: float, mean: float | None) -> I
 
 
 def _size(floor: Floor, value: float) -> str:
-    return f"a factor {significant(factor(value))}" if floor.scale == "log" else significant(value)
+    return f"a factor {ratio(value)}" if floor.scale == "log" else significant(value)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ablate.report.summary import Effect, Metric, Summary
-from ablate.report.wording import factor, listed, plural
+from ablate.report.wording import factor, listed, plural, with_fate
 from ablate.statistics import POWER, SD_LEVEL
+from ablate.statistics.paired import flips_from
 
 FACTORIAL = ("main", "interaction")
+INTERACTIONS = {
+    "leave_one_out": "the whole difference less the sum of what each edit does where all others are there",
+    "add_one_in": "the whole difference less the sum of what each edit does alone",
+}
+"""What is beyond a sum, by design; else what two edits do together."""
 
 
 def peculiarities(summary: Summary) -> list[str]:
@@ -63,7 +69,7 @@ def _looked(summary: Summary) -> Iterator[str]:
     elif later:
         yield f"looked at {summary.looked} seeds (of {among}): not all is decided, the next look is at {later[0]}"
     else:
-        yield f"looked at {summary.looked} seeds, the last of {among}: what is undecided stays so"
+        yield f"looked at {summary.looked} seeds, the last of {among}: more seeds take another plan"
 
 
 def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
@@ -74,8 +80,10 @@ def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
     lines += _verdicts(summary)
     lines += _planning(summary)
     if summary.front:
-        names = "; ".join(summary.arm(variant).name for variant in summary.front)
-        lines.append(f"front: no other variant is better on all metrics at once (by means alone) than {names}")
+        names = "; ".join(with_fate(summary.arm(variant)) for variant in summary.front)
+        lines.append(
+            f"front: no other variant is better on all metrics at once (by means alone, of shared seeds) than {names}"
+        )
     return lines
 
 
@@ -95,19 +103,34 @@ def _difference(summary: Summary) -> Iterator[str]:
     if "main" in kinds:
         yield (
             "an edit's effect: the mean difference that it makes over the runs of the factorial, by least squares with "
-            f"seeds as blocks; {confidence} interval by t with the error of runs within seeds, all runs together"
+            f"seeds as blocks{_error(summary, confidence)}"
         )
     if "interaction" in kinds:
         ratios = " (of ratios, their product)" if _any_log(summary) else ""
-        yield f"interaction: what edits do together beyond the sum of what each does without the other{ratios}"
+        beyond = "what edits do together beyond the sum of what each does without the other"
+        yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
+    if summary.anova:
+        yield "analysis of variance: each sum of squares is of a term given all others, and its p is not adjusted"
     if "repeated" in methods:
         yield f"intervals are so wide that all those of the looks hold the true difference with {confidence} confidence"
+        yield "what a look found has the numbers of that look"
     if methods & {"sign_flip", "bootstrap"}:
-        yield "p from 8 pairs on, where they suffice for the level: by flipping the signs of differences, not by t"
+        level = (1 - summary.confidence) / max(1, summary.tests)
+        family = f", with {summary.tests} comparisons" if summary.tests > 1 else ""
+        yield f"p from {flips_from(level)} pairs on{family}: by flipping the signs of differences, not by t"
     if "bootstrap" in methods:
         yield "from 20 pairs on the interval is the studentised bootstrap's; equivalence is tested by t at every n"
     if "noise" in kinds:
         yield "A/A: the baseline with another initialisation and the same batches: what differs is noise, not a finding"
+
+
+def _error(summary: Summary, confidence: str) -> str:
+    """What the intervals of a factorial's effects are made with."""
+    terms = {line.term for line in summary.anova}
+    if "error" in terms:
+        return f"; {confidence} interval by t with the error of runs within seeds, all runs together"
+    left = "what all effects together leave unexplained as the error"
+    return f"; {confidence} interval by t with {left}" if "lack of fit" in terms else ""
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
@@ -129,21 +152,22 @@ def _verdicts(summary: Summary) -> Iterator[str]:
 
 
 def _planning(summary: Summary) -> list[str]:
-    asked = [effect for effect in summary.effects if effect.seeds_needed is not None]
+    every = [effect for effect in summary.effects if effect.seeds_needed is not None]
+    asked = [effect for effect in every if effect.sd != 0]
     ways = []
     if any(effect.margin is not None for effect in asked):
         ways.append("bring the interval of the equivalence test to half the margin on each side")
     if any(effect.margin is None or abs(effect.estimate or 0) > effect.margin for effect in asked):
         when = "where it is beyond the margin, or none is declared"
         ways.append(f"find a difference as large as the one seen {_percent(POWER)} of the time ({when})")
+    limit = f"; planned from the {_percent(SD_LEVEL)} upper limit of the sd" if ways else ""
+    if len(asked) < len(every):
+        ways.append("be enough for the sign test" + (" (where differences do not vary)" if asked else ""))
     if not ways:
         return []
     level = f", at the level of one of {summary.tests} comparisons" if summary.tests > 1 else ""
     level += " at this look" if summary.looked is not None else ""
-    return [
-        f"+k seeds: about so many more would {', or would '.join(ways)}{level}; "
-        f"planned from the {_percent(SD_LEVEL)} upper limit of the sd"
-    ]
+    return [f"+k seeds: about so many more would {', or would '.join(ways)}{level}{limit}"]
 
 
 def _metric(metric: Metric, computed: str, baseline: str) -> str:

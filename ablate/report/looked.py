@@ -98,12 +98,13 @@ def is_decided(one: Asked, looks: Sequence[Look], alpha: float) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """The looks at which a difference was first found, and first one inside the margin; None where none was, or where
-    the interval of the last look leaves out what an earlier one found. Then that one is among the `withdrawn`.
+    the interval of the last look leaves out what an earlier one found: `no_difference` and `not_inside` are that one.
     """
 
     difference: Look | None
     inside: Look | None
-    withdrawn: tuple[Look, ...]
+    no_difference: Look | None
+    not_inside: Look | None
 
     @property
     def shown(self) -> Look | None:
@@ -123,11 +124,11 @@ def stand(one: Asked, looks: Sequence[Look], alpha: float) -> Standing:
     inside = next((look for look in looks if look.corrected[one].equivalent(alpha)), None)
     other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
     outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
-    gone = (difference if other_sign else None, inside if outside else None)
     return Standing(
         difference=None if other_sign else difference,
         inside=None if outside else inside,
-        withdrawn=tuple(look for look in gone if look is not None),
+        no_difference=difference if other_sign else None,
+        not_inside=inside if outside else None,
     )
 
 

@@ -27,6 +27,12 @@ def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | No
     return (math.log1p(share) if log else share * abs(baseline_mean or 0.0)) or None
 
 
+def _no_mean(baseline: str, side: Side) -> str:
+    if side.lost:
+        return f"is no number, {baseline} diverged at every seed"
+    return "is no number, none of its values is usable" if side.finished else "has no value yet"
+
+
 def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
     """A metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
     log = judged.scale == "log"
@@ -37,7 +43,7 @@ def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metri
     reason = ""
     if margin is None:
         declared = stated.endswith("%")
-        value = "has no value yet" if mean is None else "gives a margin of 0"
+        value = "gives a margin of 0" if mean is not None else _no_mean(baseline, side)
         reason = f"{stated} of {baseline}'s mean {value}" if declared else "no margin declared"
     return Metric(
         name=name, scale=judged.scale, better=judged.better, margin=margin, stated=stated, why_no_margin=reason

@@ -61,7 +61,7 @@ def _in_order(summary: Summary) -> list[Effect]:
 def _title(kind: str, summary: Summary) -> str:
     if kind == "noise":
         return "A/A: nothing but the initialisation changed"
-    return f"{KINDS[kind][0]}, {described(kind, summary.design)}" if kind in KINDS else f"Against {summary.baseline}"
+    return f"{KINDS[kind][0]}, {described(kind, summary)}" if kind in KINDS else f"Against {summary.baseline}"
 
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from ablate.report.tested import Ruling, Tested
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
     """How many seeds in all would decide, at the level that one test of a family is held against; more than there are.
 
-    None where nothing can be planned from what there is, and where no affordable number would do.
+    None where nothing can be planned from what there is (as where runs of one seed stand for an error, or one of a
+    factorial has no result), and where no affordable number would do.
     """
     if test.estimate is None or test.sd is None:
         return None
@@ -27,13 +28,17 @@ def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:
 
 
 def _by_spread(test: Tested, metric: Metric, level: float) -> int | None:
-    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval."""
-    if not test.df or test.estimate is None or test.sd is None:
+    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval.
+
+    Each seed brings as many degrees of freedom as those there are: one of pairs, of a factorial those of its runs.
+    """
+    if not test.df or test.estimate is None or test.sd is None or test.n < 2:
         return None
     sd = statistics.sd_upper(test.sd, round(test.df) + 1)
-    found = statistics.seeds_for_power(test.estimate, sd, alpha=level)
+    each = round(test.df / (test.n - 1))
+    found = statistics.seeds_for_power(test.estimate, sd, alpha=level, df_per_seed=each)
     if metric.margin is None:
         return found
-    narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level)
+    narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level, df_per_seed=each)
     ways = [n for n in (narrow, found if abs(test.estimate) > metric.margin else None) if n is not None]
     return min(ways, default=None)

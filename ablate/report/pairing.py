@@ -32,8 +32,8 @@ class Side:
 
     @property
     def lost(self) -> bool:
-        """Whether every trial with a result diverged."""
-        return bool(self.diverged) and not self.finished
+        """Whether it diverged at every seed: at all that were planned, or at two or more and none has finished."""
+        return not self.finished and (len(self.diverged) > 1 or (bool(self.diverged) and not self.missing))
 
     @property
     def seeds(self) -> frozenset[int]:
@@ -56,6 +56,11 @@ class Side:
             for seed, metrics in sorted(self.finished.items())
             if metric in metrics and math.isfinite(metrics[metric]) and (metrics[metric] > 0 or not log)
         }
+
+    def unusable(self, metric: str, *, log: bool) -> frozenset[int]:
+        """The seeds that finished with a value of the metric which says nothing."""
+        here = {seed for seed, metrics in self.finished.items() if metric in metrics}
+        return frozenset(here.difference(self.values(metric, log=log)))
 
     def why_not(self, seed: int, metric: str) -> str:
         """Why that seed has no usable value."""

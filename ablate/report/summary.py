@@ -54,7 +54,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One variant and what became of its trials. `missing` has the seeds without a result, and why."""
+    """One variant and what became of its trials. `missing` has the seeds without a result, and why.
+
+    `steps` are those of its training, None where they are not known yet.
+    """
 
     variant: str
     name: str
@@ -65,6 +68,7 @@ class Arm:
     diverged: int
     missing: tuple[tuple[int, str], ...]
     levels: Mapping[str, Level]
+    steps: int | None = None
 
     @property
     def ended(self) -> int:
@@ -96,9 +100,14 @@ class Effect:
     by Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
     Holm. `method` is what made the interval and p, `df` its degrees of freedom.
 
-    Where it was looked several times, both intervals are at the level of the look (`repeated`), p and `p_equivalent`
-    are those of the last look, and the adjusted ones and `q` the least over the looks of α·p/level: they may be held
-    against α as if it had been looked once.
+    `unusable_before` and `unusable_after` count finished trials whose value of the metric is no number, or on the log
+    scale not above zero.
+
+    Where it was looked several times, all numbers are of one look: of that which found what the verdict says, or of the
+    last. Both intervals are at its level (`repeated`), and the adjusted p's are α·p/level, so that they may be held
+    against α as if it had been looked once; `q` is so too, but looks are no part of what Benjamini and Hochberg bound.
+    Of a factorial's effects t has more degrees of freedom than the looks' levels are made for, which errs on the side
+    of finding less. Verdict `undecided` beside an adjusted p below α: an earlier look found the contrary.
 
     A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
@@ -133,6 +142,8 @@ class Effect:
     method: Method = "student"
     df: float | None = None
     sd: float | None = None
+    unusable_before: int = 0
+    unusable_after: int = 0
 
     @property
     def judged(self) -> bool:
@@ -141,8 +152,9 @@ class Effect:
 
     @property
     def survivors(self) -> bool:
-        """Whether the difference is about survivors: some seed diverged on a side."""
-        return self.diverged_before + self.diverged_after > 0
+        """Whether the difference is about survivors: some seed diverged on a side, or ended in no number."""
+        lost = self.diverged_before + self.diverged_after
+        return lost + self.unusable_before + self.unusable_after > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

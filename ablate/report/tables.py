@@ -12,9 +12,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from ablate.plan.plan import Plan
+from ablate.plan.plan import Plan, Variant
 from ablate.report import footnotes, wording
-from ablate.report.aliases import alias_table
+from ablate.report.aliases import alias_table, beside_table
 from ablate.report.answers import answers
 from ablate.report.declared import unequal_lines
 from ablate.report.effect_tables import effect_tables
@@ -31,6 +31,7 @@ from ablate.report.parts import (
     title_lines,
 )
 from ablate.report.summary import Arm, Effect, Metric, Summary
+from ablate.report.to_come import to_come
 from ablate.report.unequal import Unequal
 from ablate.space.documents import Judge
 from ablate.statistics import Floor
@@ -48,6 +49,12 @@ __all__ = [
 ]
 
 
+LISTED_IN_FULL = 3
+"""Edits of a variant that the plan names one by one, whatever other variants have."""
+MOST_LEFT_OUT = 2
+"""A variant with more edits, all but so many of another's, is said to be that one without these."""
+
+
 def plan_table(
     plan: Plan,
     known: Container[str],
@@ -56,6 +63,7 @@ def plan_table(
     rules: Judge | None = None,
     floors: Sequence[Floor] = (),
     means: Mapping[str, float] | None = None,
+    titled: bool = True,
 ) -> RenderableType:
     """The plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store) already.
 
@@ -68,7 +76,7 @@ def plan_table(
     table.add_column("edits applied", overflow="fold")
     for heading in ("parameters", "FLOPs per\nsequence", "to run", "known"):
         table.add_column(heading, justify="right", no_wrap=True)
-    to_run = 0
+    to_run, shown = 0, _edits_of(plan)
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
         new = sum(trial not in known for trial in trials)
@@ -78,15 +86,32 @@ def plan_table(
             name.append("  baseline", style="not bold dim")
         for other in variant.names[1:]:
             name.append(f"\nsame as {other}", style="not bold dim")
-        edits = "\n".join(variant.edits) or Text("none", style="dim")
+        edits = "\n".join(shown[variant.id]) or Text("none", style="dim")
         flops = f"{variant.flops / 1e6:,.1f} M"
         table.add_row(name, edits, f"{variant.parameters:,}", flops, str(new), str(len(trials) - new))
-    title = title_lines(plan.question, plan.space, plan.design)
-    parts = [*title, table, Text(), _totals(plan, to_run, seconds), *bullet_list("!", plan.notes)]
+    title = title_lines(plan.question, plan.space, plan.design) if titled else ()
+    notes = beside_table(plan.notes, plan.factors)
+    parts = [*title, table, Text(), _totals(plan, to_run, seconds), *bullet_list("!", notes)]
     parts += alias_table(plan.factors)
     if rules is not None:
         parts += bullet_list("~", list(floor_lines(plan, rules, floors, means or {})))
     return Group(*parts)
+
+
+def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The edits of each variant by its id: in full, or, where they are many, by what they leave out of another's."""
+    shown: dict[str, tuple[str, ...]] = {}
+    full: list[Variant] = []
+    for variant in sorted(plan.variants, key=lambda variant: len(variant.edits), reverse=True):
+        left = [(other, [edit for edit in other.edits if edit not in variant.edits]) for other in full]
+        near = [(o, gone) for o, gone in left if len(gone) <= MOST_LEFT_OUT and set(variant.edits) <= set(o.edits)]
+        if len(variant.edits) <= LISTED_IN_FULL or not near:
+            shown[variant.id] = variant.edits
+            full.append(variant)
+            continue
+        other, gone = min(near, key=lambda one: len(one[1]))
+        shown[variant.id] = (f"all of {other.name}{f' but {wording.listed(gone)}' if gone else ''}",)
+    return shown
 
 
 def _totals(plan: Plan, to_run: int, seconds: float | None) -> Text:
@@ -97,10 +122,15 @@ def _totals(plan: Plan, to_run: int, seconds: float | None) -> Text:
         time = "" if seconds is None else f"; at most about {wording.duration(seconds)}"
         return line.append(time, style="not bold")
     more = " for now" if plan.open else ""
+    follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
+    if to_run == 0 and any(variant.setting.open for variant in plan.variants):
+        return line.append(f"nothing to run before seconds a step are measured{follows}", style="not bold")
     if to_run == 0:
-        return line.append(f"all known already, nothing to run{more}", style="not bold")
+        return line.append(f"all known already, nothing to run{more}{follows}", style="not bold")
     time = "time unknown until one is measured" if seconds is None else f"about {wording.duration(seconds)}"
-    return line.append(f"{to_run} to run{more}, {len(plan.trials) - to_run} known already; {time}", style="not bold")
+    return line.append(
+        f"{to_run} to run{more}, {len(plan.trials) - to_run} known already; {time}{follows}", style="not bold"
+    )
 
 
 @dataclass(frozen=True)
@@ -123,12 +153,22 @@ class ResultScreen:
             yield from title_lines(summary.question, summary.space, summary.design)
         yield from answers(summary)
         yield from effect_tables(summary, wide=wide)
-        yield heading_line("Variants", f"each against {summary.baseline}")
+        yield heading_line("Variants", _against(summary))
         yield _variants(summary, wide=wide)
         yield Text()
         yield from bullet_list("!", [*footnotes.peculiarities(summary), *summary.notes])
         yield from bullet_list("≠", list(unequal_lines(self.unequal)))
         yield from bullet_list("·", footnotes.definitions(summary, self.definitions), style="dim")
+
+
+def _against(summary: Summary) -> str:
+    """What variants are compared with; runs of a factorial mostly with nothing, since effects are over all of them."""
+    compared = {e.after for e in summary.effects if e.kind in ("baseline", "noise")}
+    bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
+    if not summary.factors or not bare:
+        return f"each against {summary.baseline}"
+    named = wording.listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
+    return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
 
 
 def _variants(summary: Summary, *, wide: bool) -> Table:

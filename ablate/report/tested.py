@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ablate import statistics
+from ablate.report import seeds
 from ablate.report.pairing import Pairs, Side, align
 from ablate.report.summary import Method, Metric
 from ablate.statistics import Paired
@@ -107,13 +108,7 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
 
 def missing(reasons: Mapping[int, str], what: str) -> list[str]:
     """`seeds 2, 4 not paired: bug before`: seeds that share a reason in one line."""
-    grouped: dict[str, list[int]] = {}
-    for seed, reason in reasons.items():
-        grouped.setdefault(reason, []).append(seed)
-    return [
-        f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))} {what}: {reason}"
-        for reason, seeds in grouped.items()
-    ]
+    return [f"{seeds.named(of)} {what}: {reason}" for reason, of in seeds.by_reason(reasons.items()).items()]
 
 
 def _of(found: Paired, metric: Metric, ruling: Ruling) -> Tested:

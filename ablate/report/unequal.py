@@ -37,7 +37,8 @@ class Row:
     """One quantity in which a variant (its id, and the name shown) is not as the baseline.
 
     `share` is here / baseline - 1, None where it has none. `baseline` and `here` are numbers or words as they are
-    shown. `declared`: the terms say that it is equal, so that this is how near it came.
+    shown. `declared`: the terms say that it is equal, so that this is how near it came; `within` is the share by which
+    they let it be off, where they do and it is off by no more.
     """
 
     variant: str
@@ -47,6 +48,7 @@ class Row:
     here: str
     share: float | None
     declared: bool
+    within: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
             here=_shown(quantity, here[quantity]),
             share=_share(wanted, here[quantity]),
             declared=quantity in said,
+            within=_within(quantity, terms, _share(wanted, here[quantity])),
         )
         for variant, here in others
         for quantity, wanted in baseline.items()
@@ -99,6 +102,13 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )
+
+
+def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
+    """By how much it may be off, where it is off by no more."""
+    if quantity != PARAMETERS or not isinstance(terms.match, Match) or share is None:
+        return None
+    return terms.match.parameters if abs(share) <= terms.match.parameters else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ import numpy as np
 
 from ablate import statistics
 from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.report import wording
 from ablate.report.asked import Difference, Question, Sum, Term, family_size, questions
-from ablate.report.corrected import Corrected
+from ablate.report.corrected import NOTHING, Corrected
 from ablate.report.finals import Finals
 from ablate.report.fronts import front
-from ablate.report.looked import Look, Replayed, lost, replay
+from ablate.report.looked import Look, Replayed, Standing, lost, replay, stand
 from ablate.report.margins import absolute_margin
 from ablate.report.needed import seeds_needed
 from ablate.report.pairing import Side, pair
@@ -32,16 +33,19 @@ def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
     `equivalent`. What was planned and could not be made counts among them; comparisons with noise do not.
     """
     replayed = replay(plan, rules, finals)
-    look, alpha = replayed.look, 1 - rules.confidence
+    look = replayed.look
     asked = questions(plan)
     effects = [
         _noise(comparison, metric, replayed.every, rules)
         if question is None
-        else _effect(comparison, question, metric, look, replayed.corrected[metric.name, question], alpha)
+        else _effect(comparison, question, metric.name, replayed.looks, 1 - rules.confidence)
         for comparison, question in zip(plan.comparisons, asked, strict=True)
         for metric in look.metrics
     ]
-    arms = tuple(_arm(v, look.sides.get(v.id, replayed.every[v.id]), look.metrics) for v in plan.variants)
+    steps = {trial.variant: trial.recipe.steps for trial in plan.trials if trial.split == "verdict"}
+    arms = tuple(
+        _arm(v, look.sides.get(v.id, replayed.every[v.id]), look.metrics, steps.get(v.id)) for v in plan.variants
+    )
     return Summary(
         space=plan.space,
         question=plan.question,
@@ -56,32 +60,63 @@ def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
         looked=replayed.looked,
         factors=plan.factors,
         anova=tuple(_anova(look)),
-        front=front([arm for arm in arms if arm.variant in look.sides], look.metrics),
+        front=front(look.sides, look.metrics),
         family=rules.family,
         tests=family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1),
     )
 
 
-def _effect(
-    comparison: Comparison, question: Question, metric: Metric, look: Look, found: Corrected, alpha: float
-) -> Effect:
-    turned = isinstance(question, Difference) and comparison.before != question.one
-    test = look.tested[metric.name, question]
-    test, up = (test.mirrored(), not found.up) if turned else (test, found.up)
+def _effect(comparison: Comparison, question: Question, name: str, looks: Sequence[Look], alpha: float) -> Effect:
+    """What was found, with the numbers of the look that found it; where nothing was, with those of the last."""
+    now, found = looks[-1], stand((name, question), looks, alpha)
+    diverged = lost(question, now)
+    look = now if diverged or found.shown is None else found.shown
+    metric = next(metric for metric in look.metrics if metric.name == name)
+    test = _seen(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
-    verdict = _verdict(metric, found, up, alpha, diverged=lost(question, look))
+    verdict = _verdict(metric, found, test, diverged=diverged)
     return _filled(
         comparison,
         metric,
         before,
         after,
         test,
-        found,
+        look.corrected[name, question],
         verdict=verdict,
-        differs=verdict == "equivalent" and found.significant(alpha),
+        differs=verdict == "equivalent" and found.difference is not None,
         seeds=seeds_needed(test, metric, look.ruling) if verdict == "undecided" else None,
-        notes=_notes(question, before, after, test, metric, verdict),
+        notes=[
+            *_notes(question, before, after, test, metric, verdict),
+            *_over_looks(comparison, question, metric, found, look, now),
+        ],
     )
+
+
+def _seen(comparison: Comparison, question: Question, name: str, look: Look) -> Tested:
+    """The test of a question at a look, turned as the comparison has it."""
+    test = look.tested[name, question]
+    turned = isinstance(question, Difference) and comparison.before != question.one
+    return test.mirrored() if turned else test
+
+
+def _over_looks(
+    comparison: Comparison, question: Question, metric: Metric, found: Standing, shown: Look, now: Look
+) -> Iterator[str]:
+    """What was found at another look than the one whose numbers are shown, and what the last makes of it."""
+
+    def at(look: Look) -> str:
+        test = _seen(comparison, question, metric.name, look)
+        return wording.interval(test.estimate, test.low, test.high, log=metric.log)
+
+    last = len(now.seeds)
+    if shown is not now:
+        yield f"found at {len(shown.seeds)} seeds; at all {last}: {at(now)}"
+    if found.inside is not None and found.difference not in (None, shown):
+        assert found.difference is not None
+        yield f"a difference was found at {len(found.difference.seeds)} seeds: {at(found.difference)}"
+    for look, what in ((found.no_difference, "a difference"), (found.not_inside, "equivalence")):
+        if look is not None:
+            yield f"{what} was found at {len(look.seeds)} seeds: {at(look)}; at all {last} no more so: {at(now)}"
 
 
 def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules: Judge) -> Effect:
@@ -91,11 +126,10 @@ def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules
     before, after = before.at(among), after.at(among)
     ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=1)
     test = test_pairs(pair(before, after, metric.name, log=metric.log), metric, ruling)
-    nothing = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None, up=False)
     verdict: Verdict = "diverged" if before.lost or after.lost else "undecided"
     question = Difference(comparison.before, comparison.after)
     notes = _notes(question, [before], [after], test, metric, verdict)
-    return _filled(comparison, metric, [before], [after], test, nothing, verdict=verdict, notes=notes)
+    return _filled(comparison, metric, [before], [after], test, NOTHING, verdict=verdict, notes=notes)
 
 
 def _filled(
@@ -122,6 +156,8 @@ def _filled(
         ended_after=sum(side.ended for side in after),
         diverged_before=sum(len(side.diverged) for side in before),
         diverged_after=sum(len(side.diverged) for side in after),
+        unusable_before=sum(len(side.unusable(metric.name, log=metric.log)) for side in before),
+        unusable_after=sum(len(side.unusable(metric.name, log=metric.log)) for side in after),
         estimate=test.estimate,
         low=test.low,
         high=test.high,
@@ -145,14 +181,14 @@ def _filled(
     )
 
 
-def _verdict(metric: Metric, found: Corrected, up: bool, alpha: float, *, diverged: bool) -> Verdict:
+def _verdict(metric: Metric, found: Standing, test: Tested, *, diverged: bool) -> Verdict:
     """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
     if diverged:
         return "diverged"
-    if found.equivalent(alpha):
+    if found.inside is not None:
         return "equivalent"
-    if found.significant(alpha):
-        return "worse" if up == (metric.better == "lower") else "better"
+    if found.difference is not None:
+        return "worse" if test.up == (metric.better == "lower") else "better"
     return "undecided"
 
 
@@ -191,7 +227,7 @@ def _notes(
     return notes if verdict == "diverged" and isinstance(question, Difference) else [*notes, *test.notes]
 
 
-def _arm(variant: Variant, side: Side, metrics: Sequence[Metric]) -> Arm:
+def _arm(variant: Variant, side: Side, metrics: Sequence[Metric], steps: int | None) -> Arm:
     levels = {metric.name: _level(side.values(metric.name, log=metric.log), log=metric.log) for metric in metrics}
     return Arm(
         variant=variant.id,
@@ -203,6 +239,7 @@ def _arm(variant: Variant, side: Side, metrics: Sequence[Metric]) -> Arm:
         diverged=len(side.diverged),
         missing=tuple(sorted(side.missing.items())),
         levels={name: level for name, level in levels.items() if level is not None},
+        steps=steps,
     )
 
 

@@ -7,6 +7,13 @@ from collections.abc import Sequence
 
 from ablate.report.summary import Arm, Effect, Level, Metric
 
+NEAR_ONE = 0.01
+"""A factor less than this off one is shown by what it is off."""
+LITTLE = 0.01
+"""A standard deviation of logarithms below which two decimals of its factor would say nothing."""
+NARROW = 0.1
+"""An interval of factors whose half is less than this share of its lower end has the decimals of its half."""
+
 
 def spoken(name: str) -> str:
     """A metric's name in a sentence.
@@ -53,6 +60,20 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def took(seconds: float) -> str:
+    """A time that was measured, to three digits or the second.
+
+    >>> took(4.83), took(42.2), took(400), took(5000)
+    ('4.8 s', '42 s', '6 min 40 s', '1 h 23 min')
+    """
+    whole = round(seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else duration(seconds)
+
+
 def factor(log: float) -> float:
     """exp(log), infinite where that is too large a number."""
     return math.exp(log) if log < 700 else math.inf
@@ -78,6 +99,17 @@ def significant(value: float) -> str:
     return f"{value:#.3g}".rstrip(".") if 1e-3 <= abs(value) < 1000 else f"{value:.3g}"
 
 
+def ratio(log: float) -> str:
+    """A factor with three significant digits, or two of what it is off one where that is little.
+
+    >>> ratio(0.5), ratio(0.0004)
+    ('1.65', '1.00040')
+    """
+    found = factor(log)
+    off = abs(found - 1)
+    return f"{found:.{decimals(off)}f}" if 1e-6 < off < NEAR_ONE else significant(found)
+
+
 def level(value: Level | None, metric: Metric) -> str:
     """Mean ± standard deviation over seeds; on the log scale the geometric mean and the factor it varies by.
 
@@ -86,7 +118,11 @@ def level(value: Level | None, metric: Metric) -> str:
     if value is None:
         return "no value"
     if metric.log:
-        return significant(value.mean) + ("" if value.sd is None else f" ×÷ {factor(value.sd):.2f}")
+        if value.sd is None:
+            return significant(value.mean)
+        if 0 < value.sd < LITTLE:
+            return f"{value.mean:.{decimals(value.mean * value.sd)}f} ×÷ {ratio(value.sd)}"
+        return f"{significant(value.mean)} ×÷ {factor(value.sd):.2f}"
     if not value.sd:
         return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
     places = decimals(value.sd)
@@ -97,26 +133,51 @@ def difference(effect: Effect) -> str:
     """The paired difference and its interval: `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
     if effect.estimate is None:
         return "no pair" if effect.before and effect.after else "cannot be told"
-    return ("×" if effect.scale == "log" else "") + _with_interval(effect, turned=False)
+    return interval(effect.estimate, effect.low, effect.high, log=effect.scale == "log")
 
 
-def _with_interval(effect: Effect, *, turned: bool) -> str:
+def interval(estimate: float | None, low: float | None, high: float | None, *, log: bool) -> str:
+    """A difference and its interval as `difference` has them; `no value` where there is none.
+
+    >>> interval(-0.012, -0.02, -0.004, log=False)
+    '-0.0120 [-0.0200, -0.0040]'
+    """
+    if estimate is None:
+        return "no value"
+    return ("×" if log else "") + _with_interval(estimate, low, high, log=log, turned=False)
+
+
+def _with_interval(estimate: float, low: float | None, high: float | None, *, log: bool, turned: bool) -> str:
     """`estimate [low, high]`; `turned` gives the size of a fall as a positive number or a factor above one."""
-    estimate, low, high = effect.estimate or 0.0, effect.low, effect.high
     values = [estimate]
     if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
         values += [low, high]
     if turned and estimate < 0:
         values = [-estimate, *(-value for value in reversed(values[1:]))]
-    numbers = _rounded(values, log=effect.scale == "log", sign="" if turned else "+")
+    numbers = _rounded(values, log=log, sign="" if turned else "+")
     return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]" if len(numbers) > 1 else numbers[0]
 
 
 def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
     if log:
-        return [significant(factor(value)) for value in values]
+        return _factors([factor(value) for value in values])
     half = (values[2] - values[1]) / 2 if len(values) > 1 else 0.0
-    return [f"{value:{sign}.{decimals(half)}f}" if half else f"{value:{sign}.4g}" for value in values]
+    return [_signed(f"{value:{sign}z.{decimals(half)}f}" if half else f"{value:{sign}z.4g}", sign) for value in values]
+
+
+def _signed(number: str, sign: str) -> str:
+    """Nought has no sign."""
+    return number if float(number) else number.removeprefix(sign)
+
+
+def _factors(values: Sequence[float]) -> list[str]:
+    """Three significant digits of factors, or where their interval is narrow two of its half."""
+    if len(values) == 1:
+        return [ratio(math.log(values[0])) if 0 < values[0] < math.inf else significant(values[0])]
+    half = (values[2] - values[1]) / 2
+    if not 0 < half < NARROW * values[1]:
+        return [significant(value) for value in values]
+    return [f"{value:.{decimals(half)}f}" for value in values]
 
 
 def margin(metric: Metric) -> str:
@@ -167,7 +228,9 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
         return "not to be told"
     if effect.seeds_needed is not None:
         return more.format(plural(effect.seeds_needed - effect.n, "seed"))
-    if effect.p is None:
+    if effect.p is None and effect.n > 1:
+        return "not judged"
+    if effect.p is None or effect.n < 2:
         return f"n = {effect.n}"
     return "no difference" if effect.estimate == 0 else too_many
 
@@ -183,11 +246,13 @@ def phrase(effect: Effect, metric: Metric) -> str:
     if effect.verdict == "equivalent":
         differs = f", though it differs: {difference(effect)}" if effect.differs else ""
         if together:
-            return f"{name} adds up within {margin(metric)}, equivalent to what each does by itself{differs}"
+            apart = f"within {margin(metric)} of what each does by itself (equivalent)"
+            return f"no interaction in {name}: {apart}{differs}"
         return f"{name} equivalent within {margin(metric)}{differs}"
     if effect.verdict == "diverged":
         return f"{name} cannot be compared"
-    size = ("a factor " if metric.log else "") + _with_interval(effect, turned=True)
+    size = _with_interval(effect.estimate or 0.0, effect.low, effect.high, log=metric.log, turned=True)
+    size = f"a factor {size}" if metric.log else size
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
     if together:
         return f"together they {verb} {name} by {size} beyond what each does ({effect.verdict})"
@@ -203,6 +268,11 @@ def noise(effect: Effect, metric: Metric) -> str:
     return f"{name} differs by {difference(effect)} ({spread}{plural(effect.n, 'pair')})"
 
 
+def with_fate(arm: Arm) -> str:
+    """An arm's name, and of how many seeds it diverged where it did: `op (diverged 4 of 5)`."""
+    return f"{arm.name} (diverged {arm.diverged} of {arm.ended})" if arm.diverged else arm.name
+
+
 def fate(before: Arm, after: Arm) -> str:
     """Who diverged, where someone did: `2 of 5 seeds diverged, 0 of 5 before`."""
     if before.diverged + after.diverged == 0:
@@ -211,14 +281,13 @@ def fate(before: Arm, after: Arm) -> str:
 
 
 def cost(before: Arm, after: Arm) -> str:
-    """What the change costs: `parameters -0.2 %, FLOPs the same`."""
-    return ", ".join(
-        f"{noun} {change(old, new)}"
-        for noun, old, new in (
-            ("parameters", before.parameters, after.parameters),
-            ("FLOPs", before.flops, after.flops),
-        )
-    )
+    """What the change costs: `parameters -0.2 %, FLOPs the same`; where steps differ, of training as well."""
+    parts = [f"parameters {change(before.parameters, after.parameters)}"]
+    if before.steps is None or after.steps is None or before.steps == after.steps:
+        return ", ".join([*parts, f"FLOPs {change(before.flops, after.flops)}"])
+    share = 100 * (after.flops * after.steps / (before.flops * before.steps) - 1)
+    training = "the same" if share == 0 else f"{share:+.1f} %" if abs(share) >= 0.05 else f"{share:+.1g} %"
+    return ", ".join([*parts, f"FLOPs of a pass {change(before.flops, after.flops)}", f"training FLOPs {training}"])
 
 
 def change(old: int, new: int) -> str:

@@ -12,7 +12,7 @@ from ablate.plan.plan import Plan
 from ablate.session.answer import Begun, Run
 from ablate.session.planning import Planned
 from ablate.source.located import to_python
-from ablate.space.fair import EQUAL_STEPS
+from ablate.space.fair import EQUAL_STEPS, SETTINGS
 from ablate.space.metrics import JUDGED, Definition
 
 if TYPE_CHECKING:
@@ -43,9 +43,17 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
     from ablate.execute.controller import Work
 
     names = {variant.id: variant.name for variant in plan.variants}
+    chosen = _chosen(plan)
     for trial in trials:
-        tuned = f", lr {trial.recipe.optimizer.adamw.lr:g}, tuning" if trial.split == "tuning" else ""
+        tried = [f"{name.replace('_', ' ')} {getattr(trial.recipe.optimizer.adamw, name):g}" for name in chosen]
+        tuned = ", ".join(["", *tried, "tuning"]) if trial.split == "tuning" else ""
         yield Work(trial=trial, label=f"{names[trial.variant]} · seed {trial.seed}{tuned}")
+
+
+def _chosen(plan: Plan) -> tuple[str, ...]:
+    """The settings of which tuning has several to choose from."""
+    tried = [trial.recipe.optimizer.adamw for trial in plan.trials if trial.split == "tuning"]
+    return tuple(name for name in SETTINGS if len({getattr(adamw, name) for adamw in tried}) > 1)
 
 
 def answered(planned: Planned, ended: Ended, store: Results, kept: Documents, request: Request) -> Run:

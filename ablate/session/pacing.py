@@ -24,6 +24,9 @@ from ablate.store.paces import Conditions, Paces, holding, kept, record
 if TYPE_CHECKING:
     from ablate.execute.pace import Pace
 
+SCATTERED = 0.1
+"""Where the middle half of the ratios of steps is wider than this share of their median, that is said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paced:
@@ -133,6 +136,7 @@ def _measure(
         conditions=conditions,
         machine=here,
         unmeasured={key: found.why for key, found in measured.items() if found.why},
+        middles={key: found.middle for key, found in measured.items() if found.middle is not None},
         anew=fresh,
     )
 
@@ -155,6 +159,12 @@ def _beside(one: Paced, baseline: Paced, cache: Path, plugins: tuple[Path, ...],
         say(f"{one.name} takes no step ({error}): its steps are those of {baseline.name}")
         return Pace(alone.beside, alone.beside, why=str(error))
     say(f"a step of {one.name} takes {_ratio(found)} of one of {baseline.name}")
+    if found.spread is not None and found.spread > SCATTERED:
+        say(
+            f"! these pairs scatter by {100 * found.spread:.0f} %: no more equal in time than that are the steps of "
+            f"{one.name}. They hold from now on in this folder; to measure and train anew, with nothing else running "
+            "here: ablate run --fresh"
+        )
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ablate.block.diff import diff
+from ablate.block.diff import diff, path_order
 from ablate.block.printer import print_block
 from ablate.errors import InputError, RefusedError
 from ablate.plan.plan import Plan, Variant
@@ -157,7 +157,7 @@ def _blocks(plan: Plan, space: Space) -> tuple[Shown, ...]:
 
 def _edits(base: Variant, variant: Variant, space: Space) -> tuple[tuple[str, str], ...]:
     found = diff(base.block, variant.block, space.grammar.catalogue, defaults=space.grammar.defaults)
-    return tuple((edit.name, edit.detail) for edit in found.edits)
+    return tuple((edit.name, edit.detail) for edit in path_order(found.edits))
 
 
 def _corpus(planned: Planned) -> tuple[str, ...]:

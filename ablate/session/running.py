@@ -65,10 +65,12 @@ def run(
         if show_plan is not None:
             show_plan(planned)
         rehearse(space, planned.plan, planned.to_run, order.plugins)
+        request = _request(space, order, place, mirror)
         if planned.unpaced or (fresh and paced(space)):
+            if planned.unpaced and not (fresh and store.plan(space.name)):
+                _ask(planned, store, request)
             planned = _paced(planned, folder, order, known, console, show_plan, fresh=fresh)
             rehearse(space, planned.plan, planned.to_run, order.plugins)
-        request = _request(space, order, place, mirror)
         begun = _begin(planned, store, request, order, console, fresh=fresh)
         record(folder, request)
         ended = _train(planned, begun, store, place, order, console)
@@ -78,6 +80,15 @@ def run(
         if mirror and not ended.interrupted:
             _mirror(folder, mirror if isinstance(mirror, str) else None, done, console)
     return done
+
+
+def _ask(planned: Planned, store: Results, request: Request) -> None:
+    """Keep what is asked for, so that it is known of and can be gone on with, should it be stopped while measuring."""
+    from ablate.session.listed import documents
+    from ablate.store.requests import record
+
+    store.record_plan(planned.plan, documents(planned, store, train=True))
+    record(store.folder, request)
 
 
 def _paced(

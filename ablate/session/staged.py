@@ -177,7 +177,7 @@ def _looked(space: Space, build: Build, plan: Plan, known: Known, ended: Collect
                 plan=_noted(plan, took, open=after is not None), known=known, took=tuple(took), summary=summary
             )
         summary = judge(plan, space.judge, finals([trial.id for trial in plan.trials]))
-        took.append(_said(summary, look, after))
+        took.append(_said(plan, summary, look, after))
         if summary.decided:
             break
     return Stage(plan=_noted(plan, took, open=False), known=known, took=tuple(took), summary=summary)
@@ -187,13 +187,24 @@ def _noted(plan: Plan, took: list[str], *, open: bool) -> Plan:
     return replace(plan, open=open, notes=(*plan.notes, *took))
 
 
-def _said(summary: Summary, look: int, after: int | None) -> str:
-    """What a look came to, and what follows."""
+def _said(plan: Plan, summary: Summary, look: int, after: int | None) -> str:
+    """What a look came to, and what follows; what is asked twice of the same variants counts once."""
+    from ablate.report.asked import question
     from ablate.report.wording import plural
 
-    judged = [effect for effect in summary.effects if effect.judged]
-    decided = sum(effect.verdict != "undecided" for effect in judged)
-    seen = f"after {look} seeds, {decided} of {len(judged)} verdicts decided"
+    factors = dict(plan.factors)
+    asked = {
+        (c.kind, c.change, c.before, c.after, c.terms): question(c, factors)
+        for c in plan.comparisons
+        if c.kind != "noise"
+    }
+    verdicts = {
+        (asked[effect.kind, effect.change, effect.before, effect.after, effect.terms], effect.metric): effect.verdict
+        for effect in summary.effects
+        if effect.judged
+    }
+    decided = sum(verdict != "undecided" for verdict in verdicts.values())
+    seen = f"after {look} seeds, {decided} of {len(verdicts)} verdicts decided"
     if summary.decided:
         return f"{seen}: no more are needed"
     return f"{seen}: that was the last look" if after is None else f"{seen}: {plural(after - look, 'seed')} more"
@@ -236,8 +247,13 @@ class StagedSource:
 
     @property
     def waiting(self) -> int:
-        """Trials not handed out; at least one while more may follow."""
-        return len(self._queue) or int(self.plan.open)
+        """Trials of this stage that were not handed out."""
+        return len(self._queue)
+
+    @property
+    def open(self) -> bool:
+        """Whether another stage may follow."""
+        return self.plan.open
 
     def next(self) -> Work | None:
         """The next trial of this stage; None while its last ones run, and when nothing is left."""

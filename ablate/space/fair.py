@@ -14,6 +14,9 @@ def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+SETTINGS = ("lr", "weight_decay")
+"""The settings that can be tuned."""
+
 BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
 
@@ -40,7 +43,7 @@ class Tune(Document):
     @property
     def listed(self) -> Mapping[str, tuple[float, ...]]:
         """The values to try, by the name of the setting."""
-        listed = {"lr": self.lr, "weight_decay": self.weight_decay}
+        listed = {name: getattr(self, name) for name in SETTINGS}
         return {name: values for name, values in listed.items() if values is not None}
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from ablate.source.located import Items, Located, Mapping, Scalar, Source, to_python
 from ablate.source.problems import Problems, quote
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 
+MOST_TRIALS = 256
+"""More trials than this to tune one block would keep the question waiting for what only prepares it."""
+
 
 def check_fairness(fair: Fair, located: Mapping, by_hand: Source, problems: Problems) -> None:
     """Note the mistakes of a section, as it is `located`; what is from `by_hand` was typed, and must have an effect."""
     under, tune = located.get("under"), located.get("tune")
+    typed = [key.value for key, _ in located.entries if key.span.source == by_hand]
+    opens = located.key("under").span.text if "under" in located else ""
+    if typed == ["under"] and not fair.under and opens.strip("\"'") == "under":  # else it opens where nothing is said
+        notes = ("such as under: {equal steps: {}, equal FLOPs: {budget: flops}}; or leave fair out",)
+        problems.add("fair.under names no terms: it has no effect", located.key("under").span, notes=notes)
     if isinstance(under, Mapping):
         _check_names(fair, under, problems)
         _check_common(located, under, by_hand, problems)
@@ -48,6 +57,12 @@ def _check_tune(tune: Tune, located: Mapping, key: Scalar, problems: Problems) -
         if again:
             place = _last(located[name], again[0]) or located[name]
             problems.add(f"{again[0]:g} stands twice in fair.tune.{name}", place.span, notes=("list each value once",))
+    settings = math.prod(len(values) for values in tune.listed.values())
+    if settings * tune.seeds > MOST_TRIALS:
+        grid = " × ".join(f"{len(values)} of {name}" for name, values in tune.listed.items())
+        message = f"fair.tune asks for {settings * tune.seeds:,} trials of each block ({grid} × {tune.seeds:,} seeds)"
+        notes = (f"at most {MOST_TRIALS}: list fewer values, or take fewer seeds",)
+        problems.add(message, key.span, notes=notes)
     if all(len(values) == 1 for values in tune.listed.values()):
         what = "one setting, so that there is nothing to choose" if tune.listed else "no setting to choose"
         notes = ("list several values of lr, of weight_decay or of both: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)

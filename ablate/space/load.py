@@ -15,6 +15,7 @@ from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.paths import ELSEWHERE, is_inside
+from ablate.space.search import check_beside
 from ablate.space.sections import Sections
 from ablate.space.space import Space
 
@@ -74,6 +75,8 @@ def _space(
     (seeds, auto), threads = sections.seeds(), sections.threads()
     fair, noise = sections.fair(), sections.noise()
     design = sections.design(measure, recipe, seeds)
+    if design is not None and design.search is not None:
+        check_beside(located, noise, auto, problems)
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (
         name is None

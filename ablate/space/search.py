@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from ablate.source.located import Located, Mapping, Span
 from ablate.source.problems import Problems
 from ablate.space.design import Pruner, Rungs, Search
-from ablate.space.documents import Measure, Recipe
+from ablate.space.documents import Auto, Measure, Noise, Recipe
 
 ROUNDING = 1e-9
 """A share of the steps that is short of a whole number of evaluations by so little is meant to be one."""
@@ -107,3 +107,17 @@ def _span(located: Mapping, *path: str) -> Span:
             break
         found = inner
     return found.span
+
+
+def check_beside(located: Mapping, noise: Noise | None, auto: Auto | None, problems: Problems) -> None:
+    """Note the sections of a space that a search has no use for: an A/A arm, and seeds that are added."""
+    if noise is not None:
+        notes = (
+            "leave noise out, and measure it in a space of its own with the same recipe: "
+            "design: {compare: [...]}, noise: {seeds: 5}",
+        )
+        problems.add("a search trains no A/A arm: noise has no effect on it", located.key("noise").span, notes=notes)
+    if auto is not None:
+        notes = ("say how many: seeds: 3; seeds for what it has found: design.search.confirm: {blocks: 3, seeds: 5}",)
+        message = "a search trains each block at fixed seeds: it adds none"
+        problems.add(message, located.key("seeds").span, notes=notes)

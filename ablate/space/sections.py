@@ -15,12 +15,14 @@ from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.space.design import Design
-from ablate.space.documents import LOOKS, Auto, Data, Document, EndRate, Judge, Measure, Model, Noise, Recipe
+from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
+from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.search import check_search
 from ablate.space.space import Around
+from ablate.space.ways import validated
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -33,12 +35,6 @@ COMPONENTS = {
 MAX_SEED = 2**31 - 1
 MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
-
-
-class Looks(Document):
-    """`seeds: {auto: {looks: […]}}`."""
-
-    auto: Auto
 
 
 class Sections:
@@ -202,12 +198,9 @@ class Sections:
         said = validate(Looks, wrapped, self.problems, where="seeds")
         if said is None:
             return None, None
-        looks = said.auto.looks
-        if list(looks) != sorted(set(looks)):
-            message = "the looks of seeds.auto must rise: each is a number of seeds after which it is looked"
-            self.problems.add(message, self.located.key("seeds").span, notes=("such as auto: {looks: [4, 6, 9, 13]}",))
+        if not check_looks(said.auto, located, self.problems):
             return None, None
-        return tuple(range(looks[0])), said.auto
+        return tuple(range(said.auto.looks[0])), said.auto
 
     def fair(self) -> Fair | None:
         """What is equal; each of the terms in `under` is said as what it has otherwise."""
@@ -226,7 +219,7 @@ class Sections:
             )
             filled = Mapping(named, under.span)
             entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
-        found = validate(Fair, self._opened("fair", entries), self.problems, where="fair")
+        found = validated(Fair, self._opened("fair", entries), self.problems, "fair")
         if found is not None:
             check_fairness(found, located, self.located.key("fair").span.source, self.problems)
         return found
@@ -263,7 +256,8 @@ class Sections:
             return None
         if not isinstance(located, Scalar) or type(located.value) is not int or located.value < 1:
             extra = ", a list of different ones, or auto" if name == "seeds" else ""
-            self.problems.add(f"{name} must be a whole number of at least 1{extra}", located.span)
+            notes = ("such as seeds: 3, seeds: [7, 8] or seeds: auto",) if name == "seeds" else ()
+            self.problems.add(f"{name} must be a whole number of at least 1{extra}", located.span, notes=notes)
             return None
         return located.value
 
@@ -281,7 +275,7 @@ class Sections:
         found = self.located.get(name)
         if isinstance(found, Mapping):
             found = self._opened(name, found.entries)
-        return None if found is None else validate(document, found, self.problems, where=name)
+        return None if found is None else validated(document, found, self.problems, name)
 
     def _opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
         """A section whose missing keys are missed at its own key, not at the first thing it says."""

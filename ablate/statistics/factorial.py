@@ -47,6 +47,7 @@ from ablate.statistics.paired import (
 from ablate.statistics.spread import ROUNDING
 
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 Levels: TypeAlias = NDArray[np.int64] | Floats
 
 TOLD = 1e-6
@@ -140,12 +141,12 @@ def analyse(
     levels, values = np.asarray(levels, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(levels, effects, values)
     there = ~np.isnan(values)
-    kept = there.any(axis=1)
+    kept: Mask = np.logical_or.reduce(there, axis=1)
     lost = tuple(np.flatnonzero(~kept).tolist())
     if not kept.any():
         none = tuple(Estimate(effect=effect, n=0, reason="no run has a result") for effect in effects)
         return Analysis(estimates=none, lines=(), cells=0, runs=0, seeds=0, sd=None, error_of="none", lost=lost)
-    complete = there[kept].all(axis=0)
+    complete: Mask = np.logical_and.reduce(there[kept], axis=0)
     n = int(complete.sum())
     held = n > 1 or values.shape[1] == 1
     there = there & kept[:, None] & complete if held else there

@@ -104,7 +104,7 @@ ORDER BY d.space, d.variant, d.seed;
 
 -- @cost_per_verdict: What has each space cost, and each of its comparisons?
 -- $space
-WITH asked AS (SELECT space, count(*) AS comparisons FROM comparisons GROUP BY space),
+WITH asked AS (SELECT space, count(*) AS comparisons FROM comparisons WHERE kind <> 'noise' GROUP BY space),
 spent AS (
     SELECT
         space, sum(trials) AS trials, sum(ended) AS ended, sum(shared) AS shared,

@@ -34,7 +34,8 @@ class Paces:
 
     `seconds` are those of one training step, by model; each was compared with `reference` step by step. `anew`: what
     was known before was to be measured again. `unmeasured` are models that took no step to its end, and why; they are
-    given the reference's time. `at` is seconds since 1970.
+    given the reference's time. `middles` are where the middle half of the ratios to the reference lay, by
+    model, of what was measured in pairs of steps. `at` is seconds since 1970.
     """
 
     reference: str
@@ -42,6 +43,7 @@ class Paces:
     conditions: Conditions
     machine: Mapping[str, str]
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+    middles: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     anew: bool = False
     at: float = field(default_factory=time.time)
 
@@ -74,4 +76,5 @@ def holding(found: Collection[Paces], models: Collection[str], conditions: Condi
 def _of(document: Mapping[str, Any]) -> Paces:
     # What a newer version says besides is of no use to this one.
     known = {one.name: document[one.name] for one in fields(Paces) if one.name in document}
-    return Paces(**{**known, "conditions": Conditions(**document["conditions"])})
+    middles = {model: (low, high) for model, (low, high) in known.get("middles", {}).items()}
+    return Paces(**{**known, "conditions": Conditions(**document["conditions"]), "middles": middles})

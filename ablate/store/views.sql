@@ -45,8 +45,8 @@ COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again o
 CREATE OR REPLACE VIEW counted AS
 SELECT m.space, m.trial_id, m.variant_id, m.seed
 FROM memberships m JOIN trials t USING (trial_id) JOIN spaces s USING (space)
-WHERE t.split IS DISTINCT FROM 'tuning' OR s.design = 'search';
-COMMENT ON VIEW counted IS 'Of memberships the trials whose numbers stand for their variant: not those that only chose the settings it goes on with';
+WHERE coalesce(t.salt, 0) = 0 AND (t.split IS DISTINCT FROM 'tuning' OR s.design = 'search');
+COMMENT ON VIEW counted IS 'Of memberships the trials whose numbers stand for their variant: neither those that only chose the settings it goes on with, nor those of its A/A arm, which show noise';
 COMMENT ON COLUMN counted.space IS 'Name of the space';
 COMMENT ON COLUMN counted.trial_id IS 'The trial';
 COMMENT ON COLUMN counted.variant_id IS 'The variant it stands for in this space';
@@ -70,10 +70,13 @@ SELECT
     stddev_samp(f.token_correlation ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS token_correlation_sd,
     any_value(f.parameters) AS parameters,
     any_value(f.flops) AS flops
-FROM (SELECT *, bool_or(split = 'verdict') OVER (PARTITION BY space, variant_id) AS confirmed FROM final) f
+FROM (
+    SELECT f.*, bool_or(f.split = 'verdict') OVER (PARTITION BY f.space, f.variant_id) AS confirmed
+    FROM final f SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
+) f
 WHERE f.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(f.confirmed, false)
 GROUP BY f.space, f.variant_id, f.variant;
-COMMENT ON VIEW leaderboard IS 'One row for each variant of each space; means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
+COMMENT ON VIEW leaderboard IS 'One row for each variant of each space, but for its A/A arm, which is the baseline once more; trials that only chose settings are not among them. Means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
 COMMENT ON COLUMN leaderboard.space IS 'Name of the space';
 COMMENT ON COLUMN leaderboard.variant_id IS 'Fingerprint of the variant';
 COMMENT ON COLUMN leaderboard.variant IS 'Name of the variant';

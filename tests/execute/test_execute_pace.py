@@ -83,7 +83,7 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     assert re.fullmatch(TOLD, said[1])
     assert read_paces(results, models) == paces == measure_paces(results, models, say=said.append)
     assert len(kept(results)) == 1
-    assert len(said) == 2
+    assert len([text for text in said if not text.startswith("! ")]) == 2
     plan = planned(models, paces)
     assert not plan.open
     by_name = {models.space.judge.against: models.identity(models.space.blocks["pre_ln"])}
@@ -230,3 +230,15 @@ print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("middle", "warned"), [((0.9, 1.4), True), ((1.18, 1.24), False), (None, False)])
+def test_a_pace_that_scatters_is_told_and_its_middle_half_kept(tmp_path, quick, monkeypatch, middle, warned):
+    results, models = world(tmp_path)
+    monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(1.2, 1.0, middle))
+    said = []
+    measure_paces(results, models, say=said.append)
+    told = [text for text in said if text.startswith("! these pairs scatter by 42 %")]
+    assert bool(told) == warned == any("--fresh" in text for text in said)
+    (held,) = kept(results)
+    assert list(held.middles.values()) == ([middle] if middle else [])

@@ -42,6 +42,10 @@ class Rungs:
     def waiting(self):
         return len(self.to_do)
 
+    @property
+    def open(self):
+        return False
+
     def next(self):
         if not self.to_do:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,11 @@ from staged_worlds import all_of, run, write_looks
 from worlds import write_world
 
 import ablate
+from ablate.execute.controller import Controller, Ended
 from ablate.plan.known import NOTHING
-from ablate.session import staged
+from ablate.report.ended import stopped
+from ablate.session import pacing, staged
+from ablate.session.listed import work_of
 from ablate.session.planning import plan_of, plan_space
 from ablate.session.staged import StagedSource, unfold
 from ablate.store import ledger
@@ -208,3 +212,61 @@ def test_a_space_that_learns_nothing_has_no_stages(tmp_path):
     assert not staged.learns(space) and planned.stage is None and not planned.plan.open
     assert planned.plan == plan_of(planned.models, NOTHING)
     assert replace(planned, stage=None) == planned
+
+
+def test_what_waits_is_counted_apart_from_what_may_follow(calm, tmp_path, monkeypatch):
+    """Stopped when the last trial of a look was handed out: nothing waits, and more may follow."""
+    path, _, _, _ = calm
+    ended = []
+    handle = Controller._end
+
+    def ending(self, work, outcome):
+        handle(self, work, outcome)
+        if len(self._ended.kinds) and sum(self._ended.kinds.values()) == 8:
+            ended.append((self._source.waiting, self._source.open))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Controller, "_end", ending)
+    with pytest.raises(KeyboardInterrupt):
+        run(path, tmp_path / "r", executor="inline")
+    assert ended == [(0, True)]
+    assert Ended(open=True).interrupted and not Ended().interrupted
+    assert stopped(Ended(Counter(finished=8), 0, open=True), again="x", grows=True).startswith(
+        "stopped: 8 trials ended, 0 saved where they were, 0 not begun, more may follow"
+    )
+
+
+def test_a_look_counts_what_is_asked_twice_once(calm):
+    """Three edits and their ends against the baseline, of which the first edit is one: five, on one metric."""
+    _, _, said, done = calm
+    pairs = {frozenset((one.before, one.after)) for one in done.plan.comparisons}
+    assert len(pairs) == 5 < len(done.plan.comparisons)
+    assert "after 2 seeds, 0 of 5 verdicts decided" in said
+
+
+def test_stopped_while_steps_are_measured_it_is_known_of(tmp_path, monkeypatch):
+    path = write_world(tmp_path, seeds=2)
+    path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
+    results = tmp_path / "r"
+    with monkeypatch.context() as patched:
+        patched.setattr(pacing, "measure_paces", lambda *told, **how: interrupted(None))
+        with pytest.raises(KeyboardInterrupt):
+            run(path, results, executor="inline")
+    assert not_over(results) == {"tiny": "not all of it is decided"}
+    (left,), refused = ablate.resumable(results)
+    assert not refused and left.space.name == "tiny" and left.left >= 1
+    done = run(path, results, executor="inline")
+    assert not done.plan.open and ablate.resumable(results) == ((), ())
+
+
+def test_trials_of_tuning_are_called_by_every_setting_that_is_chosen(tmp_path):
+    def labels(tune):
+        path = write_world(tmp_path, seeds=2)
+        path.write_text(path.read_text().replace("design: {path:", f"fair: {{tune: {tune}}}\ndesign: {{path:"))
+        plan = plan_space(ablate.load_space(path), results=tmp_path / "r").plan
+        return [work.label for work in work_of(plan, plan.trials)]
+
+    both = labels("{lr: [1e-3, 1e-2], weight_decay: [0, 0.1], seeds: 1}")
+    assert len(set(both)) == len(both) and both[0] == "pre_ln · seed 1000000, lr 0.001, weight decay 0, tuning"
+    one = labels("{weight_decay: [0, 0.1], seeds: 1}")
+    assert len(set(one)) == len(one) and one[0] == "pre_ln · seed 1000000, weight decay 0, tuning"

@@ -23,7 +23,7 @@ def world(tmp_path_factory):
     return folder, path, all_of(folder / "calm")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_killed_between_looks(world, when):
     """`before`: all of the look has ended, and nothing follows from it yet; `after`: the next one is asked for."""
     folder, path, calm = world
@@ -36,6 +36,7 @@ def test_killed_between_looks(world, when):
     assert all_of(results) == calm and damage(results) == []
 
 
+@pytest.mark.slow
 def test_killed_after_the_last_look(world):
     """All has ended, and the plan that is kept does not say so yet."""
     folder, path, calm = world

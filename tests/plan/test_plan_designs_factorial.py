@@ -255,7 +255,9 @@ def test_a_small_screen_is_a_fraction_and_says_so(tmp_path: Path, split: str, re
     assert {abs(alias.times) for alias in factors.aliases} == {0.5}
 
 
-def test_effects_of_three_of_very_many_edits_are_said_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_of_three_of_very_many_edits_are_said_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     few = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
     monkeypatch.setattr(factorial, "MAX_THREES", 8)
     many = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))

@@ -143,3 +143,16 @@ def test_the_noise_arm_is_beside_the_baseline_as_it_is(tmp_path):
 )
 def test_a_residual_is_never_rounded_away(here, wanted, said):
     assert compared(here, wanted) == said
+
+
+@pytest.mark.parametrize(
+    ("seeds", "noise", "at"),
+    [("[7, 8]", 3, {7, 8, 0}), ("[1]", 3, {1, 0, 2}), ("4", 2, {0, 1}), ("auto", 5, {*range(5)})],
+)
+def test_the_noise_arm_takes_the_seeds_of_the_space_first(tmp_path, seeds, noise, at):
+    """So that the baseline is trained at no other seeds than it needs."""
+    plan = build_plan(space(tmp_path, seeds=seeds, noise=f"{{seeds: {noise}}}"), vocab_size=256, corpus="corpus")
+    (arm,) = (variant.id for variant in plan.variants if variant.setting.salt)
+    baseline = {trial.seed for trial in plan.trials if trial.variant == plan.baseline}
+    assert {trial.seed for trial in plan.trials if trial.variant == arm} == at
+    assert baseline == at | set(plan.seeds)

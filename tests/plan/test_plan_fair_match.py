@@ -212,3 +212,30 @@ def test_sizes_that_cannot_be_built_at_all_are_given_up():
     asked = []
     assert _around(lambda n: asked.append(n), 10, 10**6) == (None, None)
     assert len(asked) == PASSED_OVER
+
+
+def test_a_match_that_leaves_a_block_as_it_is_says_so(tmp_path):
+    """At 2 layers sas_p is nearest as it is; where the others can be matched no better, the terms change nothing."""
+    model = "{layers: 2, width: 24, heads: 2, context: 16"
+    world_of = world(tmp_path, names=["sas_p", "macaron"], model=model, fair=terms("depth"), judge=JUDGE)
+    found, models = world_of
+    wanted = models.cost(found.blocks["pre_ln"]).parameters
+    sizes = all_sizes(models, found.blocks["sas_p"], "depth", 8)
+    assert min(sizes, key=lambda n: abs(sizes[n] - wanted)) == 2 and abs(sizes[2] / wanted - 1) > 0.01
+    (note,) = (note for note in planned(*world_of).notes if note.startswith("sas_p"))
+    assert "no depth comes nearer than the 2 layers it has" in note and note.endswith("; not within 1 %")
+    assert "→" not in note
+    alone = world(tmp_path, names=["sas_p"], model=model, fair=terms("depth"), judge=JUDGE)
+    with pytest.raises(InputError, match="a match by depth changes no block here: no depth comes nearer than the 2"):
+        planned(*alone)
+
+
+@pytest.mark.parametrize("by", ["width", "mlp"])
+def test_what_cannot_come_nearer_keeps_its_sizes(tmp_path, by):
+    found, models = world(tmp_path)
+    block = found.blocks["sas_p"]
+    wanted = models.cost(block).parameters + 1
+    got = match(block, wanted, Match(parameters=1e-9, by=by), models)
+    assert got.kept and not got.within and got.reached
+    assert (got.block, got.setting, got.off) == (block, PLAIN, (wanted - 1) / wanted - 1)
+    assert "comes nearer than the" in got.what

@@ -64,17 +64,27 @@ def ends(plan: Plan, values: Mapping[str, NDArray[np.float64]]) -> dict[str, Fin
 
 
 def sweeps(
-    plan: Plan, times: int, *names: str, rng: int = 0, shifts: Sequence[float] | None = None, sd: float = 0.01
+    plan: Plan,
+    times: int,
+    *names: str,
+    rng: int = 0,
+    shifts: Sequence[float] | None = None,
+    sd: float | Sequence[float] = 0.01,
+    lost: NDArray[np.bool_] | None = None,
 ) -> Iterator[dict[str, Final]]:
-    """So many times the results of a plan: seeds share noise, each trial has its own, variants differ by `shifts`."""
+    """So many times the results of a plan: seeds share noise, each trial has its own, variants differ by `shifts`.
+
+    `sd` is of all variants or of each; the trials that `lost` [variant, seed] marks diverged, whatever they would be.
+    """
     random = np.random.default_rng(rng)
     shape = (len(plan.variants), len(plan.seeds))
     level = 2.3 + np.zeros(shape[0]) if shifts is None else 2.3 + np.asarray(shifts)
+    own = np.broadcast_to(np.asarray(sd, dtype=np.float64), shape[:1])[:, None]
+    gone = [] if lost is None else [(plan.variants[i].id, plan.seeds[j]) for i, j in np.argwhere(lost)]
+    where = {(trial.variant, trial.seed): trial.id for trial in plan.trials}
     for _ in range(times):
-        yield ends(
-            plan,
-            {
-                name: level[:, None] + random.normal(0, 0.05, shape[1]) + random.normal(0, sd, shape)
-                for name in names or ("eval_loss",)
-            },
-        )
+        made = {
+            name: level[:, None] + random.normal(0, 0.05, shape[1]) + own * random.standard_normal(shape)
+            for name in names or ("eval_loss",)
+        }
+        yield ends(plan, made) | {where[cell]: Final(status="diverged", step=3, metrics={}) for cell in gone}

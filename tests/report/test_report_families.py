@@ -116,7 +116,8 @@ def test_before_and_after_changed_about_are_the_same_comparison():
     there, back = summary.effects
     assert summary.tests == 1
     assert (there.estimate, there.low, there.tost_high) == (-back.estimate, -back.high, -back.tost_low)
-    assert (there.p_adjusted, there.p_adjusted) == (back.p_adjusted, there.p)
+    assert (there.p, there.p_adjusted) == (back.p, back.p_adjusted)
+    assert there.p_adjusted == there.p
     assert {there.verdict, back.verdict} == {"better", "worse"}
 
 

@@ -58,14 +58,68 @@ def test_it_goes_on_until_all_is_decided():
     assert [effect.verdict for effect in last.effects] == ["better", "undecided"]
 
 
-def test_what_was_found_stays_found():
+GONE = np.where(np.arange(9) < 4, -0.1 + NOISE, np.where(np.arange(9) < 6, 0.2, 0.1) + 10 * NOISE)
+"""Plainly below zero at four seeds; at all nine it may be anything."""
+
+
+def test_what_was_found_stays_found_with_the_numbers_it_was_found_with():
     """A difference that is gone again at the last look was found at the first, at a level that allows for it."""
-    gone = np.where(np.arange(9) < 4, -0.1 + NOISE, np.where(np.arange(9) < 6, 0.2, 0.1) + 10 * NOISE)
-    plan, finals = world(gone, 20 * NOISE)
+    plan, finals = world(GONE, 20 * NOISE)
+    first, last = judged(at(4, plan), finals).effects[0], judged(plan, finals).effects[0]
+    assert first.verdict == last.verdict == "better"
+    assert replace(last, note="") == first and first.note == ""
+    assert last.high < 0 and last.p < last.p_adjusted < 0.05
+    d = statistics.of_differences(GONE)
+    assert d.mean > 0 and d.p > 0.05  # what all nine seeds alone would say
+    assert last.note.startswith(f"found at 4 seeds; at all 9: {d.mean:+.2f} [-0.")
+    text = render(ResultScreen(judged(plan, finals)), 200)
+    assert f"lowers eval loss by {-first.estimate:.4f}" in text and "raises" not in text
+    assert "op: found at 4 seeds; at all 9: " in text and "what a look found has the numbers of that look" in text
+
+
+@pytest.mark.parametrize("later", [0.1, 0.3])
+def test_a_find_that_the_last_interval_leaves_out_is_none(later):
+    """Below zero at four seeds, and so far above it after them that no value below is left."""
+    d = np.where(np.arange(20) < 4, -0.01 + 0.02 * NOISE[np.arange(20) % 9], later + NOISE[np.arange(20) % 9])
+    plan = designed("{compare: [pre_ln, op, sas]}", looks=(4, 20))
+    before = 2.3 + SHARED[np.arange(20) % 9]
+    wild = 20 * NOISE[np.arange(20) % 9]
+    finals = ends(plan, {"eval_loss": np.stack([before, before + d, before + wild])})
+    free = Judged(margin="none", scale="linear", better="lower")
+    first, last = judged(at(4, plan), finals, free), judged(plan, finals, free)
+    assert first.effects[0].verdict == "better"
+    effect = last.effects[0]
+    assert (effect.verdict, effect.n, effect.low > 0) == ("undecided", 20, True)
+    assert "a difference was found at 4 seeds: -0.0" in effect.note and "at all 20 no more so: +" in effect.note
+    assert not last.decided
+    assert "a difference was found at 4 seeds" in render(ResultScreen(last), 200)
+
+
+def test_nor_is_equivalence():
+    """Alike at four seeds, and after them so far apart that the interval of all lies beyond the margin."""
+    some = np.arange(20) % 9
+    plan = designed("{compare: [pre_ln, op, sas]}", looks=(4, 20))
+    before, wild = 2.3 + SHARED[some], 20 * NOISE[some]
+    for later, stands in ((0.4, False), (0.004, True)):
+        d = np.where(np.arange(20) < 4, 0.1 * NOISE[some], later + NOISE[some])
+        finals = ends(plan, {"eval_loss": np.stack([before, before + d, before + wild])})
+        tight = Judged(margin=0.004, scale="linear", better="lower")
+        first, last = judged(at(4, plan), finals, tight).effects[0], judged(plan, finals, tight).effects[0]
+        assert first.verdict == "equivalent"
+        if stands:  # the interval of all 20 has a value inside: so it does, with the numbers it was found with
+            assert (last.verdict, last.estimate, last.n) == ("equivalent", first.estimate, 4)
+        else:  # what is left is that they differ
+            assert (last.verdict, last.n) == ("worse", 20)
+            assert "equivalence was found at 4 seeds: " in last.note
+
+
+def test_q_is_of_the_look_that_is_shown():
+    """Not the least of all looks: that bounds nothing."""
+    plan, finals = world(GONE, np.where(np.arange(9) < 4, -0.01 + 2 * NOISE, 0.02 * np.arange(9) - 0.1))
     first, last = judged(at(4, plan), finals), judged(plan, finals)
-    assert first.effects[0].verdict == last.effects[0].verdict == "better"
-    assert last.effects[0].estimate > 0  # now; the direction is that in which it was found
-    assert last.effects[0].p > 0.05 > last.effects[0].p_adjusted
+    assert first.effects[0].q == last.effects[0].q
+    assert (last.effects[1].n, last.effects[1].verdict) == (9, "undecided")
+    assert first.effects[1].q < last.effects[1].q
 
 
 def test_each_look_is_held_against_its_own_level():
@@ -146,7 +200,7 @@ def test_the_margin_of_a_look_is_of_the_seeds_of_that_look():
     [
         (4, [-0.1 + NOISE], "looked at 4 seeds (of 4, 6, 9): all is decided, no more are needed"),
         (4, [20 * NOISE], "looked at 4 seeds (of 4, 6, 9): not all is decided, the next look is at 6"),
-        (9, [20 * NOISE], "looked at 9 seeds, the last of 4, 6, 9: what is undecided stays so"),
+        (9, [20 * NOISE], "looked at 9 seeds, the last of 4, 6, 9: more seeds take another plan"),
     ],
 )
 def test_the_screen_says_where_it_stands(seeds, rows, said):

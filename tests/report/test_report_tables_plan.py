@@ -12,6 +12,7 @@ from report_worlds import path
 from scipy import stats
 from test_report_tables import render
 
+from ablate.report.declared import unequal_lines
 from ablate.report.json_form import plan_to_json
 from ablate.report.tables import ResultScreen, plan_table
 from ablate.report.unequal import Row, Unequal
@@ -75,7 +76,7 @@ def test_ratios_are_factors():
     text = lines(path("a", seeds=5), judging(), PEAK)
     assert "the log ratios have sd 0.0400" in text
     assert "5 seeds find a difference of a factor 1.0" in text
-    assert "half the margin (a factor 1.05) takes" in text
+    assert "half the margin of a factor 1.05 takes" in text
 
 
 def test_the_seeds_for_a_margin_are_from_the_upper_limit_of_the_sd():
@@ -84,7 +85,7 @@ def test_the_seeds_for_a_margin_are_from_the_upper_limit_of_the_sd():
     half = [stats.t.ppf(0.95, n - 1) * upper / np.sqrt(n) for n in range(2, 100)]
     needed = 2 + next(i for i, width in enumerate(half) if width <= 0.001)
     assert (
-        f"a half-width of half the margin (0.00200) takes {needed} seeds, from the 80 % upper limit of the sd" in text
+        f"a half-width of half the margin of 0.00200 takes {needed} seeds, from the 80 % upper limit of the sd" in text
     )
 
 
@@ -92,7 +93,7 @@ def test_a_margin_that_is_a_share_waits_for_a_mean():
     plan = path("a", seeds=5)
     assert "a margin of 1% is no number before the baseline has a mean" in lines(plan, judging(margin="1%"), FLOOR)
     text = lines(plan, judging(margin="1%"), FLOOR, means={"eval_loss": 2.0})
-    assert "half the margin (0.0200) takes 3 seeds" in text
+    assert "half the margin of 0.0200 takes 3 seeds" in text
     assert "half the margin" not in lines(plan, judging(margin="none"), FLOOR)
 
 
@@ -103,6 +104,15 @@ def test_more_seeds_than_any_plan_has_are_not_promised():
 def test_one_seed_sees_nothing():
     text = lines(path("a", seeds=1), judging(), FLOOR)
     assert "one seed has no spread to judge by, so nothing can be seen" in text
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(4, "4 seeds find nothing"), (7, "7 seeds find any difference")])
+def test_without_spread_it_is_what_the_sign_test_sees(seeds, said):
+    flat = Floor(metric="eval_loss", scale="linear", n=6, sd=0.0, whose="pre_ln")
+    text = lines(path("a", "b", seeds=seeds), judging(margin=0.002), flat)
+    assert f"A/A arms do not vary, so the sign test decides: {said} at level 0.017, which takes 7" in text
+    assert "find a difference of" not in text and "half-width" not in text
+    assert "to find equivalence within 0.00200 by the sign test takes 6 seeds" in text  # 2^-6 < 0.05/3 < 2^-5
 
 
 def test_with_looks_it_is_what_the_last_would_see():
@@ -117,6 +127,27 @@ def test_a_plan_that_learns_says_that_more_may_follow():
     assert "8 trials over 4 seeds: 8 to run for now" in text and "search" not in text
     everything = {trial.id for trial in plan.trials}
     assert "all known already, nothing to run for now" in render(plan_table(plan, everything), 100)
+
+
+def test_the_table_of_aliases_says_it_once():
+    plan = designed("d_optimal", seeds=1)
+    assert any(note.startswith("in estimates besides") for note in plan.notes)
+    text = render(plan_table(plan, ()), 200)
+    assert "Aliases, what is mixed with what" in text and "in estimates besides" not in text
+    assert all(note[:60] in text for note in plan.notes if not note.startswith("in estimates besides"))
+
+
+def test_of_many_edits_what_is_left_out_is_said():
+    plan = designed("{leave_one_out: {from: pre_ln, to: op, split: true}}", seeds=1)
+    whole = max(plan.variants, key=lambda variant: len(variant.edits))
+    assert len(whole.edits) > 3
+    text = render(plan_table(plan, ()), 200)
+    for edit in whole.edits:
+        assert f"all of {whole.name} but {edit}" in text
+        assert text.count(edit) == 3  # of the whole, in a name, and as what that one leaves out
+    few = designed("{leave_one_out: {from: pre_ln, to: op}}", seeds=1)
+    assert max(len(variant.edits) for variant in few.variants) <= 3
+    assert "all of" not in render(plan_table(few, ()), 200)
 
 
 def test_a_plan_without_aliases_has_no_table_of_them():
@@ -134,10 +165,37 @@ def test_what_was_declared_equal_and_what_was_not_is_said():
     found = Unequal(terms="wide", declared="equal steps, parameters within 1 %", rows=rows, equal="the same: steps")
     summary = judge(path("a"), judging(), {})
     text = " ".join(render(ResultScreen(summary, unequal=(found,)), 100).split())
-    assert "≠ wide: declared equal steps, parameters within 1 %; the same: steps" in text
-    assert "op, wide is not equal in parameters: 1,009 against 1,000 (+0.9 %), as near as it comes; width: 136" in text
-    assert "sas is not equal in hidden width: 512, 64 against 512" in text
+    assert "declared equal steps" not in text and "the same: steps" not in text  # what was equal is on the page
+    said = "op, wide is not equal in parameters: +0.9 %, as near as it comes; width: 136 against 128"
+    assert f"≠ {said}" in text
+    assert "≠ sas is not equal in hidden width: 512, 64 against 512" in text
+    near = replace(found, rows=(replace(rows[0], within=0.01), *rows[1:]))
+    text = " ".join(render(ResultScreen(summary, unequal=(near,)), 100).split())
+    assert "parameters: +0.9 %, within the 1 % declared" in text and "as near" not in text
     assert "≠" not in render(ResultScreen(summary), 100)
+
+
+def test_a_variant_under_several_terms_has_one_line_of_what_is_not_equal():
+    row = Row(variant="v1", name="op", quantity="training FLOPs", baseline="100", here="90", share=-0.1, declared=False)
+    steps = Unequal(terms="steps", declared="equal steps", rows=(row,), equal="")
+    flops = Unequal(terms="flops", declared="equal FLOPs", rows=(replace(row, declared=True),), equal="")
+    (line,) = unequal_lines((steps, flops))
+    assert line == "op under steps and flops is not equal in training FLOPs: -10 %, as near as it comes"
+    other = replace(flops, rows=(replace(row, variant="v2", name="op, flops"),))
+    assert [line.split(" is not")[0] for line in unequal_lines((steps, other))] == ["op under steps", "op, flops"]
+
+
+@pytest.mark.parametrize(("salt", "search"), [(0, False), (1, False), (0, True)])
+def test_how_to_get_a_floor_is_said_where_nothing_gives_one(salt, search):
+    plan = path("a", seeds=3)
+    if salt:
+        arm = replace(plan.variants[0], id="aa", setting=replace(plan.variants[0].setting, salt=1))
+        trials = [replace(t, variant="aa", salt=1) for t in plan.trials if t.variant == "v0"]
+        plan = replace(plan, variants=(*plan.variants, arm), trials=(*plan.trials, *trials))
+    text = lines(replace(plan, design="search from pre_ln") if search else plan, judging())
+    assert ("noise: {seeds: 6} trains" in text) == (not salt and not search)
+    assert ("its A/A arm (3 pairs) will give one" in text) == bool(salt)
+    assert ("no noise floor" in text) == (not search)
 
 
 def test_json_has_the_floors_the_factors_and_the_looks():

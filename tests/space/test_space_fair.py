@@ -67,3 +67,21 @@ def test_only_what_is_said_in_vain_is_a_mistake(tmp_path, fair, said):
         return
     with pytest.raises(InputError, match=said):
         space(tmp_path, fair=fair)
+
+
+@pytest.mark.parametrize("fair", ["{under: {}}", '{"under": {}}'])
+def test_terms_that_are_none_are_no_answer(tmp_path, fair):
+    with pytest.raises(InputError, match=r"fair\.under names no terms: it has no effect"):
+        space(tmp_path, fair=fair)
+    assert not space(tmp_path, fair=None).fair.under, "the twin: as the grammar has it"
+    assert space(tmp_path, fair="{budget: flops, under: {}}").fair.budget == "flops"
+
+
+def test_so_many_trials_may_tune_one_block_and_no_more(tmp_path):
+    def listed(seeds):
+        values = ", ".join(f"{k}e-4" for k in range(1, 17))
+        return space(tmp_path, fair=f"{{tune: {{lr: [{values}], weight_decay: [0, 0.1], seeds: {seeds}}}}}")
+
+    assert listed(8).fair.tune.seeds == 8  # 256
+    with pytest.raises(InputError, match=r"288 trials of each block \(16 of lr × 2 of weight_decay × 9 seeds\)"):
+        listed(9)

@@ -139,6 +139,21 @@ def test_seeds_that_differ_cost_nothing():
     assert [e.estimate for e in apart.estimates] == pytest.approx([e.estimate for e in once.estimates])
 
 
+def test_power_is_planned_with_the_degrees_of_freedom_of_all_runs():
+    """At a difference for which seven of each seed plan four seeds and one would plan seven."""
+    level, sd = 0.05 / 7, 1.0
+    true = 2.2
+    n = statistics.seeds_for_power(true, sd, alpha=level, df_per_seed=7)
+    assert (n, statistics.seeds_for_power(true, sd, alpha=level)) == (4, 7)
+    random = np.random.default_rng(2)
+    # The sd over seeds of a main effect, 2β, is 2σ/√8.
+    noise = random.standard_normal((2000, 8, n)) * math.sqrt(2) * sd
+    found = [statistics.analyse(LEVELS, EFFECTS, true / 2 * LEVELS[:, :1] + y).estimates[0].p < level for y in noise]
+    power = statistics.power_of(true, sd, n, level, df_per_seed=7)
+    assert power >= 0.8 > statistics.power_of(true, sd, n - 1, level, df_per_seed=7)
+    assert np.mean(found) == pytest.approx(power, abs=0.03)
+
+
 def test_with_one_seed_lack_of_fit_is_the_error():
     y = values(seeds=1)
     found = statistics.analyse(LEVELS, EFFECTS, y)

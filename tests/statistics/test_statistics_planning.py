@@ -126,6 +126,9 @@ def test_seeds_per_arm_are_the_fewest(effect, alpha, power):
 def test_no_number_of_seeds_finds_nothing():
     with pytest.raises(ValueError, match="a difference of 0"):
         statistics.seeds_per_arm(0.0, 1.0)
+    for sd in (0.0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="an sd above 0"):
+            statistics.seeds_per_arm(0.1, sd)
 
 
 @pytest.mark.parametrize("n", [2, 6, 20])
@@ -153,29 +156,27 @@ def test_a_floor_is_the_spread_of_its_pairs():
         statistics.floor_of("eval_loss", [1.0], [1.0])
 
 
-def test_a_floor_without_spread_sees_everything():
+@pytest.mark.parametrize("level", [0.05, 0.05 / 3, 0.4])
+def test_a_floor_without_spread_sees_what_the_sign_test_does(level):
+    """Everything from the seeds on at which differences that are all alike have a p below the level, nothing before."""
     flat = floor(0.0, 5)
-    assert flat.visible(4) == (0, 0, 0)
-    assert flat.power(0.1, 4) == (1, 1, 1)
-    assert flat.seeds_for_margin(0.01) == 2
+    for n in range(2, 14):
+        found = statistics.of_differences([0.01] * n).p <= level
+        assert flat.visible(n, level) == ((0.0,) * 3 if found else (math.inf,) * 3)
+    n = flat.seeds_for_margin(0.01, level)
+    assert statistics.of_differences([0.0] * n).p_equivalent(0.01) <= level
+    assert n == 2 or statistics.of_differences([0.0] * (n - 1)).p_equivalent(0.01) > level
 
 
 @pytest.mark.parametrize("k", [3, 6, 12])
-def test_the_true_power_and_what_is_truly_visible_lie_in_the_intervals_of_a_floor(k):
-    """In 95 of 100 floors of k pairs; and the estimate alone is off to the side of too much power half of the time."""
+def test_what_is_truly_visible_lies_in_the_interval_of_a_floor(k):
+    """In 95 of 100 floors of k pairs; and the estimate alone promises too much more often than not."""
     sds = np.random.default_rng(k).normal(0, 2.0, (4000, k)).std(axis=1, ddof=1)
-    truth = {"visible": statistics.visible_difference(2.0, 5, 0.01), "power": statistics.power_of(3.0, 2.0, 5, 0.01)}
-    held = {"visible": 0, "power": 0}
-    too_sure = 0
-    for sd in sds:
-        one = floor(float(sd), k)
-        for what, (value, low, high) in (("visible", one.visible(5, 0.01)), ("power", one.power(3.0, 5, 0.01))):
-            assert low <= value <= high
-            held[what] += low <= truth[what] <= high
-        too_sure += one.power(3.0, 5, 0.01)[0] > truth["power"]
-    assert held["visible"] == held["power"]
-    assert held["power"] / len(sds) == pytest.approx(0.95, abs=0.011)
-    assert too_sure / len(sds) > 0.5
+    truth = statistics.visible_difference(2.0, 5, 0.01)
+    found = [floor(float(sd), k).visible(5, 0.01) for sd in sds]
+    assert all(low <= value <= high for value, low, high in found)
+    assert np.mean([low <= truth <= high for _, low, high in found]) == pytest.approx(0.95, abs=0.011)
+    assert np.mean([value < truth for value, _, _ in found]) > 0.5
 
 
 def test_seeds_for_a_margin_are_planned_from_the_upper_limit():

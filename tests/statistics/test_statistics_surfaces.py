@@ -70,6 +70,43 @@ def test_intervals_of_main_effects_cover_in_a_few_surfaces(name):
     assert 0.92 <= covered(*LAYOUTS[name], 200) <= 0.98
 
 
+def of_three_edits(seeds: int, one: float, tables: int) -> tuple[float, float]:
+    """Of six effects that are none, with one run's sd `one` times the others': the share of intervals that hold 0, and
+    that of tables in which one effect is found by Bonferroni.
+    """
+    random, terms = np.random.default_rng(seeds), (*mains(3), *pairs(3))
+    sd = np.array([one, *[1.0] * 7])[:, None]
+    p = [
+        [each.p for each in statistics.analyse(every_combination(3), terms, sd * noise).estimates]
+        for noise in random.standard_normal((tables, 8, seeds))
+    ]
+    return float((np.array(p) >= 0.05).mean()), float((np.min(p, axis=1) < 0.05 / 6).mean())
+
+
+FIGURES = {
+    (2, 1.0): (0.950, 0.041),
+    (5, 1.0): (0.949, 0.047),
+    (2, 4.0): (0.902, 0.084),
+    (3, 4.0): (0.917, 0.078),
+    (5, 4.0): (0.929, 0.066),
+    (8, 4.0): (0.938, 0.053),
+}
+"""By seeds and the one run's sd, as the module of factorials has them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "one"), FIGURES)
+def test_one_run_that_varies_more_costs_as_much_as_is_said(seeds, one):
+    assert of_three_edits(seeds, one, 8000) == pytest.approx(FIGURES[seeds, one], abs=0.01)
+
+
+def test_one_run_that_varies_more_costs_about_as_much_as_is_said():
+    """At 1,500 tables a share is off by 2.5 points once in a thousand; the two cases are further apart."""
+    for case in ((2, 1.0), (2, 4.0)):
+        assert of_three_edits(*case, 1500) == pytest.approx(FIGURES[case], abs=0.025)
+    assert of_three_edits(2, 4.0, 1500)[0] < 0.925 < of_three_edits(2, 1.0, 1500)[0]
+
+
 def test_an_effect_left_out_is_seen_to_spoil_intervals():
     levels, terms = LAYOUTS["Plackett-Burman 12"]
     assert covered(levels, terms, 200, seeds=5, left_out=pairs(8)) < 0.75

@@ -102,8 +102,13 @@ class SearchSource:
 
     @property
     def waiting(self) -> int:
-        """Trials that were asked for and not handed out; at least one while more will be asked for."""
-        return len(self._queue) or int(not self.confirming)
+        """Trials that were asked for and not handed out."""
+        return len(self._queue)
+
+    @property
+    def open(self) -> bool:
+        """Whether more will be asked for."""
+        return not self.confirming
 
     def next(self) -> Work | None:
         """The next trial to be trained; None while results must be waited for, and when all is done."""

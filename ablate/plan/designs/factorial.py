@@ -88,6 +88,11 @@ def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> Ch
         _note_too_many(f"{message}, and at most {MAX_RUNS} are run", among, problems)
         return None
     terms = _terms(ends, edits)
+    if ends.interactions == "pairs" and len(estimable(base, terms)) == edits:
+        message = "interactions: pairs has no effect here: every pair's effect is that of an edit in these runs"
+        notes = ("leave it out, or say resolution: IV or V",)
+        problems.add(message, place_in_design(among.models.space, "fractional", "interactions"), notes=notes)
+        return None
     guarded = (*mains(edits), *pairs(edits)) if ends.resolution == "V" else ()
     return _orthogonal(base, terms, wording.regular(base, ends.resolution), among, problems, guarded)
 
@@ -105,7 +110,7 @@ def _orthogonal(
     """
     for levels in siblings(base, MAX_RUNS):
         if among.may_all_run(chosen_of(levels)):
-            return Choice(levels=levels, terms=estimable(levels, terms), how=what + wording.generated(levels, among))
+            return Choice(levels=levels, terms=tuple(terms), how=what + wording.generated(levels, among))
     distinct, refused = among.distinct(_pool(len(among.edits), chosen_of(base)))
     if not _enough(distinct, refused, among, problems):
         return None

@@ -65,7 +65,9 @@ def aliases(levels: Levels, terms: Sequence[Term], others: Sequence[Term]) -> tu
     found = []
     for term, row in zip(terms, matrix[1:], strict=True):
         times = row * 2.0 ** (len(term) - order)
-        found += [(term, others[j], round(float(times[j]), 12)) for j in np.flatnonzero(np.abs(times) > TOLERANCE)]
+        found += [
+            (term, others[j], round(float(times[j]), 12)) for j in np.flatnonzero(np.abs(times) > TOLERANCE).tolist()
+        ]
     return tuple(found)
 
 

@@ -128,7 +128,8 @@ def not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[str]:
     """Effects that the runs asked for would not have told either, so that others in their place are not made to."""
     if dropped:
         named = ", ".join(among.letters(term) for term in dropped)
-        yield f"not estimated: {named}: the runs asked for do not tell {'it' if len(dropped) == 1 else 'them'} from others"
+        told = "it" if len(dropped) == 1 else "them"
+        yield f"not estimated: {named}: the runs asked for do not tell {told} from others"
 
 
 def mixed(aliases: Sequence[tuple[Term, Term, float]], among: Combinations) -> Iterator[str]:

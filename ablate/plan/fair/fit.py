@@ -30,6 +30,7 @@ def fit(arms: Sequence[Arm], models: Models, known: Known, problems: Problems) -
     fitting = _Fitting(models, known, problems)
     fitted = tuple(fitting.under(name, arm) for name in space.fair.terms for arm in arms)
     tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
+    fitting.note_idle()
     told = [*(_tokens(name, space) for name in tokens), *fitting.notes]
     is_open = any(one.setting.open for one in fitted)
     if is_open:
@@ -57,6 +58,7 @@ class _Fitting:
     problems: Problems
     notes: list[str] = field(default_factory=list)
     _matched: dict[tuple[Block, fair.Match], Matched | None] = field(default_factory=dict)
+    _reached: dict[str, list[Matched]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         space = self.models.space
@@ -86,10 +88,29 @@ class _Fitting:
         if found is None or not found.reached:
             self._note_unmatched(name, arm, terms, found)
             return None
-        near = "" if found.within else f"; the nearest by {terms.by}, not within {_percent(terms.parameters)}"
+        self._reached.setdefault(name, []).append(found)
+        not_within = f"not within {_percent(terms.parameters)}"
+        nearest = not_within if found.kept else f"the nearest by {terms.by}, {not_within}"
+        near = "" if found.within else f"; {nearest}"
         said = f"{found.what}, parameters {compared(found.parameters, found.wanted)}{near}"
         self.notes.append(f"{_named(arm, name)}: {said}")
         return found
+
+    def note_idle(self) -> None:
+        """Note the terms whose match leaves all blocks as they are, and not all of them within."""
+        space = self.models.space
+        for name, reached in self._reached.items():
+            terms = space.fair.terms[name].match
+            kept = [found for found in reached if found.kept]
+            if isinstance(terms, fair.Match) and kept and all(found.as_it_is for found in reached):
+                others = [by for by in ("width", "depth", "mlp") if by != terms.by]
+                nearest = min(kept, key=lambda found: abs(found.off))
+                self.problems.add(
+                    f"a match by {terms.by} changes no block here: {nearest.what}, parameters "
+                    f"{compared(nearest.parameters, nearest.wanted)}",
+                    _place(space, name).span,
+                    notes=(f"match by {' or '.join(others)}, at sizes that go in finer steps, or say match: none",),
+                )
 
     def _note_unmatched(self, name: str, arm: Arm, terms: fair.Match, found: Matched | None) -> None:
         space = self.models.space

@@ -23,6 +23,8 @@ MOST = {"width": 1_000_000, "depth": 1_000, "mlp": 1_000_000}
 """The largest width, number of layers and hidden width that are looked at."""
 PASSED_OVER = 64
 """So many sizes in a row that cannot be built are passed over; beyond, it is taken that no larger one can."""
+AS_IT_IS = "as it is"
+"""Said of a block that is within the share already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Matched:
     """A block as it is matched: `parameters` against the `wanted`. `what` says which size went from what to what.
 
     `reached` is False where no size comes within the share because it would have to be smaller than 1, or larger than
-    any that is looked at.
+    any that is looked at. `kept`: it is not within, but no other size is nearer than the one it has.
     """
 
     block: Block
@@ -40,20 +42,27 @@ class Matched:
     what: str
     within: bool
     reached: bool = True
+    kept: bool = False
 
     @property
     def off(self) -> float:
         """How far it is off, as a share of what is wanted."""
         return self.parameters / self.wanted - 1
 
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the block keeps the sizes that it has."""
+        return self.kept or self.what == AS_IT_IS
+
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The models that one size gives: how many there are, and the block and setting of each."""
+    """The models that one size gives: how many there are, the block and setting of each, and the size that it `has`."""
 
     most: int
     at: Callable[[int], tuple[Block, Setting]]
     says: Callable[[int], str]
+    has: str
 
 
 def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | None:
@@ -63,7 +72,7 @@ def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | 
     """
     as_it_is = models.cost(block).parameters
     if abs(as_it_is / wanted - 1) <= terms.parameters:
-        return Matched(block=block, setting=PLAIN, parameters=as_it_is, wanted=wanted, what="as it is", within=True)
+        return Matched(block=block, setting=PLAIN, parameters=as_it_is, wanted=wanted, what=AS_IT_IS, within=True)
     axis = _axis(block, terms, models)
     if axis is None:
         return None
@@ -82,14 +91,16 @@ def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | 
     n, parameters = min(found, key=lambda one: abs(one[1] - wanted))
     changed, setting = axis.at(n)
     within = abs(parameters / wanted - 1) <= terms.parameters
+    kept = parameters == as_it_is
     return Matched(
-        block=changed,
-        setting=setting,
+        block=block if kept else changed,
+        setting=PLAIN if kept else setting,
         parameters=parameters,
         wanted=wanted,
-        what=axis.says(n),
+        what=axis.has if kept else axis.says(n),
         within=within,
         reached=within or len(found) == 2,
+        kept=kept,
     )
 
 
@@ -130,6 +141,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
             MOST["width"] // heads,
             lambda n: (block, replace(PLAIN, width=None if n * heads == width else n * heads)),
             lambda n: f"width {width} → {n * heads}",
+            f"no width comes nearer than the {width} it has",
         )
     if terms.by == "depth":
         layers = model.layers
@@ -137,6 +149,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
             MOST["depth"],
             lambda n: (block, replace(PLAIN, layers=None if n == layers else n)),
             lambda n: f"layers {layers} → {n}",
+            f"no depth comes nearer than the {layers} {'layer' if layers == 1 else 'layers'} it has",
         )
     widths = list(_hidden(block, models))
     if not widths:
@@ -145,6 +158,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
         MOST["mlp"],
         lambda n: (_with_hidden(block, n, widths[0], models), PLAIN),
         lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
+        f"no hidden width of the MLP comes nearer than the {widths[0]:g} it has",
     )
 
 

@@ -70,7 +70,8 @@ def sentence(note: str) -> str:
 
 def table(grid: Grid) -> str:
     """A table that scrolls by itself where it is wider than the page; its first column names the rows."""
-    kind = ["n" if place in grid.numbers else "" for place in range(len(grid.heading))]
+    columns = range(len(grid.heading))
+    kind = ["n" if place in grid.numbers else "w" if place in grid.whole else "" for place in columns]
     head = "".join(_cell("th", text, k, ' scope="col"') for text, k in zip(grid.heading, kind, strict=True))
     body = "".join(
         "<tr>"

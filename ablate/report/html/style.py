@@ -45,6 +45,7 @@ tbody th{font-weight:600;white-space:pre-wrap;position:sticky;left:0;background:
 tbody th,tbody td{border-bottom:1px solid var(--line)}
 .n{text-align:right;white-space:nowrap}
 thead .n{white-space:normal}
+@media screen and (min-width:40rem){td.w{white-space:nowrap}}
 code,pre{font:.86rem/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{background:var(--wash);padding:.7rem .9rem;overflow-x:auto;border-radius:4px}
 .wrap{white-space:pre-wrap}
@@ -65,6 +66,6 @@ footer{margin-top:3rem}
 nav{display:none}a{color:inherit;text-decoration:none}
 body{max-width:none;padding:0;font-size:10pt}.scroll,pre{overflow:visible}pre{white-space:pre-wrap}
 table{font-size:8.5pt}th,td{padding-right:.6rem}.n{white-space:normal}tbody th{position:static}
-figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption{break-after:avoid}thead{display:table-header-group}
-figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3}.note{break-after:avoid}details::details-content{content-visibility:visible;height:auto}summary{list-style:none}}
+figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption,summary{break-after:avoid}.plots{display:block}thead{display:table-header-group}
+figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3;break-inside:auto;break-before:avoid}.note{break-after:avoid}details::details-content{content-visibility:visible;height:auto}summary{list-style:none}}
 """

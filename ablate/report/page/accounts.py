@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ablate.report import wording
+from ablate.plan.plan import Variant
+from ablate.report import declared, wording
 from ablate.report.html.grid import Grid
 from ablate.report.page.record import PageRecord
 from ablate.report.summary import Metric
 from ablate.report.unequal import Row, Unequal
-from ablate.report.wording import duration, plural
+from ablate.report.wording import plural, took
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
 
 LISTED = 500
@@ -36,7 +38,7 @@ def cost(record: PageRecord) -> Grid:
                 str(sum(one.spaces > 1 for one in of)),
                 f"{tokens:,}",
                 f"{3.0 * variant.flops * tokens / context:.3g}" if tokens else "0",
-                duration(sum(timed)) if timed else "–",
+                took(sum(timed)) if timed else "–",
             )
         )
     return Grid(
@@ -53,6 +55,22 @@ def cost(record: PageRecord) -> Grid:
             "trials that another space asks for as well, trained once.",
         ),
     )  # fmt: skip
+
+
+def own(variant: Variant) -> Iterator[str]:
+    """What of a variant's sizes and training is not as the space has it, in a line."""
+    setting = variant.setting
+    parts = [
+        f"{name} {value:,}"
+        for name, value in (("layers", setting.layers), ("width", setting.width), ("steps", setting.steps))
+        if value is not None
+    ]
+    if setting.open:
+        parts.append("steps or settings that are not known yet")
+    parts += [f"{name} {value:g}, by tuning" for name, value in setting.tuned]
+    parts += ["another initialisation"] if setting.salt else []
+    if parts:
+        yield f"Its own: {', '.join(parts)}."
 
 
 def unequal(record: PageRecord) -> list[Grid]:
@@ -72,8 +90,9 @@ def _unequal(found: Unequal) -> Grid:
 
 
 def _unequal_row(row: Row) -> tuple[str, ...]:
-    share = "–" if row.share is None else f"{100 * row.share:+.2g} %"
-    return row.name, row.quantity, row.baseline, row.here, share, "yes" if row.declared else "no"
+    share = "–" if row.share is None else declared.share(row.share)
+    equal = f"yes, {declared.nearness(row)}" if row.declared else "no"
+    return row.name, row.quantity, row.baseline, row.here, share, equal
 
 
 def noise(record: PageRecord) -> Grid:
@@ -91,9 +110,13 @@ def noise(record: PageRecord) -> Grid:
     missing = [m.name for m in summary.metrics if m.name not in {floor.metric for floor in record.floors}]
     caveats = []
     if missing:
+        way = "`noise: {seeds: 6}` in the space trains the baseline against itself"
+        salted = {variant.id for variant in plan.variants if variant.setting.salt}
+        if pairs := len({trial.seed for trial in plan.trials if trial.variant in salted}):
+            way = f"its A/A arm ({plural(pairs, 'pair')}) gives the floor when it has ended"
         caveats.append(
             f"no A/A arms under these conditions for {', '.join(missing)}: what of a difference is noise is known from "
-            "the seeds of each comparison alone; `noise: {seeds: 6}` in the space trains the baseline against itself"
+            f"the seeds of each comparison alone; {way}"
         )
     many = plural(seeds, "seed")
     return Grid(
@@ -121,8 +144,10 @@ def noise(record: PageRecord) -> Grid:
 
 def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str, ...]:
     low, high = floor.sd_interval()
-    if n > 1:
-        seen, least, most = floor.visible(n, alpha)
+    seen, least, most = floor.visible(n, alpha) if n > 1 else (math.inf,) * 3
+    if n > 1 and floor.sd == 0:
+        visible = f"{'nothing' if math.isinf(seen) else 'any'}, by the sign test"
+    elif n > 1:
         visible = f"{_size(seen, metric)} [{_size(least, metric)}, {_size(most, metric)}]"
     else:
         visible = "nothing: one seed"
@@ -136,7 +161,7 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
 
 def _size(value: float, metric: Metric) -> str:
     """A size of a difference: a factor on the log scale."""
-    return f"×{wording.factor(value):.3g}" if metric.log else f"{value:.2g}"
+    return f"×{wording.ratio(value)}" if metric.log else f"{value:.2g}"
 
 
 def ran_with(record: PageRecord) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report import wording
+from ablate.report import seeds, wording
+from ablate.report.once import effects_once, once, terms_of
 from ablate.report.page.record import PageRecord
 from ablate.report.summary import Effect, Summary
 from ablate.report.wording import plural
@@ -28,6 +29,8 @@ def unfinished(record: PageRecord) -> str:
     """What is missing of a page that is written before its end."""
     left = sum(record.states.get(state, 0) for state in ("planned", "unfinished"))
     what = f"{plural(left, 'trial')} of {len(record.plan.trials):,} not ended" if left else "more trials may be added"
+    if left and record.plan.open:
+        what += ", and more may be added"
     return f"As far as it has come: {what}. What is said here may change."
 
 
@@ -58,11 +61,12 @@ def _by_verdict(record: PageRecord, *, undecided: bool) -> Iterator[tuple[Sequen
 def leading(summary: Summary) -> list[tuple[Effect, ...]]:
     """The comparisons that the question is about: what the design isolates, then whole variants against the baseline.
 
-    Of the latter where there are edits, that with the most of them under each of the terms.
+    Of the latter where there are edits, that with the most of them under each of the terms. What is the same under
+    several terms is there once.
     """
-    isolated = [one for kind in ("edit", *FACTORIAL) for one in summary.comparisons(kind)]
+    isolated = once(one for kind in ("edit", *FACTORIAL) for one in summary.comparisons(kind))
     said = {(one[0].before, one[0].after) for one in isolated if one[0].before}
-    whole = [one for one in summary.comparisons("baseline") if (one[0].before, one[0].after) not in said]
+    whole = once(one for one in summary.comparisons("baseline") if (one[0].before, one[0].after) not in said)
     if isolated and whole:
         most: dict[str, tuple[Effect, ...]] = {}
         for one in whole:
@@ -79,13 +83,14 @@ def _edits(summary: Summary, effects: Sequence[Effect]) -> int:
 
 def subject(effect: Effect, summary: Summary) -> str:
     """What a comparison is of, in a sentence or a row."""
-    named, said = effect.change, False
+    named, terms = effect.change, terms_of(effect, summary)
     if effect.kind == "baseline":
         after = summary.arm(effect.after).name
-        named, said = f"{after} against {summary.arm(effect.before).name}", after.endswith(f", {effect.terms}")
+        named = f"{after} against {summary.arm(effect.before).name}"
+        terms = () if len(terms) == 1 and after.endswith(f", {terms[0]}") else terms
     elif effect.kind == "noise":
         named = f"A/A: {effect.change}"
-    return f"{named} under {effect.terms}" if len(summary.terms) > 1 and effect.terms and not said else named
+    return f"{named} under {wording.listed(terms)}" if terms else named
 
 
 def _sentence(effects: Sequence[Effect], of: Sequence[Effect], record: PageRecord) -> str:
@@ -103,7 +108,7 @@ def _sentence(effects: Sequence[Effect], of: Sequence[Effect], record: PageRecor
 def negatives(record: PageRecord) -> list[str]:
     """What did not help, and what has no result: worse, no different, undecided, diverged, failed, missing."""
     summary = record.summary
-    judged = [effect for effect in summary.effects if effect.judged]
+    judged = _judged_once(summary)
     lines = []
     for verdict, title in _TITLES.items():
         of = [effect for effect in judged if effect.verdict == verdict]
@@ -118,14 +123,17 @@ def negatives(record: PageRecord) -> list[str]:
                 f"{100 * summary.confidence:.3g} % interval)"
             )
     for arm in summary.arms:
-        reasons: dict[str, list[int]] = {}
-        for seed, why in arm.missing:
-            reasons.setdefault(why, []).append(seed)
         lines += [
-            f"missing: {arm.name} at seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))} ({why})"
-            for why, seeds in reasons.items()
+            f"missing: {arm.name} at {seeds.named(of)} ({why})" for why, of in seeds.by_reason(arm.missing).items()
         ]
     return lines
+
+
+def _judged_once(summary: Summary) -> list[Effect]:
+    """What is judged, the same two variants but once: as an edit where they are one, under the first of the terms."""
+    judged = effects_once(effect for effect in summary.effects if effect.judged)
+    edits = {(effect.before, effect.after) for effect in judged if effect.kind == "edit"}
+    return [e for e in judged if e.kind != "baseline" or (e.before, e.after) not in edits]
 
 
 _TITLES = {

@@ -15,9 +15,10 @@ def definitions(record: PageRecord) -> list[str]:
     measured = [*names(record), *dict.fromkeys(course.metric for course in record.gains)]
     lines += [f"{name}: {record.definitions[name]}" for name in measured if name in record.definitions.keys() - judged]
     adjusted = "after looking several times, too, " if summary.looks else ""
+    once = ", were it looked only then" if summary.looks else ""
     lines.append(
-        f"p: of no difference; p (equivalence): the greater of the two one-sided tests; both by Holm {adjusted}over "
+        f"p: of no difference; p of equivalence: the greater of the two one-sided tests; both by Holm {adjusted}over "
         "the family. q: that of no difference by Benjamini and Hochberg: of those below a level at most that share is "
-        "false on average; no verdict is made by it"
+        f"false on average{once}; no verdict is made by it"
     )
     return lines

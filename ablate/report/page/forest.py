@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablate.report import wording
 from ablate.report.html.drawn import INK, drawn
+from ablate.report.once import effects_once
 from ablate.report.page import panes
 from ablate.report.page.answer import subject
 from ablate.report.page.panes import plain_ticks, short
@@ -39,8 +40,9 @@ LOOKS: Mapping[str, tuple[str, str, bool]] = {
 def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
     """The plots with their captions: for each metric one, or several where comparisons are many, or none."""
     summary = record.summary
+    shown = effects_once(summary.effects)
     for place, metric in enumerate(summary.metrics):
-        of = [effect for effect in summary.effects if effect.metric == metric.name]
+        of = [effect for effect in shown if effect.metric == metric.name]
         if all(effect.estimate is None for effect in of):
             continue
         for start in range(0, len(of), ROWS):
@@ -121,7 +123,8 @@ def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summa
     colour = INK[ink]
     said = wording.verdict(effect)
     room = 60 - len(said)
-    words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5}
+    paper = {"facecolor": INK["paper"], "edgecolor": "none", "pad": 1.0}
+    words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5, "bbox": paper}
     axes.text(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"], **words)
     axes.text(1.0, row - 0.38, said, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
     if effect.estimate is None or not math.isfinite(effect.estimate):

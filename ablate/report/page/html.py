@@ -48,7 +48,7 @@ def _top(record: PageRecord, titles: Sequence[str]) -> Iterator[str]:
     if left := answer.undecided(record):
         yield f'<h2 id="undecided">Undecided</h2>{bullets(left)}'
     if warned := [*record.beside, *verdicts.caveats(record.summary)]:
-        yield beware(warned)
+        yield f'<h2 id="notes">Notes</h2>{beware(warned)}'
     links = "".join(f'<li><a href="#{slug(title)}">{escape(title)}</a></li>' for title in titles)
     yield f'<nav aria-label="Contents"><ul>{links}</ul></nav>'
 
@@ -89,25 +89,11 @@ def _changes(record: PageRecord) -> Iterator[str]:
             names = "the baseline"
         edits = "".join(f"<li><code>{escape(name)}</code> {escape(detail)}</li>" for name, detail in shown.edits)
         listed = f"<ul>{edits}</ul>" if edits else ""
-        setting = "".join(f"<p>{escape(line)}</p>" for line in _setting(record, variant.id))
+        setting = "".join(f"<p>{escape(line)}</p>" for line in accounts.own(variant))
         yield (
             f"<details><summary><b>{escape(variant.name)}</b> {names}</summary>{setting}{listed}"
             f'<pre class="wrap">{escape(shown.block)}</pre></details>'
         )
-
-
-def _setting(record: PageRecord, id: str) -> Iterator[str]:
-    """What of a variant's sizes and training is its own."""
-    setting = record.variant(id).setting
-    own = [
-        f"{name} {value:,}"
-        for name, value in (("layers", setting.layers), ("width", setting.width), ("steps", setting.steps))
-        if value is not None
-    ]
-    own += [f"{name} {value:g}, by tuning" for name, value in setting.tuned]
-    own += ["another initialisation"] if setting.salt else []
-    if own:
-        yield f"Its own: {', '.join(own)}."
 
 
 def _verdicts(record: PageRecord) -> Iterator[str]:

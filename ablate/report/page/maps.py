@@ -110,8 +110,9 @@ def key(found: Maps) -> list[tuple[int, str]]:
     edges = found.scale.edges
     if len(edges) == 1:
         return [(0, panes.number(edges[0]))]
-    said = [(0, f"below {panes.number(edges[1])}")]
-    said += [(place, f"from {panes.number(edge)}") for place, edge in enumerate(edges) if place]
+    first, *rest = panes.apart(edges[1:])
+    said = [(0, f"below {first}")]
+    said += [(place, f"from {edge}") for place, edge in enumerate((first, *rest), 1)]
     return said
 
 

@@ -23,7 +23,8 @@ def _lines(record: PageRecord) -> Iterator[str]:
     yield from _bullets(answer.answers(record) or ["Nothing is decided yet."])
     if left := answer.undecided(record):
         yield from ("## Undecided\n", *_bullets(left))
-    yield from _bullets(f"**!** {line}" for line in (*record.beside, *verdicts.caveats(record.summary)))
+    if warned := [*record.beside, *verdicts.caveats(record.summary)]:
+        yield from ("## Notes\n", *_bullets(f"**!** {line}" for line in warned))
     yield "## Changes\n"
     yield from _changes(record)
     yield "## Verdicts\n"
@@ -44,6 +45,7 @@ def _changes(record: PageRecord) -> Iterator[str]:
     for shown in record.blocks:
         base = " (the baseline)" if shown.variant == record.plan.baseline else ""
         yield f"- **{record.variant(shown.variant).name}**{base}"
+        yield from (f"  - {line}" for line in accounts.own(record.variant(shown.variant)))
         yield from (f"  - `{name}`: {detail}" for name, detail in shown.edits)
         yield f"  - block: `{shown.block}`"
     yield ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ NAME = 40
 """Characters of a name that a plot has room for; tables have the whole of it."""
 POWERS = 30.0
 """A factor over which an axis has its ticks at powers."""
+DECIMALS = 9
+"""Decimals that a tick has at most."""
 FAR = 4.0
 """A course is cut where it is above so many times what three quarters of all values are below."""
 
@@ -64,7 +67,23 @@ def plain_ticks(axes: Axes, which: Literal["x", "y"], *, log: bool, over: float 
         axis.set_minor_locator(NullLocator())
     many: Locator = LogLocator(numticks=5) if log and over > POWERS else MaxNLocator(nbins=5)
     axis.set_major_locator(many)
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value, axis.get_majorticklocs().tolist())))
+
+
+def tick(value: float, ticks: Sequence[float]) -> str:
+    """The number of one of these ticks, with as many decimals as all of them take; of powers each by itself.
+
+    >>> [tick(one, (5.45, 5.4525, 5.455)) for one in (5.45, 5.4525)]
+    ['5.4500', '5.4525']
+    """
+    places = sorted({float(one) for one in ticks if math.isfinite(one)})
+    gaps = [other - one for one, other in pairwise(places)]
+    if not gaps or max(gaps) > 5 * min(gaps) or max(abs(places[0]), abs(places[-1])) >= 1e6:
+        return f"{value:.4g}"
+    for decimals in range(DECIMALS):
+        if all(abs(round(one, decimals) - one) < min(gaps) / 100 for one in places):
+            return f"{value:z.{decimals}f}"
+    return f"{value:.4g}"
 
 
 def by_steps(axes: Axes) -> None:
@@ -131,6 +150,20 @@ def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 def drawn_steps(measured: int, shown: int) -> str:
     """What a caption says of steps that are left out; nothing where none are."""
     return f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
+
+
+def apart(values: Sequence[float]) -> list[str]:
+    """Rising numbers with three significant digits, and more where two would look the same.
+
+    >>> apart([1.121, 1.124, 1.3])
+    ['1.121', '1.124', '1.300']
+    """
+    shown = [significant(value) for value in values]
+    for digits in range(4, DECIMALS):
+        if len(set(shown)) == len(set(values)):
+            break
+        shown = [f"{value:#.{digits}g}" for value in values]
+    return shown
 
 
 def number(value: float) -> str:

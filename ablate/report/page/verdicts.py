@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
 from ablate.report.aliases import alias_rows
 from ablate.report.effect_tables import KINDS, described
 from ablate.report.html.grid import Grid
+from ablate.report.once import effects_once, terms_of
 from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
 from ablate.report.summary import Anova, Effect, Metric, Summary
@@ -23,20 +23,21 @@ MEANINGS = {
 
 
 def verdicts(record: PageRecord) -> list[Grid]:
-    """A table for each kind of comparison, under each of the terms."""
-    summary = record.summary
-    several, order = len(summary.terms) > 1, [*KINDS, *MEANINGS]
+    """A table for each kind of comparison, under each of the terms; what several have in common is in one for them."""
+    summary, order = record.summary, [*KINDS, *MEANINGS]
+    groups: dict[tuple[str, tuple[str, ...]], list[Effect]] = {}
+    for effect in sorted(effects_once(summary.effects), key=lambda effect: order.index(effect.kind)):
+        groups.setdefault((effect.kind, terms_of(effect, summary)), []).append(effect)
     grids = []
-    by_kind = sorted(summary.effects, key=lambda effect: order.index(effect.kind))
-    for (kind, terms), group in groupby(by_kind, key=lambda effect: (effect.kind, effect.terms)):
-        effects = list(group)
+    for (kind, terms), effects in groups.items():
         grids.append(
             Grid(
-                title=_under(_title(kind, summary), terms if several else ""),
-                note=MEANINGS.get(kind) or described(kind, summary.design),
+                title=_under(_title(kind, summary), wording.listed(terms) if terms else ""),
+                note=MEANINGS.get(kind) or described(kind, summary),
                 heading=_heading(summary),
                 rows=tuple(_row(effect, summary) for effect in effects),
                 numbers=(4, 5, 6, 7),
+                whole=(3,),
             )
         )
     return grids
@@ -55,7 +56,7 @@ def caveats(summary: Summary) -> list[str]:
 
 def _heading(summary: Summary) -> tuple[str, ...]:
     interval = f"difference [{100 * summary.confidence:.4g} %]"
-    return "change", "verdict", "metric", interval, "n", "p", "q", "p (equivalence)"
+    return "change", "verdict", "metric", interval, "n", "p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)"
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
@@ -99,8 +100,11 @@ def variants(record: PageRecord) -> Grid:
 
 def _front(summary: Summary) -> Iterator[str]:
     if summary.front:
-        names = ", ".join(summary.arm(id).name for id in summary.front)
-        yield f"On the front (no variant is better in one metric and as good in the others, by the means): {names}"
+        names = ", ".join(wording.with_fate(summary.arm(id)) for id in summary.front)
+        yield (
+            "On the front (no variant is better in one metric and as good in the others, by the means over the seeds "
+            f"that both have): {names}"
+        )
 
 
 def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
@@ -141,8 +145,8 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
     total = sum(one.sum_of_squares for one in lines)
     return Grid(
         title=_under(f"Analysis of variance, {wording.spoken(metric.name)}", terms),
-        note="seeds are blocks; the error is what runs do at one seed beyond their mean and that seed's"
-        + ("; of natural logarithms" if metric.log else ""),
+        note="seeds are blocks; the error is what runs do at one seed beyond their mean and that seed's; p's are not "
+        "adjusted for how many there are" + ("; of natural logarithms" if metric.log else ""),
         heading=("source", "sum of squares", "share", "df", "F", "p"),
         rows=tuple(_anova_row(one, total) for one in lines),
         numbers=(1, 2, 3, 4, 5),

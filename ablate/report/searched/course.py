@@ -174,9 +174,9 @@ def cost(record: SearchRecord) -> list[str]:
     seconds = math.fsum(entry.seconds for entry in record.entries)
     lines = [budget(record)]
     if record.entries:
-        one = f", of it {record.reference} {wording.duration(record.entries[0].seconds)}"
+        one = f", of it {record.reference} {wording.took(record.entries[0].seconds)}"
         lines.append(
-            f"training took {wording.duration(seconds)}, summed over {wording.plural(len(record.entries), 'block')}"
+            f"training took {wording.took(seconds)}, summed over {wording.plural(len(record.entries), 'block')}"
             f"{one}" + ("; confirmation is not in it" if record.confirmed is not None else "")
         )
     return lines
@@ -203,7 +203,7 @@ def counts(record: SearchRecord, found: Reckoned) -> list[str]:
     said = ", ".join(f"{n:,} by {_BY[kind]}" for kind, n in by.items())
     lines.append(f"removed before training: {said or 'none'}" + f"; {chance_in_words(record)}" * bool(record.proposed))
     seconds = math.fsum(entry.seconds for entry in record.entries)
-    cost = [budget(record)] + ([f"training took {wording.duration(seconds)}"] if record.entries else [])
+    cost = [budget(record)] + ([f"training took {wording.took(seconds)}"] if record.entries else [])
     lines.append("; ".join(cost + ([last_better(record, found)] if found.curve else [])))
     return lines + ([_rungs_in_words(record)] if record.pruner != "none" else [])
 

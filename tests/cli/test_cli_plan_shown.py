@@ -1,0 +1,41 @@
+"""The plan on the screen, and again once steps are measured."""
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+from worlds import write_world
+
+import ablate
+from ablate.cli.asking import show_plan
+
+
+def shown(planned, before=None):
+    said = io.StringIO()
+    show_plan(Console(file=said, width=160), planned, 1, before)
+    return said.getvalue()
+
+
+def test_the_second_time_only_the_table_and_what_is_new(tmp_path):
+    path = write_world(tmp_path)
+    path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
+    planned = ablate.plan_space(ablate.load_space(path), results=tmp_path / "r")
+    first = shown(planned)
+    again = shown(replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, "what is new"))), planned)
+    for said in (
+        planned.corpus.describe().split()[0],
+        planned.plan.question,
+        "no noise floor",
+        *planned.plan.notes[:1],
+    ):
+        assert said in first and said not in again, said
+    assert "what is new" in again and "parameters" in again and "pre_ln" in again
+
+
+def test_what_waits_for_a_measurement_is_not_said_to_be_known(tmp_path):
+    path = write_world(tmp_path)
+    path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
+    planned = ablate.plan_space(ablate.load_space(path), results=tmp_path / "r")
+    known = replace(planned, known=frozenset(trial.id for trial in planned.plan.trials))
+    assert "nothing to run before seconds a step are measured" in shown(known)
+    assert "all known already" not in shown(known)
