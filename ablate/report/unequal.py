@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ablate.block.expression import Node, Size, walk
+from ablate.block.expression import Size, walk
 from ablate.plan.fair.budget import milliseconds
+from ablate.plan.fair.match import has_hidden
 from ablate.plan.models import training_flops
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
@@ -155,7 +156,7 @@ class _Quantities:
 
 def _hidden(variant: Variant, width: int) -> Value:
     """Of all its MLPs, each width once."""
-    sizes = [node["hidden"] for node in walk(variant.block) if isinstance(node, Node) and node.name == "mlp"]
+    sizes = [node["hidden"] for node in walk(variant.block) if has_hidden(node)]
     units = [size.units or round((size.multiple or 0) * width) for size in sizes if isinstance(size, Size)]
     different = tuple(dict.fromkeys(units))
     return different[0] if len(different) == 1 else ", ".join(f"{one:,}" for one in different) or "none"

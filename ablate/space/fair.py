@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -20,6 +20,11 @@ SETTINGS = ("lr", "weight_decay")
 BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
 
+By = Literal["width", "depth", "mlp"]
+"""What a match may change: the model's width, its depth, or the hidden width of its MLPs."""
+WIDTH, DEPTH, HIDDEN = BYS = get_args(By)
+
+
 class Match(Document):
     """Each block's model is made as large as the baseline's in `parameters`, within that share, by one of its sizes.
 
@@ -28,7 +33,7 @@ class Match(Document):
     """
 
     parameters: Annotated[Share, Field(gt=0, lt=1)]
-    by: Literal["width", "depth", "mlp"]
+    by: By
 
 
 class Tune(Document):

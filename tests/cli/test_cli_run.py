@@ -115,7 +115,7 @@ def test_sql_prints_table_csv_and_json(world):
 
 def answer_of(screen: str) -> str:
     """The tables and footnotes of a screen: what must be the same whenever the same trials are judged."""
-    return screen[screen.index("Edits, each against") :].partition("MLflow:")[0].rstrip()
+    return screen[screen.index("Edits, each against") :].partition("its page:")[0].rstrip()
 
 
 def wait_for(what, seconds: float = 60.0):

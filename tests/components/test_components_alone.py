@@ -18,6 +18,9 @@ MODULES = frozenset(
     ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in registry.component_files()
 )
 
+SAID = {"space/fair.py": {"mlp"}}
+"""Words of the notation that components have for names, too: a match `by: mlp` is of a size of the model."""
+
 pytestmark = pytest.mark.fast
 
 
@@ -48,7 +51,7 @@ def modules_imported(source: str) -> set[str]:
 @pytest.mark.parametrize("path", rooms(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_room_names_or_imports_a_component(path):
     source = path.read_text(encoding="utf-8")
-    assert not names_spoken(source)
+    assert names_spoken(source) == SAID.get(str(path.relative_to(PACKAGE)), set())
     assert not modules_imported(source)
 
 

@@ -144,6 +144,7 @@ def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
     assert ablate.resumable(tmp_path / "r") == ((), ()) and not not_over(tmp_path / "r")
 
 
+@pytest.mark.slow
 def test_anew_trains_every_look_again(tmp_path):
     path = write_looks(tmp_path, looks="[2, 3]")
     run(path, tmp_path / "r", executor="inline")
@@ -244,6 +245,7 @@ def test_a_look_counts_what_is_asked_twice_once(calm):
     assert "after 2 seeds, 0 of 5 verdicts decided" in said
 
 
+@pytest.mark.slow
 def test_stopped_while_steps_are_measured_it_is_known_of(tmp_path, monkeypatch):
     path = write_world(tmp_path, seeds=2)
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))

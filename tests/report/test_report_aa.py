@@ -20,7 +20,7 @@ from ablate.report.summary import Summary
 from ablate.report.verdicts import judge
 from ablate.space.documents import Judge
 
-FEW, MANY = 400, 10_000
+FEW, MANY = 250, 10_000
 METRICS = ("eval_loss", "peak_kurtosis", "token_correlation")
 
 

@@ -103,7 +103,7 @@ class _Fitting:
             terms = space.fair.terms[name].match
             kept = [found for found in reached if found.kept]
             if isinstance(terms, fair.Match) and kept and all(found.as_it_is for found in reached):
-                others = [by for by in ("width", "depth", "mlp") if by != terms.by]
+                others = [by for by in fair.BYS if by != terms.by]
                 nearest = min(kept, key=lambda found: abs(found.off))
                 self.problems.add(
                     f"a match by {terms.by} changes no block here: {nearest.what}, parameters "
@@ -117,11 +117,11 @@ class _Fitting:
         against = f"{arm.name} cannot be matched to {space.judge.against} in parameters by {terms.by}"
         if found is not None:
             why = f"the nearest is {found.what}, {compared(found.parameters, found.wanted)}"
-        elif terms.by == "mlp":
+        elif terms.by == fair.HIDDEN:
             why = "it has no MLP that can be made so"
         else:
             why = f"it can be built at no other {terms.by}"
-        others = [by for by in ("width", "depth", "mlp") if by != terms.by]
+        others = [by for by in fair.BYS if by != terms.by]
         self.problems.add(
             f"{against}: {why}",
             _place(space, name).span,

@@ -17,9 +17,9 @@ from ablate.block.select import change_parts, parts_by_name
 from ablate.errors import InputError
 from ablate.plan.models import Models
 from ablate.plan.setting import PLAIN, Setting
-from ablate.space.fair import Match
+from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Match
 
-MOST = {"width": 1_000_000, "depth": 1_000, "mlp": 1_000_000}
+MOST = {WIDTH: 1_000_000, DEPTH: 1_000, HIDDEN: 1_000_000}
 """The largest width, number of layers and hidden width that are looked at."""
 PASSED_OVER = 64
 """So many sizes in a row that cannot be built are passed over; beyond, it is taken that no larger one can."""
@@ -135,18 +135,18 @@ def _around(count: Callable[[int], int | None], wanted: int, most: int) -> tuple
 
 def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
     model = models.space.model
-    if terms.by == "width":
+    if terms.by == WIDTH:
         heads, width = model.heads, model.width
         return _Axis(
-            MOST["width"] // heads,
+            MOST[WIDTH] // heads,
             lambda n: (block, replace(PLAIN, width=None if n * heads == width else n * heads)),
             lambda n: f"width {width} → {n * heads}",
             f"no width comes nearer than the {width} it has",
         )
-    if terms.by == "depth":
+    if terms.by == DEPTH:
         layers = model.layers
         return _Axis(
-            MOST["depth"],
+            MOST[DEPTH],
             lambda n: (block, replace(PLAIN, layers=None if n == layers else n)),
             lambda n: f"layers {layers} → {n}",
             f"no depth comes nearer than the {layers} {'layer' if layers == 1 else 'layers'} it has",
@@ -155,7 +155,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
     if not widths:
         return None
     return _Axis(
-        MOST["mlp"],
+        MOST[HIDDEN],
         lambda n: (_with_hidden(block, n, widths[0], models), PLAIN),
         lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
         f"no hidden width of the MLP comes nearer than the {widths[0]:g} it has",
@@ -165,8 +165,13 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
 def _hidden(block: Block, models: Models) -> Iterator[float]:
     """The hidden widths of the MLPs of a block, in reading order."""
     for _, node in parts_by_name(block, models.space.grammar.catalogue):
-        if node.name == "mlp":
+        if has_hidden(node):
             yield _units(node, models)
+
+
+def has_hidden(node: Node) -> bool:
+    """Whether a part has a hidden width of its own."""
+    return any(name == "hidden" for name, _ in node.fields)
 
 
 def _units(node: Node, models: Models) -> float:
@@ -179,7 +184,7 @@ def _with_hidden(block: Block, units: int, first: float, models: Models) -> Bloc
     """The block with its first MLP that wide, and the others in proportion."""
 
     def change(node: Node) -> Node:
-        if node.name != "mlp":
+        if not has_hidden(node):
             return node
         return node.replace({"hidden": Size(units=max(1, round(_units(node, models) * units / first)))})
 
