@@ -38,23 +38,18 @@ def parse_address(text: str) -> Address:
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
-    """Every part of a block with its name, in reading order: what `select` looks through."""
+    """Every part of a block with its name, in reading order: what an address is held against."""
     return tuple((name, node_at(block, path)) for path, name in name_parts(block, catalogue))
 
 
-def select(parts: Iterable[tuple[str, Node]], address: Address) -> tuple[Value, ...]:
-    """The values at an address, in order; empty where there is no such part or field."""
-    found: list[Value] = []
-    for name, node in parts:
-        if fnmatchcase(name, address.part):
-            value: Value = node
-            for field in address.fields:
-                if not isinstance(value, Node) or field not in dict(value.fields):
-                    break
-                value = value[field]
-            else:
-                found.append(value)
-    return tuple(found)
+def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
+    """The value at the end of these fields of a part; empty where there is no such field."""
+    value: Value = node
+    for field in fields:
+        if not isinstance(value, Node) or field not in dict(value.fields):
+            return ()
+        value = value[field]
+    return (value,)
 
 
 def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:

@@ -123,7 +123,7 @@ class _Kinds:
         places = {index: place for place, index in enumerate(visible)}
         for values, times in combinations.items():
             filled = [values[places[i]] if i in places else None for i in range(len(template.holes))]
-            yield self._seen(fill(shape, filled)), times
+            yield fill(shape, filled), times  # of what is seen only, since the shape and the values are
 
     def _seen(self, value: Value) -> Value:
         """A value without the fields that nobody looks at."""

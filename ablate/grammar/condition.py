@@ -13,11 +13,14 @@ from ablate.block.arithmetic import parse as parse_arithmetic
 from ablate.block.catalogue import Catalogue, ComponentSpec, FieldType, Flag, GainField, Part, Parts, Sequenced, Word
 from ablate.block.expression import Gain, Node, Sequence, Size, Value
 from ablate.block.printer import print_value
-from ablate.block.select import Address, parse_address, select
+from ablate.block.select import Address, parse_address
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
 
-NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
+Found: TypeAlias = tuple[frozenset[str], ...]
+"""The values at an address of a block, each as the words by which a condition may name it (see `words`)."""
+
+NOTHING = frozenset({"none"})
 ANYWHERE = ("none", "any")
 ORDINAL = re.compile(r"_\d+$")
 WIDTH = re.compile(r"(\d+(?:\.\d+)?)x")
@@ -30,19 +33,16 @@ class Condition:
     address: Address
     accepted: tuple[str, ...]
 
-    def some(self, parts: NamedParts) -> bool:
-        """Whether a part at the address matches; an address without part matches `none`."""
-        found = select(parts, self.address)
-        return any(self._matches(value) for value in found) if found else "none" in self.accepted
+    def some(self, found: Found) -> bool:
+        """Whether a value at the address, of those `found` there, matches; no value matches `none`."""
+        return any(map(self._matches, found)) if found else "none" in self.accepted
 
-    def every(self, parts: NamedParts) -> bool:
-        """Whether all parts at the address match."""
-        found = select(parts, self.address)
-        return all(self._matches(value) for value in found) if found else "none" in self.accepted
+    def every(self, found: Found) -> bool:
+        """Whether all values that were found at the address match."""
+        return all(map(self._matches, found)) if found else "none" in self.accepted
 
-    def _matches(self, value: Value) -> bool:
-        words = _words(value)
-        return ("any" in self.accepted and words != {"none"}) or bool(words & set(self.accepted))
+    def _matches(self, words: frozenset[str]) -> bool:
+        return ("any" in self.accepted and words != NOTHING) or not words.isdisjoint(self.accepted)
 
 
 def read_conditions(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[Condition, ...]:
@@ -64,7 +64,7 @@ def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems)
         return None
     choices = _choices(address, key, catalogue, problems)
     items = value.items if isinstance(value, Items) else (value,)
-    words = []
+    accepted = []
     for item in items:
         if not isinstance(item, Scalar):
             problems.add("a condition names a component, a number, none or any, or a list of those", item.span)
@@ -73,8 +73,8 @@ def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems)
         if choices is not None and word not in (*ANYWHERE, *choices) and not _is_number(word, choices):
             notes = (f"{address.text} may be: {', '.join((*ANYWHERE, *choices))}",)
             problems.add(f"{address.text} is never {quote(word)}", item.span, label=_hint(word, choices), notes=notes)
-        words.append(word)
-    return Condition(address, tuple(words))
+        accepted.append(word)
+    return Condition(address, tuple(accepted))
 
 
 def _hint(word: str, choices: Iterable[str]) -> str:
@@ -158,23 +158,23 @@ def _accepted(scalar: Scalar) -> str:
         return value
 
 
-def _words(value: Value) -> set[str]:
+def words(value: Value) -> frozenset[str]:
     """The texts by which a condition may name a value."""
     match value:
         case None:
-            return {"none"}
+            return NOTHING
         case Node(name=name):
-            return {name}
+            return frozenset({name})
         case Sequence() | tuple():
-            return {word for child in value for word in _words(child)} or {"none"}
+            return frozenset(word for child in value for word in words(child)) or NOTHING
         case Gain(value=expression, trainable=trainable):
-            return {expression.text, "trainable" if trainable else "fixed"}
+            return frozenset({expression.text, "trainable" if trainable else "fixed"})
         case Expression(text=text):
-            return {text}
+            return frozenset({text})
         case Size():
-            return {print_value(value)}
+            return frozenset({print_value(value)})
         case bool():
-            return {"true" if value else "false"}
+            return frozenset({"true" if value else "false"})
         case int() | float():
-            return {number_text(value)}
-    return {str(value)}
+            return frozenset({number_text(value)})
+    return frozenset({str(value)})

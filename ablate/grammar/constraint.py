@@ -3,18 +3,29 @@
 `when`, `require` and `forbid` map addresses to what must stand there: a component's name, a number, `none`, `any`, or a
 list of such alternatives. Where every `when` matches some part, the block is refused if a `require` does not match all
 parts at its address, or if every `forbid` matches some part.
+
+Many blocks are asked and many constraints say the same things, so what stands at an address is looked up once a block,
+and what that comes to for all conditions on the address once for each content: a set of bits, one for each condition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
 
 from ablate.block.catalogue import Catalogue
-from ablate.grammar.condition import Condition, NamedParts, read_conditions
+from ablate.block.expression import Node
+from ablate.block.select import Address, value_at
+from ablate.grammar.condition import Condition, Found, read_conditions, words
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
 
 KEYS = ("when", "require", "forbid", "because")
+KNOWN_AT_ONCE = 2**16
+
+NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +42,70 @@ class Constraint:
         """Every field that it looks at, wherever it stands."""
         return frozenset(f for side in (self.when, self.require, self.forbid) for c in side for f in c.address.fields)
 
-    def refuses(self, parts: NamedParts) -> bool:
-        """Whether this constraint refuses the block whose parts, by name, these are."""
-        if not all(condition.some(parts) for condition in self.when):
-            return False
-        if self.forbid and all(condition.some(parts) for condition in self.forbid):
-            return True
-        return not all(condition.every(parts) for condition in self.require)
+
+class Refusals:
+    """What a list of constraints says of one block after another."""
+
+    def __init__(self, constraints: Sequence[Constraint]):
+        conditions = dict.fromkeys(
+            condition for one in constraints for side in (one.when, one.forbid, one.require) for condition in side
+        )
+        bits = {condition: 1 << place for place, condition in enumerate(conditions)}
+        at: dict[Address, list[Condition]] = {}
+        for condition in conditions:
+            at.setdefault(condition.address, []).append(condition)
+        self._addresses = tuple((address, {c: bits[c] for c in here}) for address, here in at.items())
+        self._constraints = tuple(
+            (_together(one.when, bits), _together(one.forbid, bits), _together(one.require, bits), one.because)
+            for one in constraints
+        )
+        self._places: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
+        self._judged: dict[tuple[int, Found], tuple[int, int]] = {}
+
+    def of(self, parts: NamedParts) -> tuple[str, ...]:
+        """The reasons of the constraints that refuse the block whose parts, by name, these are."""
+        some = every = 0
+        for place, at in enumerate(self._at(tuple(name for name, _ in parts))):
+            fields = self._addresses[place][0].fields
+            found = tuple(words(value) for i in at for value in value_at(parts[i][1], fields))
+            here = self._judge(place, found)
+            some, every = some | here[0], every | here[1]
+        return tuple(
+            because
+            for when, forbid, require, because in self._constraints
+            if some & when == when and ((forbid and some & forbid == forbid) or every & require != require)
+        )
+
+    def _at(self, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+        """For each address the numbers of the parts it names, in a block whose parts have these names."""
+        if names not in self._places:
+            _keep_small(self._places)
+            self._places[names] = tuple(
+                tuple(number for number, name in enumerate(names) if fnmatchcase(name, address.part))
+                for address, _ in self._addresses
+            )
+        return self._places[names]
+
+    def _judge(self, place: int, found: Found) -> tuple[int, int]:
+        """The bits of the conditions on an address that some, and that every value found there meets."""
+        key = (place, found)
+        if key not in self._judged:
+            _keep_small(self._judged)
+            conditions = self._addresses[place][1].items()
+            some = sum(bit for condition, bit in conditions if condition.some(found))
+            every = sum(bit for condition, bit in conditions if condition.every(found))
+            self._judged[key] = (some, every)
+        return self._judged[key]
+
+
+def _together(conditions: Sequence[Condition], bits: dict[Condition, int]) -> int:
+    return sum(bits[condition] for condition in set(conditions))
+
+
+def _keep_small(known: dict[Any, Any]) -> None:
+    """Forget what is known where it has become much: numbers can be of more values than memory holds."""
+    if len(known) >= KNOWN_AT_ONCE:
+        known.clear()
 
 
 def read_constraints(located: Located, catalogue: Catalogue, problems: Problems) -> tuple[Constraint, ...]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ablate.block.catalogue import Catalogue, Sequenced
@@ -14,7 +15,7 @@ from ablate.block.printer import Defaults
 from ablate.block.read import Invalid, Reader
 from ablate.block.select import parts_by_name
 from ablate.errors import InputError
-from ablate.grammar.constraint import Constraint, read_constraints
+from ablate.grammar.constraint import Constraint, Refusals, read_constraints
 from ablate.grammar.derivation import Template
 from ablate.grammar.expand import Expander, Scope
 from ablate.grammar.include import Text, looks_included, read_included
@@ -92,8 +93,11 @@ class Grammar:
 
     def refusals(self, block: Block) -> tuple[str, ...]:
         """The reasons of the constraints that refuse a block; empty for a block that may be."""
-        parts = parts_by_name(block, self.catalogue)
-        return tuple(c.because for c in self.constraints if c.refuses(parts))
+        return self._refusals.of(parts_by_name(block, self.catalogue))
+
+    @cached_property
+    def _refusals(self) -> Refusals:
+        return Refusals(self.constraints)
 
     def way_out(self, reason: str) -> str:
         """What the user may do where a constraint leaves practically nothing."""
