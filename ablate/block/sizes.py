@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
+
+from ablate.errors import InputError
+
+COUNTED = ("n_layers", "d_model", "n_heads", "seq_len", "vocab_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,6 +16,8 @@ class Sizes:
 
     `layer` is the block that the sizes are seen from (from 1), None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, where it was measured on the text: the correlation of their embeddings.
+
+    Raises InputError for a size that no model has, and for a layer that this one does not have.
     """
 
     n_layers: int
@@ -22,8 +29,19 @@ class Sizes:
     layer: int | None = None
     repetition: float | None = None
 
+    def __post_init__(self) -> None:
+        wrong = [f"{name} is {getattr(self, name)!r}" for name in COUNTED if not _counts(getattr(self, name))]
+        if wrong:
+            raise InputError(f"{', '.join(wrong)}\n  = each is a whole number, at least 1")
+        layer = self.layer
+        if layer is not None and not (_counts(layer) and layer <= self.n_layers):
+            raise InputError(
+                f"there is no layer {layer!r} in a model of {self.n_layers} layers\n"
+                f"  = layers are counted from 1: give one from 1 to {self.n_layers}"
+            )
+
     def at(self, layer: int | None) -> Sizes:
-        """The same, seen from a layer."""
+        """The same, seen from a layer; InputError where there is none of that number."""
         return replace(self, layer=layer)
 
     @property
@@ -43,3 +61,8 @@ class Sizes:
             "context": self.seq_len,
             "vocabulary": self.vocab_size,
         }
+
+
+def _counts(value: object) -> bool:
+    """Whether a value is a number of things of which there is at least one."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
