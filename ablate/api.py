@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ablate import session
 from ablate.block.catalogue import Catalogue, Part
@@ -29,15 +29,18 @@ from ablate.execute.cores import MOST_PACKED
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
-from ablate.source.located import Mapping
+from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, shorten
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
+from ablate.space.load_block import check_known
+from ablate.space.load_block import load_block as read_block
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
     import pandas
+    import torch
     from rich.console import Console
     from torch import nn
 
@@ -57,6 +60,7 @@ __all__ = [
     "check_profiles",
     "compile_block",
     "list_queries",
+    "load_block",
     "load_grammar",
     "load_space",
     "plan_space",
@@ -69,6 +73,7 @@ __all__ = [
 ]
 
 
+GRAMMAR = Path("grammars/transformer.yaml")
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -92,11 +97,32 @@ def load_space(
     return read_space_file(Path(path), catalogue(plugins), profile=profile, settings=settings)
 
 
+def load_block(
+    block: str | Block,
+    *,
+    grammar: PathLike | Grammar = GRAMMAR,
+    overrides: Mapping[str, object] | None = None,
+    plugins: Sequence[PathLike] = (),
+) -> Block:
+    """A block of a grammar by its name, or as YAML, with `overrides` as a space has them below `block:`.
+
+    `str(block)` is YAML with nothing left out, which this reads back the same. InputError shows every mistake, and says
+    why where a constraint of the grammar refuses the block.
+
+    >>> load_block("sas", overrides={"attention.position": "rope", "mlp.hidden": "2x"})
+    <Block [residual: [rms_norm, attention], residual: [rms_norm, mlp]]>
+    >>> print(load_block("[residual: [layer_norm]]"))
+    - residual: {skip: 1, gain: 1, branch: [layer_norm: {eps: 1e-05, scale: true, bias: true}]}
+    """
+    of = grammar if isinstance(grammar, Grammar) else load_grammar(grammar, plugins=plugins)
+    return read_block(block, of, overrides or {})
+
+
 def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()) -> None:
     """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them."""
-    profiles = space.located.get("profiles") if isinstance(space.located, Mapping) else None
+    profiles = space.located.get("profiles") if isinstance(space.located, Written) else None
     found = []
-    for name in profiles if isinstance(profiles, Mapping) else ():
+    for name in profiles if isinstance(profiles, Written) else ():
         try:
             check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins))
         except InputError as error:
@@ -196,23 +222,53 @@ def read_pack(text: str) -> int | Literal["auto"]:
 
 
 def compile_block(
-    block: Block, sizes: Sizes, *, init: str, layer: int = 1, seed: int = 0, plugins: Sequence[PathLike] = ()
+    block: str | Block,
+    sizes: Sizes,
+    *,
+    init: str,
+    grammar: PathLike | Grammar | None = None,
+    overrides: Mapping[str, object] | None = None,
+    layer: int = 1,
+    seed: int = 0,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device = "cpu",
+    plugins: Sequence[PathLike] = (),
 ) -> nn.Module:
-    """A block as an `nn.Module` from [batch, time, width] to the same.
+    """A block as an `nn.Module` from [batch, time, width] to the same, with the parameters of layer `layer` (from 1).
 
-    `init` says, as YAML, how weights without an init of their own are filled: `"normal: {std: 0.02}"`. The parameters
-    are those that the whole model has in layer `layer` at that `seed`. InputError where sizes do not fit.
+    The block is a name, YAML, or what `load_block` gives, whose `grammar` and `overrides` these are: a constraint of
+    the grammar refuses it as it would in a space. One that is a block already is not asked again, unless a grammar or
+    overrides are given. `init` says, as YAML, how weights without an init of their own are filled. The parameters are
+    those that the whole model has in that layer at that `seed`; `dtype` is float32 where none is given. Raises
+    InputError where sizes, layer, dtype or device do not fit.
 
     >>> import torch
     >>> sizes = Sizes(n_layers=6, d_model=16, n_heads=2, seq_len=8, vocab_size=256)
-    >>> block = load_grammar("grammars/transformer.yaml").block("pre_ln")
-    >>> compile_block(block, sizes, init="normal: {std: 0.02}")(torch.zeros(1, 8, 16)).shape
+    >>> compile_block("pre_ln", sizes, init="normal: {std: 0.02}")(torch.zeros(1, 8, 16)).shape
     torch.Size([1, 8, 16])
     """
     from ablate.compiler import compile_block as compiled
 
-    known = catalogue(plugins)
-    return compiled(block, sizes, known, init=read_init(init, known), layer=layer, seed=seed)
+    if isinstance(block, str) or grammar is not None or overrides:
+        of = GRAMMAR if grammar is None else grammar
+        block = load_block(block, grammar=of, overrides=overrides, plugins=plugins)
+    known = grammar.catalogue if isinstance(grammar, Grammar) else catalogue(plugins)
+    check_known(block, known)
+    filled = read_init(init, known)
+    return compiled(block, sizes, known, init=filled, layer=layer, seed=seed, **_placed(dtype, device))
+
+
+def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, Any]:
+    """Where parameters are and how exact; InputError for what PyTorch does not have here."""
+    import torch
+
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise InputError(f"dtype {dtype} is not of real numbers\n  = such as torch.float32 or torch.bfloat16")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"there is no device {str(device)!r} here: {str(error).splitlines()[0]}") from None
+    return {"dtype": dtype or torch.float32, "device": device}
 
 
 def read_init(text: str, known: Catalogue) -> Node:

@@ -51,6 +51,17 @@ class Node:
             raise KeyError(f"{self.name} has no field {', '.join(sorted(unknown))}")
         return Node(self.name, tuple((name, changes.get(name, value)) for name, value in self.fields))
 
+    def __str__(self) -> str:
+        """As YAML in flow style, with nothing left out."""
+        from ablate.block.printer import print_value
+
+        return print_value(self)
+
+    def __repr__(self) -> str:
+        from ablate.block.printer import outline
+
+        return f"<Node {outline(self)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
@@ -63,6 +74,17 @@ class Sequence:
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def __str__(self) -> str:
+        """As YAML, a line for each part, with nothing left out: `load_block` reads it back the same."""
+        from ablate.block.printer import print_parts
+
+        return print_parts(self)
+
+    def __repr__(self) -> str:
+        from ablate.block.printer import outline
+
+        return f"<Block {outline(self)}>"
 
 
 Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size"

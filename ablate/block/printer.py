@@ -25,6 +25,28 @@ def print_block(block: Block, catalogue: Catalogue | None = None, defaults: Defa
     return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
 
 
+def print_parts(block: Block) -> str:
+    """A line of YAML for each part, with nothing left out, so that it reads back the same under any grammar."""
+    return "\n".join(f"- {_entry(part, None, {})}" for part in block) or "[]"
+
+
+def outline(value: Value) -> str:
+    """The names of the parts as they stand in one another, without their fields.
+
+    >>> outline(Sequence((Node("residual", (("gain", Gain(Expression("1"))), ("branch", Sequence((Node("mlp"),))))),)))
+    '[residual: [mlp]]'
+    """
+    match value:
+        case Node(name=name, fields=fields):
+            inside = [text for _, field in fields if not isinstance(field, Node) and (text := outline(field))]
+            return f"{name}: {', '.join(inside)}" if inside else name
+        case Sequence(parts=parts):
+            return f"[{', '.join(map(outline, parts))}]"
+        case tuple() if any(isinstance(child, Sequence) for child in value):
+            return f"[{', '.join(map(outline, value))}]"
+    return ""
+
+
 def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defaults | None = None) -> str:
     """Any value of a field, as YAML in flow style."""
     defaults = defaults or {}

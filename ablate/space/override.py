@@ -89,9 +89,11 @@ def apply_overrides(
     reader: Reader,
     presets: Collection[Source] = (),
     drawn: Drawn | None = None,
+    *,
+    alone: bool = False,
 ) -> dict[str, Block]:
     """Every block with every override; one that changes none of them nor of the drawn, and is from none of the texts of
-    `presets`, is noted as having no effect.
+    `presets`, is noted as having no effect. `alone`: it is one block, of no design.
     """
     changed = dict(blocks)
     for override in overrides:
@@ -101,7 +103,7 @@ def apply_overrides(
             continue
         without = all(_same(block, changed[name], reader.catalogue) for name, (block, _) in after.items())
         if without and override.key.span.source not in presets and not _changes(override, drawn):
-            _note_no_effect(override, tuple(changed.values()), drawn, reader)
+            _note_no_effect(override, tuple(changed.values()), drawn, reader, alone=alone)
         changed = {name: block for name, (block, _) in after.items()}
     return changed
 
@@ -156,18 +158,22 @@ def _changes(override: Override, drawn: Drawn | None) -> bool:
     return False
 
 
-def _note_no_effect(override: Override, named: tuple[Block, ...], drawn: Drawn | None, reader: Reader) -> None:
+def _note_no_effect(
+    override: Override, named: tuple[Block, ...], drawn: Drawn | None, reader: Reader, *, alone: bool
+) -> None:
     part, missed = override.address.part, f"{override.address.text} has no effect here"
     others = () if drawn is None else drawn.blocks()
     names = sorted({name for block in (*named, *others) for _, name in name_parts(block, reader.catalogue)})
     if any(fnmatchcase(name, part) for name in names):
         drawn_too = f", and of {len(others):,} drawn from the grammar," if others else ""
-        message = f"{missed}: every block of this design{drawn_too} already is so"
+        subject = "the block" if alone else f"every block of this design{drawn_too}"
+        message = f"{missed}: {subject} already is so"
         reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
         return
     nor_drawn = f", nor any of {len(others):,} drawn from the grammar," if others else ""
-    message = f"{missed}: no block of this design{nor_drawn} has a part {quote(part)}"
-    parts = (f"their parts are: {', '.join(names)}",)
+    subject = "the block has no" if alone else f"no block of this design{nor_drawn} has a"
+    message = f"{missed}: {subject} part {quote(part)}"
+    parts = (f"{'its' if alone else 'their'} parts are: {', '.join(names)}",)
     reader.problems.add(message, override.key.span, label=suggest(part, names) or "", notes=parts)
 
 
