@@ -59,6 +59,7 @@ class Results:
         self._refreshing = threading.Lock()
         self._open: dict[str, Appender] = {}
         self._starts: dict[str, Start] = {}
+        self._handed_out: dict[str, float] = {}
         self._last_step: dict[str, tuple[int, set[tuple[str, str]]]] = {}
         self._failure: BaseException | None = None
         self._closing = threading.Event()
@@ -168,6 +169,7 @@ class Results:
             else:
                 self._open[trial.id] = Appender(path)
             self._starts[trial.id] = start
+            self._handed_out[trial.id] = time.time()
             self._last_step[trial.id] = (-1, set())
             return start
 
@@ -208,7 +210,7 @@ class Results:
         """End a trial: its rows become a sealed file and its outcome is known. One that goes on only rests."""
         with self._guard:
             appender = self._open.pop(trial_id)
-            del self._starts[trial_id], self._last_step[trial_id]
+            del self._starts[trial_id], self._handed_out[trial_id], self._last_step[trial_id]
             try:
                 if outcome.kind not in GOES_ON:
                     appender.write([segment.outcome_record(outcome, time.time())])
@@ -271,7 +273,8 @@ class Results:
         """Where the worker's versions are not those of the segment, it starts over, and so does the segment."""
         with self._guard:
             start = self._starts[trial_id]
-            if began.versions == start.versions and began.step == (start.resume.step if start.resume else 0):
+            same = began.versions == start.versions
+            if start.resume and same and began.step == start.resume.step:
                 return
             if start.resume:
                 names = {*began.versions, *start.versions}
@@ -280,13 +283,19 @@ class Results:
                     f"trial {trial_id} was begun with other versions ({', '.join(sorted(differ))}); it starts over"
                 )
             self._open.pop(trial_id).close()
-            self._starts[trial_id] = self._new_segment(trial_id, began.versions)
+            self._starts[trial_id] = self._new_segment(trial_id, began.versions, self._when(trial_id, began))
 
-    def _new_segment(self, trial_id: str, versions: Mapping[str, str]) -> Start:
+    def _when(self, trial_id: str, began: Began) -> float:
+        """When a worker began: as it says, for its message waits for others. Clocks of nodes differ, so it is not taken
+        to be before the trial was handed out, nor after now."""
+        return min(max(began.at, self._handed_out[trial_id]), time.time())
+
+    def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> Start:
         """Put a segment that has begun, and says nothing else, in the place of what is there."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
         path = segment.path_of(self.folder, trial_id)
-        write_whole(path, encode(segment.begin_record(Beginning(trial_id, attempt, time.time(), versions))))
+        began = time.time() if began is None else began
+        write_whole(path, encode(segment.begin_record(Beginning(trial_id, attempt, began, versions))))
         self._open[trial_id] = Appender(path)
         return Start(None, dict(versions))
 

@@ -6,6 +6,7 @@ a worker sends       Began, Row, Timing, Saved, Outcome           it writes stat
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -50,10 +51,14 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A worker has taken the trial up at `step` (0: from its beginning), with these versions of what computes it."""
+    """A worker has taken the trial up at `step` (0: from its beginning), with these versions of what computes it.
+
+    `at` is when, in seconds since 1970 by the worker's clock.
+    """
 
     step: int
     versions: Mapping[str, str]
+    at: float = field(default_factory=time.time, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
