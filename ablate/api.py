@@ -24,7 +24,7 @@ from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid, Reader
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
-from ablate.errors import AblateError, InputError
+from ablate.errors import AblateError, FailedError, InputError
 from ablate.execute.cores import MOST_PACKED
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
@@ -157,10 +157,18 @@ def run(
 
     Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU,
     `ranks` processes each trial (see `Place`). A trial may take `limit` seconds. `fresh` trains again what is known.
-    `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI. A trial
-    that fails is an outcome; RefusedError where the folder is locked by another run or cannot be written, and where the
-    corpus is missing or too small.
+    `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI. What is
+    said on the way goes to `console`, or to standard error.
+
+    A trial that fails is an outcome: it is printed, and is in the run's `failed`. Raises FailedError, with the run,
+    where every trial that was to be trained failed, or is known to have failed; RefusedError where the folder is locked
+    by another run or cannot be written, and where the corpus is missing or too small.
     """
+    from rich.console import Console
+
+    from ablate.report import ended
+
+    console = console or Console(stderr=True)
     place = Place(
         executor=executor,
         workers=workers,
@@ -171,9 +179,16 @@ def run(
         ranks=ranks,
         limit=limit,
     )
-    return session.run(
+    done = session.run(
         space, results=results, place=place, fresh=fresh, plugins=plugins, console=console, mirror=mirror
     )
+    if done.fruitless:
+        before = not done.ended.kinds.total()
+        raise FailedError(ended.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
+    if done.failed:
+        said = ended.failures(done.plan, done.failed, Path(results))
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    return done
 
 
 def resumable(

@@ -4,6 +4,10 @@ An `AblateError` is a message for the user: the command line prints its text and
 never a traceback. Anything else that escapes is a bug of ours and keeps its traceback.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 
 class AblateError(Exception):
     """Something the user can mend; the text says what, where, why and the way out."""
@@ -17,6 +21,16 @@ class InputError(AblateError):
 
 class RefusedError(AblateError):
     """The input is fine but the surroundings are not: a locked store, a missing corpus, a folder without permission."""
+
+
+class FailedError(AblateError):
+    """Every trial that a run was to train failed; `run` is what it came to all the same."""
+
+    exit_code = 1
+
+    def __init__(self, text: str, run: Any = None):
+        super().__init__(text)
+        self.run = run
 
 
 class AblateWarning(UserWarning):

@@ -65,10 +65,11 @@ def plan(
 
         kernels = kernel_uses(planned.plan, loaded.grammar.catalogue)
     if json:
-        typer.echo(plan_to_json(planned.plan, planned.known, kernels=kernels, floors=planned.floors))
+        plan, floors = planned.plan, planned.floors
+        typer.echo(plan_to_json(plan, planned.known, kernels=kernels, floors=floors, failed=planned.failed))
         return
     screen = console()
-    show_plan(screen, planned, None)
+    show_plan(screen, planned, None, results=results)
     if kernels is not None:
         screen.print(described(planned.plan, kernels), markup=False, highlight=False, soft_wrap=True)
         screen.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
@@ -203,8 +204,16 @@ def answer(said: RenderableType) -> None:
         shown(said)
 
 
-def show_plan(screen: Console, planned: Planned, workers: int | None, before: Planned | None = None) -> None:
+def show_plan(
+    screen: Console,
+    planned: Planned,
+    workers: int | None,
+    before: Planned | None = None,
+    *,
+    results: Path = RESULTS,
+) -> None:
     """The corpus and the table of a plan; after one that was shown `before`, the table and what is new."""
+    from ablate.report import ended
     from ablate.report.tables import plan_table
 
     plan = planned.plan
@@ -223,5 +232,7 @@ def show_plan(screen: Console, planned: Planned, workers: int | None, before: Pl
         floors=planned.floors,
         means=means,
         titled=before is None,
+        failed=planned.failed,
+        retry=ended.retry(plan.space, results),
     )
     screen.print(table)

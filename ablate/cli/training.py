@@ -93,7 +93,12 @@ def resume(
     changes |= {} if timeout is None else {"limit": api.read_seconds(timeout)}
     found, refused = api.resumable(results, space)
     if not found and not refused:
+        from ablate.report import standing
+        from ablate.store.standing import standings
+
         typer.echo(f"nothing to resume in {results}: every trial that was asked for has ended", err=json)
+        for said in standing.failures(standings(results), results):
+            typer.echo(said, err=json)
     codes = [0]
     for one in found:
         # Another executor knows nothing of what the first was told of cluster and resources.
@@ -138,7 +143,7 @@ def _train(
     shown: list[Planned] = []
 
     def show(planned: Planned) -> None:
-        show_plan(screen, planned, place.workers, shown[-1] if shown else None)
+        show_plan(screen, planned, place.workers, shown[-1] if shown else None, results=results)
         shown.append(planned)
 
     try:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
+from ablate.report import wording
 from ablate.report.wording import plural
 from ablate.train.events import GOES_ON, Outcome
+
+REASONS = 3
+"""So many different reasons for failing are told in full."""
 
 
 class Ended(Protocol):
@@ -38,14 +44,43 @@ def stopped(ended: Ended, *, again: str, searching: bool = False, grows: bool = 
 
 
 def failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> str:
-    """Every trial that failed: its variant, seed and error, and where the whole trace is."""
-    return "\n".join(_failures(plan, failed, results))
+    """Every trial that failed: its variant, seed and error; where the whole trace is, and how to try them again."""
+    return "\n".join((*_failures(plan, failed), *_ways_on(plan, results)))
 
 
-def _failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> Iterator[str]:
+def _failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]]) -> Iterator[str]:
     for trial, outcome in failed:
-        what = outcome.detail.get("error") or outcome.detail.get("cause") or outcome.kind
         where = f"{plan.variant(trial.variant).name}, seed {trial.seed}, step {outcome.step}"
-        yield f"failed ({outcome.kind}): {where}: {what}"
+        yield f"failed ({outcome.kind}): {where}: {_error(outcome)}"
+
+
+def _error(outcome: Outcome) -> str:
+    return str(outcome.detail.get("error") or outcome.detail.get("cause") or outcome.kind)
+
+
+def _ways_on(plan: Plan, results: Path) -> tuple[str, str]:
     statement = "SELECT trial_id, status, detail FROM trials WHERE status IN ('bug', 'out_of_memory', 'timeout')"
-    yield f'all that is known of them: ablate sql "{statement}" --results {results}'
+    return (
+        f'all that is known of them: ablate sql "{statement}" --results {results}',
+        f"to try them again, once what is wrong is mended: {retry(plan.space, results)}",
+    )
+
+
+def retry(space: str, results: Path) -> str:
+    """The command that tries what failed again."""
+    return shlex.join(("ablate", "retry", space, "--results", str(results)))
+
+
+def nothing_gained(plan: Plan, failed: Sequence[tuple[Trial, Outcome]], results: Path, *, before: bool = False) -> str:
+    """Of a run whose trials all failed, or had all failed `before`: how many, why, and what to do.
+
+    Reasons are told once each, the commonest first.
+    """
+    reasons = Counter(_error(outcome) for _, outcome in failed).most_common()
+    shown = [f"{reason}{f' ({number} times)' if number > 1 else ''}" for reason, number in reasons[:REASONS]]
+    more = [f"and {plural(len(reasons) - REASONS, 'other reason')}"] if len(reasons) > REASONS else []
+    kinds = wording.failed(outcome.kind for _, outcome in failed)
+    said = f"every trial that {plan.space} was to train failed ({kinds})"
+    if before:
+        said = f"nothing was trained: every trial of {plan.space} is known to have failed ({kinds})"
+    return "\n  = ".join((said, *shown, *more, *_ways_on(plan, results)))

@@ -41,8 +41,9 @@ def plan_to_json(
     seconds: float | None = None,
     kernels: Mapping[str, Iterable[Any]] | None = None,
     floors: Sequence[Floor] = (),
+    failed: Mapping[str, str] | None = None,
 ) -> str:
-    """A plan's variants, comparisons and trials; `known`, `seconds` and `floors` as in `tables.plan_table`.
+    """A plan's variants, comparisons and trials; `known`, `failed`, `seconds` and `floors` as in `tables.plan_table`.
 
     `kernels` are the attention backends that each variant uses, by its id, as dataclasses; None leaves them out.
     """
@@ -74,6 +75,7 @@ def plan_to_json(
                     "seed": trial.seed,
                     "split": trial.split,
                     "known": trial.id in known,
+                    "failed": (failed or {}).get(trial.id),
                 }
                 for trial in plan.trials
             ],

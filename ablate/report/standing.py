@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ablate.report import wording
+from ablate.execute.policy import FAILED
+from ablate.report import ended, wording
 from ablate.store.standing import Standing
 
 UNDER_WAY = ("running", "dead", "paused")
@@ -34,12 +35,21 @@ def screen(
         trials = list(group)
         parts += [_headline(space, trials), *_under_way(trials)]
         parts += () if holder else _advice(trials, results, why=(open or {}).get(space))
+        parts += [Text(said, style="yellow") for said in failures(trials, results)]
     return Group(*parts)
 
 
 def as_json(standings: Sequence[Standing]) -> str:
     """Every trial, as JSON."""
     return json.dumps([asdict(one) for one in standings], indent=2)
+
+
+def failures(standings: Iterable[Standing], results: Path) -> Iterator[str]:
+    """Of each space with trials that failed: how many, how, and the command that tries them again."""
+    failed = [one for one in standings if one.state in FAILED]
+    for space in dict.fromkeys(one.space for one in failed):
+        kinds = wording.failed(one.state for one in failed if one.space == space)
+        yield f"{space}: {kinds}; to try again what failed: {ended.retry(space, results)}"
 
 
 def _headline(space: str, trials: Sequence[Standing]) -> Text:

@@ -64,9 +64,12 @@ def plan_table(
     floors: Sequence[Floor] = (),
     means: Mapping[str, float] | None = None,
     titled: bool = True,
+    failed: Mapping[str, str] | None = None,
+    retry: str = "",
 ) -> RenderableType:
     """The plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store) already.
 
+    Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that tries them again.
     `seconds` is how long the rest is expected to take, from trials measured before; None where none was. With the
     `rules` of the judge it says what the plan can see: from the noise `floors` of the metrics judged, and the
     baseline's `means` where margins are shares of them.
@@ -76,7 +79,7 @@ def plan_table(
     table.add_column("edits applied", overflow="fold")
     for heading in ("parameters", "FLOPs per\nsequence", "to run", "known"):
         table.add_column(heading, justify="right", no_wrap=True)
-    to_run, shown = 0, _edits_of(plan)
+    to_run, shown, failed = 0, _edits_of(plan), failed or {}
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
         new = sum(trial not in known for trial in trials)
@@ -88,10 +91,12 @@ def plan_table(
             name.append(f"\nsame as {other}", style="not bold dim")
         edits = "\n".join(shown[variant.id]) or Text("none", style="dim")
         flops = f"{variant.flops / 1e6:,.1f} M"
-        table.add_row(name, edits, f"{variant.parameters:,}", flops, str(new), str(len(trials) - new))
+        table.add_row(name, edits, f"{variant.parameters:,}", flops, str(new), _known(trials, known, failed))
     title = title_lines(plan.question, plan.space, plan.design) if titled else ()
-    notes = beside_table(plan.notes, plan.factors)
-    parts = [*title, table, Text(), _totals(plan, to_run, seconds), *bullet_list("!", notes)]
+    kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
+    again = [f"what failed is not run again by itself; to try it again: {retry}"] if kinds and retry else []
+    notes = [*beside_table(plan.notes, plan.factors), *again]
+    parts = [*title, table, Text(), _totals(plan, to_run, seconds, kinds), *bullet_list("!", notes)]
     parts += alias_table(plan.factors)
     if rules is not None:
         parts += bullet_list("~", list(floor_lines(plan, rules, floors, means or {})))
@@ -114,7 +119,13 @@ def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return shown
 
 
-def _totals(plan: Plan, to_run: int, seconds: float | None) -> Text:
+def _known(trials: Sequence[str], known: Container[str], failed: Container[str]) -> str:
+    """How many of them are known, and how many of those have no result."""
+    number, without = sum(trial in known for trial in trials), sum(trial in failed for trial in trials)
+    return f"{number}, {without} failed" if without else str(number)
+
+
+def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> Text:
     line = Text(wording.plural(len(plan.trials), "trial"), style="bold")
     line.append(f" over {wording.plural(len(plan.seeds), 'seed')}: ", style="not bold")
     if plan.open and plan.design.startswith("search"):
@@ -125,11 +136,13 @@ def _totals(plan: Plan, to_run: int, seconds: float | None) -> Text:
     follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
     if to_run == 0 and any(variant.setting.open for variant in plan.variants):
         return line.append(f"nothing to run before seconds a step are measured{follows}", style="not bold")
+    of_known = f", of which {wording.failed(failed)}" if failed else ""
     if to_run == 0:
-        return line.append(f"all known already, nothing to run{more}{follows}", style="not bold")
+        known = f"{len(plan.trials)} known already{of_known}" if failed else "all known already"
+        return line.append(f"{known}, nothing to run{more}{follows}", style="not bold")
     time = "time unknown until one is measured" if seconds is None else f"about {wording.duration(seconds)}"
     return line.append(
-        f"{to_run} to run{more}, {len(plan.trials) - to_run} known already; {time}{follows}", style="not bold"
+        f"{to_run} to run{more}, {len(plan.trials) - to_run} known already{of_known}; {time}{follows}", style="not bold"
     )
 
 

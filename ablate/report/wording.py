@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from ablate.report.summary import Arm, Effect, Level, Metric
 
@@ -266,6 +267,12 @@ def noise(effect: Effect, metric: Metric) -> str:
         return f"{name} has no pair"
     spread = "" if effect.sd is None else f"sd {significant(effect.sd)}{' of logarithms' if metric.log else ''}, "
     return f"{name} differs by {difference(effect)} ({spread}{plural(effect.n, 'pair')})"
+
+
+def failed(kinds: Iterable[str]) -> str:
+    """How many trials have no result, by outcome: `2 failed as bug, 1 as timeout`."""
+    counts = Counter(kinds).most_common()
+    return ", ".join(f"{n} {'failed ' if place == 0 else ''}as {kind}" for place, (kind, n) in enumerate(counts))
 
 
 def with_fate(arm: Arm) -> str:

@@ -40,6 +40,19 @@ class Run:
     gathered: Callable[[], PageRecord] | None = None
     unequal: tuple[Unequal, ...] = ()
 
+    @property
+    def fruitless(self) -> bool:
+        """Whether every trial that it was to train failed; where all were known, whether every one of them had."""
+        from ablate.execute.policy import FAILED
+        from ablate.train.events import GOES_ON
+
+        if self.ended.interrupted:
+            return False
+        ended = {kind for kind, number in self.ended.kinds.items() if number and kind not in GOES_ON}
+        if ended:
+            return ended <= set(FAILED)
+        return bool(self.failed) and len(self.failed) == len({trial.id for trial in self.plan.trials})
+
     def report(self) -> Mapping[str, str]:
         """The answer as texts by file name; pages are drawn when they are asked for."""
         if self.searched is not None:

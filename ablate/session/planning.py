@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +32,7 @@ PathLike: TypeAlias = "str | Path"
 class Planned:
     """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
 
+    Of these `failed` have no result, with the kind of their outcome: they are not trained again unless one asks for it.
     `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
     `repetition` is that of the corpus, where a model names it. `noise` is what is known of the judged metrics under the
     plan's conditions, None where nothing is. Of a plan that learns from its trials `stage` is what they have come to.
@@ -45,6 +46,7 @@ class Planned:
     repetition: float | None = None
     noise: Noise | None = None
     stage: Stage | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def models(self) -> Models:
@@ -99,7 +101,7 @@ def plan_space(
     `outcomes` are those of the folder, from whoever has read them already.
     """
     from ablate.data.streams import check_corpus, fingerprint
-    from ablate.execute.policy import is_settled
+    from ablate.execute.policy import FAILED, is_settled
     from ablate.execute.task import cache_of
     from ablate.store.ledger import known_outcomes
 
@@ -120,7 +122,8 @@ def plan_space(
     plan = plan_of(models, NOTHING) if stage is None else stage.plan
     noise = _noise(plan, space, folder) if known else None
     seconds = _trial_seconds(plan, known, folder)
-    return Planned(space, plan, corpus, known, seconds, repetition, noise=noise, stage=stage)
+    failed = {id: found[id].kind for id in known if found[id].kind in FAILED}
+    return Planned(space, plan, corpus, known, seconds, repetition, noise=noise, stage=stage, failed=failed)
 
 
 def plan_of(models: Models, known: Known) -> Plan:

@@ -59,6 +59,7 @@ def record(
         proposed=len(search.proposed),
         folded=search.folded,
         known=source.known,
+        known_failed=source.known_failed,
         refused={reason: n for reason, n in refused.items() if not reason.startswith(VETO)},
         vetoed={reason.removeprefix(VETO): n for reason, n in refused.items() if reason.startswith(VETO)},
         passed_over=search.passed_over,

@@ -61,6 +61,12 @@ def test_a_search_that_is_not_over_is_to_be_resumed(states: tuple[str, ...]) -> 
     assert ADVICE not in shown(*states) and ADVICE not in shown(*states, open={"other": "it grows"})
 
 
+def test_what_failed_is_told_with_the_way_to_try_it_again() -> None:
+    said = "small: 2 failed as bug, 1 as timeout; to try again what failed: ablate retry small --results results"
+    assert said in shown("finished", "bug", "timeout", "bug") and said in shown("bug", "timeout", "bug", "running")
+    assert "ablate retry" not in shown("finished", "diverged", "pruned", "waiting")
+
+
 def test_no_advice_where_somebody_is_at_it() -> None:
     assert "to go on" not in shown("finished", "running", open=SEARCHES)
     assert "to go on" not in shown("finished", holder="pid 7", open=SEARCHES)

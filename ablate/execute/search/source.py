@@ -75,7 +75,7 @@ class SearchSource:
         self.search, self.plan = search, plan
         self.chosen: tuple[str, ...] = ()
         self.confirm_seeds: tuple[int, ...] = ()
-        self.known = 0
+        self.known = self.known_failed = 0
         self.blocks: dict[str, _Block] = {}
         self.confirming = False
         self._models, self._store, self._keep, self._limit = models, store, keep, limit
@@ -177,7 +177,10 @@ class SearchSource:
             self._queue.append(Work(trial=trial, label=_label(block.variant, trial, block.trials), until=job.until))
         if not todo:
             elsewhere = all(trial.id not in self._past.trials for trial in block.trials)
-            self.known += job.k is not None and len(block.jobs) == 1 and elsewhere
+            of_others = job.k is not None and len(block.jobs) == 1 and elsewhere
+            self.known += of_others
+            outcomes = [outcome for trial in block.trials if (outcome := self._outcomes.get(trial.id))]
+            self.known_failed += of_others and any(outcome.kind in FAILED for outcome in outcomes)
             self._settle(job)
 
     def _block(self, job: Job) -> _Block:

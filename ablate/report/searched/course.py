@@ -27,6 +27,8 @@ def accounts(record: SearchRecord) -> Grid:
     rows += [(f"  {OUTCOMES.get(kind, kind)}", n) for kind, n in record.outcomes.most_common()]
     if record.known:
         rows.append(("  of them known from trials of other spaces", record.known))
+    if record.known_failed:
+        rows.append(("    of which failed there", record.known_failed))
     if record.repaired:
         rows.append(("proposals mutated until they were admitted", record.repaired))
     return Grid(
@@ -195,7 +197,8 @@ def counts(record: SearchRecord, found: Reckoned) -> list[str]:
     parts = [f"{record.proposed:,} proposed", f"{record.folded:,} the same as an earlier one"]
     parts += [f"{record.passed_over:,} passed over by the zero-cost order"] if record.passed_over else []
     parts.append(f"{wording.plural(len(record.trained), 'block')} trained" + (f" ({became})" if became else ""))
-    parts += [f"{record.known:,} of them known from trials of other spaces"] if record.known else []
+    there = f", of which {record.known_failed:,} failed there" if record.known_failed else ""
+    parts += [f"{record.known:,} of them known from trials of other spaces{there}"] if record.known else []
     lines = [", ".join(parts)]
     by: Counter[str] = Counter()
     for kind, _, n in _reasons(record.refused, record.vetoed):

@@ -67,9 +67,10 @@ class SearchRecord:
 
     `derivations` is how many the grammar has. `budget` is as asked (`60 trials`), `spent` what was spent of it.
     `why_over` is `budget`, `exhausted`, or empty while it is not. `proposed` counts proposals, `folded` those that were
-    the same as an earlier one, `known` the blocks whose results the folder had from trials of other spaces. `refused`
-    counts by reason (of a constraint, the sizes, an override, the start: see `course`) what was drawn and not proposed,
-    `vetoed` by veto, `passed_over` what was proposed and not trained for an order by a zero-cost measure.
+    the same as an earlier one, `known` the blocks whose results the folder had from trials of other spaces,
+    `known_failed` those of them that had failed. `refused` counts by reason (of a constraint, the sizes, an override,
+    the start: see `course`) what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not
+    trained for an order by a zero-cost measure.
     `random_share` is the share of choices made without regard to any result, `wholly_random` the share of proposals
     that had no other, `repaired` counts proposals mutated until they were admitted.
 
@@ -110,6 +111,7 @@ class SearchRecord:
     partial: bool
     again: str
     definitions: Mapping[str, str] = field(default_factory=dict)
+    known_failed: int = 0
 
     @property
     def trained(self) -> tuple[Entry, ...]:
