@@ -30,7 +30,7 @@ from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
 from ablate.source.located import Mapping as Written
-from ablate.source.problems import Problems, shorten
+from ablate.source.problems import Problems, quote, shorten, unknown
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
@@ -330,7 +330,8 @@ def ask(
     if "space" in values:
         known = [space for (space,) in run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say).rows]
         if values["space"] not in known:
-            raise InputError(f"no space {values['space']!r} in these results\n  = there are: {', '.join(known)}")
+            message = f"no space {quote(values['space'])} in these results"
+            raise unknown(message, values["space"], known, "there are", command="ablate sql 'FROM spaces'")
     return run_sql(Path(results), found.sql, parameters=found.given(values), say=say)
 
 

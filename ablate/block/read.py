@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, FieldType, GainField, Part, Parts, Sequenced
 from ablate.block.expression import Block, Node, Sequence, Value
-from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, note_unknown, read_scalar, shown
+from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, read_scalar, shown
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote
 
@@ -17,6 +17,11 @@ __all__ = ["Extension", "Invalid", "Reader", "is_reference"]
 T = TypeVar("T")
 Extension = Callable[[Located, FieldType], "Value | None"]
 """Reads what only a grammar knows (`$rule`, `let`, `one_of`, `between`); None for anything else."""
+
+LISTING = "ablate list components"
+"""The command that lists what a slot accepts."""
+OF_YOUR_OWN = "one of your own: --plugin FILE, or a package with the entry point ablate.components"
+"""Where a component that is not known may be."""
 
 MOST_PARTS = 12
 """So many parts may stand one after another: the work of comparing two blocks grows with a high power of that."""
@@ -130,7 +135,7 @@ class Reader:
         unknown = [key for key, _ in body.entries if key.value not in spec.fields]
         for key in unknown:
             message = f"{spec.name} has no field {shown(key)}"
-            note_unknown(self.problems, message, key, spec.fields, "its fields are")
+            self.problems.add_unknown(message, key.span, key.text, spec.fields, "its fields are")
         if unknown:
             raise Invalid
         return {str(key.value): value for key, value in body.entries}
@@ -152,11 +157,12 @@ class Reader:
         accepts = f"slot {slot} accepts"
         fitting = self.catalogue.of_slot(slot)
         if not isinstance(name.value, str) or name.value not in self.catalogue:
-            fail_unknown(self.problems, f"unknown component {shown(name)} for slot {slot}", name, fitting, accepts)
+            message, notes = f"unknown component {shown(name)} for slot {slot}", (OF_YOUR_OWN,)
+            fail_unknown(self.problems, message, name, fitting, accepts, command=LISTING, notes=notes)
         spec = self.catalogue[name.value]
         if slot not in spec.slots:
             message = f"{spec.name} does not fit slot {slot}: it is for slot {' and '.join(spec.slots)}"
-            fail_unknown(self.problems, message, name, fitting, accepts)
+            fail_unknown(self.problems, message, name, fitting, accepts, command=LISTING)
         return spec
 
     def _part(self, located: Located, slot: str, optional: bool) -> Node | None:

@@ -11,7 +11,7 @@ from ablate.block.arithmetic import ArithmeticProblem, Expression
 from ablate.block.catalogue import Arithmetic, Bounded, FieldType, Flag, GainField, Number, Width, Word
 from ablate.block.expression import Gain, Size, Value
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, quote
 
 GAIN_KEYS = ("init", "trainable", "per")
 LARGEST_MULTIPLE = 1e6
@@ -58,16 +58,17 @@ def fail(problems: Problems, message: str, located: Located, notes: Iterable[str
     raise Invalid
 
 
-def note_unknown(problems: Problems, message: str, word: Scalar, choices: Iterable[str], lead: str) -> None:
-    """Note a word that is none of `choices`, with the one it most likely means; `lead` introduces them."""
-    known = tuple(choices)
-    notes = (f"{lead}: {', '.join(known) or 'nothing'}",)
-    problems.add(message, word.span, label=suggest(word.text, known) or "", notes=notes)
-
-
-def fail_unknown(problems: Problems, message: str, word: Scalar, choices: Iterable[str], lead: str) -> NoReturn:
-    """`note_unknown`, and give up on the value."""
-    note_unknown(problems, message, word, choices, lead)
+def fail_unknown(
+    problems: Problems,
+    message: str,
+    word: Scalar,
+    choices: Iterable[str],
+    lead: str,
+    command: str = "",
+    notes: Iterable[str] = (),
+) -> NoReturn:
+    """Note a word that is none of `choices` (see `Problems.add_unknown`), and give up on the value."""
+    problems.add_unknown(message, word.span, word.text, choices, lead, command=command, notes=notes)
     raise Invalid
 
 

@@ -24,7 +24,7 @@ File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_defaul
 Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
 
-listing = typer.Typer(no_args_is_help=True, help="List what is known: blocks, presets or components.")
+listing = typer.Typer(no_args_is_help=True, help="List blocks, presets, components, probes or metrics.")
 
 
 def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
@@ -194,6 +194,25 @@ def list_components(plugin: Plugin = None, json: Json = False) -> None:
     from ablate.report import listed
 
     answer(listed.components(api.catalogue(plugin or ()), as_json=json))
+
+
+@listing.command("probes")
+def list_probes(json: Json = False) -> None:
+    """The probes that a space may ask for: the metrics each gives, and what they mean."""
+    from ablate.probes.registry import probe_names
+    from ablate.probes.registry import probes as known
+    from ablate.report import listed
+
+    answer(listed.probes({name: known()[name] for name in probe_names()}, as_json=json))
+
+
+@listing.command("metrics")
+def list_metrics(json: Json = False) -> None:
+    """The metrics that can be judged and searched for, and the probe that each needs."""
+    from ablate.report import listed
+    from ablate.space.metrics import JUDGED
+
+    answer(listed.metrics(JUDGED.values(), as_json=json))
 
 
 def answer(said: RenderableType) -> None:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
 
-from ablate.block.scalars import Invalid, note_unknown, shown
+from ablate.block.scalars import Invalid, shown
 from ablate.grammar.derivation import Scale
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest
@@ -77,7 +77,7 @@ def _check_keys(located: Mapping, problems: Problems) -> bool:
     """Whether each key is there, and no other; noted where not."""
     unknown = [key for key, _ in located.entries if key.value not in KEYS]
     for key in unknown:
-        note_unknown(problems, f"a choice between numbers has no {shown(key)}", key, KEYS, "it has")
+        problems.add_unknown(f"a choice between numbers has no {shown(key)}", key.span, key.text, KEYS, "it has")
     missing = [key for key in KEYS if key not in located]
     meant = {nearest(key.text, missing) for key in unknown}
     for word in missing:
@@ -128,7 +128,7 @@ def _points(located: Located, problems: Problems) -> int | None:
 def _scale(located: Located, problems: Problems) -> Scale | None:
     found = next((one for one in SCALES if isinstance(located, Scalar) and located.value == one), None)
     if found is None and isinstance(located, Scalar):
-        note_unknown(problems, f"unknown scale {shown(located)}", located, SCALES, "one of")
+        problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")
     elif found is None:
         problems.add(f"scale is {' or '.join(SCALES)}", located.span)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
@@ -13,6 +12,7 @@ from ablate.block.arithmetic import parse as parse_arithmetic
 from ablate.block.catalogue import Catalogue, ComponentSpec, FieldType, Flag, GainField, Part, Parts, Sequenced, Word
 from ablate.block.expression import Gain, Node, Sequence, Size, Value
 from ablate.block.printer import print_value
+from ablate.block.read import LISTING
 from ablate.block.select import Address, parse_address
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
@@ -71,14 +71,10 @@ def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems)
             continue
         word = _accepted(item)
         if choices is not None and word not in (*ANYWHERE, *choices) and not _is_number(word, choices):
-            notes = (f"{address.text} may be: {', '.join((*ANYWHERE, *choices))}",)
-            problems.add(f"{address.text} is never {quote(word)}", item.span, label=_hint(word, choices), notes=notes)
+            message, may_be = f"{address.text} is never {quote(word)}", (*ANYWHERE, *choices)
+            problems.add_unknown(message, item.span, word, may_be, f"{address.text} may be", command=LISTING)
         accepted.append(word)
     return Condition(address, tuple(accepted))
-
-
-def _hint(word: str, choices: Iterable[str]) -> str:
-    return suggest(word, (*ANYWHERE, *choices)) or ""
 
 
 NUMBERS = "numbers"
@@ -101,15 +97,17 @@ def _choices(address: Address, key: Scalar, catalogue: Catalogue, problems: Prob
     pattern = ORDINAL.sub("", address.part)
     specs = [spec for spec in catalogue if any(fnmatchcase(name, pattern) for name in _part_names(spec, catalogue))]
     if not specs:
-        problems.add(f"no part is ever named {quote(address.part)}", key.span, label=suggest(pattern, named) or "")
+        message = f"no part is ever named {quote(address.part)}"
+        notes = ("`ablate show BLOCK` names the parts of a block",)
+        problems.add(message, key.span, label=suggest(pattern, named) or "", notes=notes)
         return None
     choices = {spec.name for spec in specs}
     for field in address.fields:
         kinds = [spec.fields[field] for spec in specs if field in spec.fields]
         if not kinds:
             known = sorted({name for spec in specs for name in spec.fields})
-            label, notes = suggest(field, known) or "", (f"fields there are: {', '.join(known) or 'none'}",)
-            problems.add(f"{address.text}: there is no field {quote(field)}", key.span, label=label, notes=notes)
+            message = f"{address.text}: there is no field {quote(field)}"
+            problems.add_unknown(message, key.span, field, known, "fields there are")
             return None
         choices = {word for kind in kinds for word in _kind_choices(kind, catalogue)}
         slots = {kind.slot for kind in kinds if isinstance(kind, Part)}

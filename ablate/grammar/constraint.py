@@ -20,7 +20,7 @@ from ablate.block.expression import Node
 from ablate.block.select import Address, value_at
 from ablate.grammar.condition import Condition, Found, read_conditions, words
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, quote
 
 KEYS = ("when", "require", "forbid", "because")
 KNOWN_AT_ONCE = 2**16
@@ -122,8 +122,7 @@ def _read(located: Located, catalogue: Catalogue, problems: Problems) -> Constra
         return None
     for key, _ in located.entries:
         if key.value not in KEYS:
-            label, notes = suggest(key.text, KEYS) or "", (f"it has: {', '.join(KEYS)}",)
-            problems.add(f"a constraint has no {quote(key.text)}", key.span, label=label, notes=notes)
+            problems.add_unknown(f"a constraint has no {quote(key.text)}", key.span, key.text, KEYS, "it has")
     because = located.get("because")
     if not isinstance(because, Scalar) or not isinstance(because.value, str) or not because.value.strip():
         problems.add("a constraint must say why", located.span, notes=('add because: "…"',))

@@ -24,7 +24,7 @@ from ablate.grammar.derivation import Choice, Constant, Hole, Let, Named, Produc
 from ablate.grammar.rules import Rule
 from ablate.source.core_schema import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
-from ablate.source.problems import Problems, quote, shorten, suggest
+from ablate.source.problems import Problems, quote, shorten
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
 MOST = 10**1000
@@ -112,12 +112,8 @@ class Expander:
             return self._same(scope.bound[name], kind)
         if name not in self.rules:
             known = (*self.rules, *scope.arguments, *scope.bound)
-            self.problems.add(
-                f"unknown rule ${name}",
-                located.span,
-                label=suggest(name, known) or "",
-                notes=(f"known here: {', '.join('$' + other for other in known) or 'no rule'}",),
-            )
+            rules = tuple(f"${other}" for other in known)
+            self.problems.add_unknown(f"unknown rule ${name}", located.span, f"${name}", rules, "known here")
             raise Invalid
         return self._rule(self.rules[name], located, arguments, kind, scope)
 

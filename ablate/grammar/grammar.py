@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from ablate.block.catalogue import Catalogue, Sequenced
 from ablate.block.expression import Block, Sequence, Value
 from ablate.block.printer import Defaults
-from ablate.block.read import Invalid, Reader
+from ablate.block.read import LISTING, OF_YOUR_OWN, Invalid, Reader
 from ablate.block.select import parts_by_name
 from ablate.errors import InputError
 from ablate.grammar.constraint import Constraint, Refusals, read_constraints
@@ -21,6 +22,7 @@ from ablate.grammar.expand import Expander, Scope
 from ablate.grammar.include import Text, looks_included, read_included
 from ablate.grammar.named import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
+from ablate.source.excerpt import shown_name
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest
 from ablate.source.yaml import read_yaml
@@ -39,6 +41,8 @@ KEYS = (
 )
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
+USUAL = "transformer"
+"""The grammar that commands take where none is named."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,11 @@ class Grammar:
         """What the user may do where a constraint leaves practically nothing."""
         return "offer less of that in the rules, or refuse less in the constraints"
 
+    def listing(self, what: str) -> str:
+        """The command that lists its `blocks` or `presets`."""
+        usual = self.name == self.path.stem == USUAL
+        return f"ablate list {what}" + ("" if usual else f" --grammar {shlex.quote(shown_name(str(self.path)))}")
+
     def reader_for(self, problems: Problems) -> Reader:
         """A reader of expressions with this grammar's defaults, noting mistakes in `problems`."""
         return Reader(self.catalogue, self.located_defaults, problems)
@@ -166,9 +175,8 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
     entries: dict[str, Located] = {}
     for key, value in located.entries:
         if key.value not in KEYS:
-            label = suggest(key.text, KEYS) or ""
-            notes = (f"a grammar accepts: {', '.join(KEYS)}",)
-            problems.add(f"unknown key {quote(key.text)} in a grammar", key.span, label=label, notes=notes)
+            message = f"unknown key {quote(key.text)} in a grammar"
+            problems.add_unknown(message, key.span, key.text, KEYS, "a grammar accepts")
         entries[str(key.value)] = value
     missing = [word for word in REQUIRED if word not in entries]
     meant = {nearest(key, missing) for key in entries if key not in KEYS}
@@ -233,16 +241,16 @@ def _defaults_of(located: Located, catalogue: Catalogue, problems: Problems) -> 
     names = tuple(spec.name for spec in catalogue)
     for key, body in located.entries:
         if key.value not in catalogue:
-            problems.add(f"unknown component {key.text!r}", key.span, label=suggest(key.text, names) or "")
+            message, what = f"unknown component {quote(key.text)}", "components"
+            problems.add_unknown(message, key.span, key.text, names, what, command=LISTING, notes=(OF_YOUR_OWN,))
         elif not isinstance(body, Mapping):
             problems.add(f"the defaults of {key.text} must be a mapping of fields", body.span)
         else:
             fields = catalogue[str(key.value)].fields
             for field, _ in body.entries:
                 if field.value not in fields:
-                    label = suggest(field.text, tuple(fields)) or ""
-                    notes = (f"its fields are: {', '.join(fields) or 'none'}",)
-                    problems.add(f"{key.text} has no field {field.text!r}", field.span, label=label, notes=notes)
+                    message = f"{key.text} has no field {quote(field.text)}"
+                    problems.add_unknown(message, field.span, field.text, fields, "its fields are")
             found[str(key.value)] = {str(f.value): value for f, value in body.entries if f.value in fields}
     return found
 

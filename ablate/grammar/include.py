@@ -92,9 +92,8 @@ def _text(located: Located, problems: Problems) -> Text | None:
         if key.value == "include":
             problems.add("includes do not nest", key.span, notes=("name the file in the grammar itself",))
         elif key.value not in KEYS:
-            label = suggest(key.text, KEYS) or ""
             message = f"unknown key {quote(key.text)} in an included file"
-            problems.add(message, key.span, label=label, notes=(accepted,))
+            problems.add_unknown(message, key.span, key.text, KEYS, "an included file accepts")
     paper = located.get("paper")
     if paper is not None and (not isinstance(paper, Scalar) or not isinstance(paper.value, str)):
         problems.add("paper must be a text", paper.span, notes=("authors, year, title and where to find it",))

@@ -19,7 +19,7 @@ from ablate.block.expression import Block
 from ablate.block.read import Reader
 from ablate.grammar.include import Text
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest
+from ablate.source.problems import Problems, nearest, quote
 
 ABOUT = ("about", "source")
 """Texts that may stand beside a block or in a preset."""
@@ -74,8 +74,8 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
         return "", "", body
     for word, _ in body.entries:
         if word.value not in DESCRIBED:
-            label, notes = suggest(word.text, DESCRIBED) or "", (f"it has: {', '.join(DESCRIBED)}",)
-            problems.add(f"a block with a description has no {quote(word.text)}", word.span, label=label, notes=notes)
+            message = f"a block with a description has no {quote(word.text)}"
+            problems.add_unknown(message, word.span, word.text, DESCRIBED, "it has")
     if "parts" not in body and "parts" not in {nearest(word, DESCRIBED) for word in body}:
         problems.add(f"block {quote(key.text)} has no parts", key.span, notes=("write them under parts: […]",))
     about, source = (_text(body, word, problems) for word in ABOUT)

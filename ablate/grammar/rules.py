@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems
+from ablate.source.problems import Problems, quote
 
 HEAD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\(\s*([A-Za-z_][\w\s,]*)\))?")
 KEYS = ("one_of", "max_depth")
@@ -50,7 +50,7 @@ def _read_rule(key: Scalar, body: Located, problems: Problems) -> Rule | None:
     if "max_depth" in keys:
         for name, (where, _) in keys.items():
             if name not in KEYS:
-                problems.add(f"a rule has no {name!r}", where.span, notes=(f"it has: {', '.join(KEYS)}",))
+                problems.add_unknown(f"a rule has no {quote(name)}", where.span, name, KEYS, "it has")
         depth = keys["max_depth"][1]
         if not isinstance(depth, Scalar) or type(depth.value) is not int or not 1 <= depth.value <= 50:
             problems.add("max_depth must be a whole number from 1 to 50", depth.span)

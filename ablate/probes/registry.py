@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.errors import InputError
+from ablate.source.problems import Problems, quote
 
 if TYPE_CHECKING:  # the names of the probes are known without torch
     from ablate.probes.probe import Probe
@@ -34,12 +34,14 @@ def probes() -> Mapping[str, Probe]:
 
 
 def select(names: Iterable[str]) -> tuple[Probe, ...]:
-    """The probes asked for, and those that always read; an unknown name is an InputError that lists the known ones."""
+    """The probes asked for, and those that always read; an unknown name is an InputError that says which are near."""
     asked = tuple(dict.fromkeys((*names, *ALWAYS)))
-    unknown = [name for name in asked if name not in probes()]
-    if unknown:
-        listed = ", ".join(map(repr, unknown))
-        raise InputError(f"error: unknown probe {listed}\n  = measure.probes accepts: {', '.join(probe_names())}")
+    problems = Problems()
+    for name in asked:
+        if name not in probes():
+            message, accepted = f"unknown probe {quote(name)}", "measure.probes accepts"
+            problems.add_unknown(message, None, name, probe_names(), accepted, command="ablate list probes")
+    problems.raise_if_any()
     return tuple(probes()[name] for name in asked)
 
 

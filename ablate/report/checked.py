@@ -11,7 +11,6 @@ from rich.text import Text
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block
 from ablate.block.printer import print_block
-from ablate.errors import InputError
 from ablate.grammar.census import take_census
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
@@ -19,6 +18,7 @@ from ablate.grammar.include import looks_included
 from ablate.plan.plan import Plan
 from ablate.report.wording import plural
 from ablate.source.located import Located, Mapping, to_python
+from ablate.source.problems import quote, unknown
 from ablate.source.yaml import parse_yaml
 from ablate.space.space import Space
 
@@ -128,7 +128,7 @@ def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bo
 
 def block(of: Grammar, name: str) -> Block:
     """A named block; InputError with a suggestion where there is none."""
-    try:
-        return of.block(name)
-    except KeyError as error:
-        raise InputError(f"error: {error.args[0]}\n  = blocks: {', '.join(of.blocks)}") from None
+    if name not in of.blocks:
+        message = f"grammar {of.name} has no block {quote(name)}"
+        raise unknown(message, name, of.blocks, "blocks", command=of.listing("blocks"))
+    return of.block(name)

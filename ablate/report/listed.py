@@ -1,11 +1,14 @@
-"""What `ablate list` prints: blocks and presets under the papers they are from, components under their slots."""
+"""What `ablate list` prints: blocks and presets under the papers they are from, components under their slots, probes
+and metrics with what they mean.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -17,6 +20,10 @@ from ablate.block.printer import print_block
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import NamedBlock, Preset
 from ablate.source.located import to_python
+from ablate.space.metrics import Judgeable
+
+if TYPE_CHECKING:
+    from ablate.probes.probe import Probe
 
 Row: TypeAlias = tuple[str, str, str]
 """A name, a line about it, and where it is from."""
@@ -56,6 +63,24 @@ def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType
         )
     rows = sorted((", ".join(spec.slots), (spec.name, _after_name(spec.summary), spec.source)) for spec in catalogue)
     return _grouped((f"slot {slots}", row) for slots, row in rows)
+
+
+def probes(of: Mapping[str, Probe], *, as_json: bool = False) -> RenderableType:
+    """Every probe that a space may ask for: the metrics it gives, what they mean, and where that is from."""
+    if as_json:
+        return _dump({"name": name, "metrics": list(map(asdict, probe.definitions))} for name, probe in of.items())
+    defined = ((name, one) for name, probe in of.items() for one in probe.definitions)
+    return _grouped((name, (one.metric, one.definition, one.source)) for name, one in defined)
+
+
+def metrics(of: Iterable[Judgeable], *, as_json: bool = False) -> RenderableType:
+    """Every metric that can be judged and searched for: what it means, and the probe that must run for it."""
+    if as_json:
+        return _dump(asdict(one) for one in of)
+    return _grouped(
+        (f"with the probe {one.probe}" if one.probe else "always there", (one.metric, one.definition, one.source))
+        for one in of
+    )
 
 
 def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:

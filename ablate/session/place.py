@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.execute.cores import MOST_PACKED
+from ablate.source.problems import quote, unknown
 
 if TYPE_CHECKING:
     from ablate.execute.cores import Pack
@@ -43,7 +44,7 @@ class Place:
 
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:
-            raise InputError(f"unknown executor {self.executor!r}\n  = there are: {', '.join(EXECUTORS)}")
+            raise unknown(f"unknown executor {quote(self.executor)}", self.executor, EXECUTORS, "there are")
         only_ray = {"address": self.address, "cpus": self.cpus, "gpus": self.gpus}
         given = [f"--{name}" for name, value in only_ray.items() if value is not None]
         if self.executor != "ray" and given:

@@ -11,7 +11,7 @@ from ablate.block.printer import print_block
 from ablate.errors import InputError, RefusedError
 from ablate.plan.plan import Plan, Variant
 from ablate.session.planning import PathLike, Planned
-from ablate.source.problems import quote, suggest
+from ablate.source.problems import quote, unknown
 from ablate.space.metrics import JUDGED
 from ablate.space.space import Space
 
@@ -38,15 +38,14 @@ class Reported:
 
 def asked(name: str, *, results: PathLike) -> Request:
     """The last run of the space of that name in a results folder; InputError where there is none."""
-    from ablate.store.requests import latest
+    from ablate.store.requests import latest, listing
 
     found = latest(Path(results))
     if not found:
         raise InputError(f"nothing was run in {results}\n  = run a space first, or name another folder with --results")
     if name not in found:
-        meant = suggest(name, found)
-        hints = [*([meant] if meant else []), f"there are: {', '.join(found)}; or give the file of a space"]
-        raise InputError(f"no run of the space {quote(name)} in {results}\n" + "\n".join(f"  = {one}" for one in hints))
+        message, notes = f"no run of the space {quote(name)} in {results}", ("or give the file of a space",)
+        raise unknown(message, name, found, "there are", command=listing(Path(results)), notes=notes)
     return found[name]
 
 

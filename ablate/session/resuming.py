@@ -12,9 +12,10 @@ from ablate.errors import AblateError, InputError, RefusedError
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.located import to_python
+from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
 from ablate.store.lines import compact
-from ablate.store.requests import Request, latest
+from ablate.store.requests import Request, latest, listing
 
 if TYPE_CHECKING:
     from ablate.store.standing import Growing
@@ -54,7 +55,9 @@ def resumable(
     if not asked:
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is not None and name not in asked:
-        raise InputError(f"no run of the space {name!r} in {folder}\n  = there are: {', '.join(asked)}")
+        raise unknown(
+            f"no run of the space {quote(name)} in {folder}", name, asked, "there are", command=listing(folder)
+        )
     trials: dict[str, dict[str, str]] = {}
     for one in standings(folder):
         trials.setdefault(one.space, {})[one.trial_id] = one.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ablate.errors import InputError
@@ -12,6 +12,10 @@ from ablate.source.located import Span
 
 SHOWN = 50
 """More mistakes than this are counted, not shown."""
+LINE = 120
+"""Names that take more characters than this are not all listed where a command does it."""
+NEAREST = 3
+"""So many names are shown of those that are not all listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,27 @@ class Problems:
     ) -> None:
         """Note a mistake."""
         self.append(Problem(message, span, label, tuple(notes), tuple(also)))
+
+    def add_unknown(
+        self,
+        message: str,
+        span: Span | None,
+        word: object,
+        choices: Iterable[object],
+        lead: str,
+        *,
+        command: str = "",
+        said: Container[object] = (),
+        notes: Iterable[str] = (),
+    ) -> None:
+        """Note a word that is none of `choices`, with the one that is meant and, behind `lead`, what there is.
+
+        Names that do not fit a line are those nearest to the word, and the `command` that lists all. Of choices that
+        are `said` already one is meant where no other is.
+        """
+        known = tuple(map(str, choices))
+        label = suggest(word, [choice for choice in known if choice not in said]) or suggest(word, known)
+        self.add(message, span, label=label or "", notes=(*listed(word, known, lead, command), *notes))
 
     def append(self, problem: Problem) -> None:
         """Note a mistake that is described already."""
@@ -103,12 +128,16 @@ def render(problem: Problem) -> str:
 
 def nearest(word: object, choices: Iterable[object]) -> str | None:
     """The choice a misspelt word most likely means; None if none is close."""
+    return next(iter(_close(word, choices, 1, cutoff=0.65)), None)
+
+
+def _close(word: object, choices: Iterable[object], most: int, cutoff: float) -> list[str]:
+    """The choices that are spelt most like a word, the nearest first."""
     text = str(word)
     if len(text) > 60:  # difflib compares each pair of letters, and no name is that long
-        return None
+        return []
     names = {str(choice).lower(): str(choice) for choice in choices}
-    close = difflib.get_close_matches(text.lower(), names, n=1, cutoff=0.65)
-    return names[close[0]] if close else None
+    return [names[found] for found in difflib.get_close_matches(text.lower(), names, n=most, cutoff=cutoff)]
 
 
 def suggest(word: object, choices: Iterable[object]) -> str | None:
@@ -119,6 +148,31 @@ def suggest(word: object, choices: Iterable[object]) -> str | None:
     """
     meant = nearest(word, choices)
     return None if meant is None else f"did you mean {quote(meant)}?"
+
+
+def listed(word: object, choices: Sequence[str], lead: str, command: str = "") -> tuple[str, ...]:
+    """What there is instead of an unknown word: on one line where that is enough, or where no `command` lists it.
+
+    >>> listed("rms", ("layer_norm", "rms_norm"), "slot norm accepts", "ablate list components")
+    ('slot norm accepts: layer_norm, rms_norm',)
+    >>> listed("norm7", [f"norm_{n}" for n in range(40)], "slot norm accepts", "ablate list components")
+    ('the nearest names: norm_7, norm_37, norm_27', 'slot norm accepts: 40 names, which `ablate list components` lists')
+    """
+    whole = f"{lead}: {', '.join(choices) or 'none'}"
+    if not command or len(whole) <= LINE:
+        return (whole,)
+    near = _close(word, choices, NEAREST, cutoff=0.6)
+    shown = (f"the nearest names: {', '.join(near)}",) if len(near) > 1 else ()
+    return (*shown, f"{lead}: {len(choices):,} names, which `{command}` lists")
+
+
+def unknown(
+    message: str, word: object, choices: Iterable[object], lead: str, *, command: str = "", notes: Iterable[str] = ()
+) -> InputError:
+    """The error of a word that stands in no file and is none of `choices`; see `Problems.add_unknown`."""
+    problems = Problems()
+    problems.add_unknown(message, None, word, choices, lead, command=command, notes=notes)
+    return InputError(problems.text())
 
 
 def quote(word: object) -> str:

@@ -11,7 +11,7 @@ from ablate.grammar.decide import decide
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import read_described
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, quote
 from ablate.space.design import Design
 from ablate.space.documents import Judge
 from ablate.space.override import Drawn, Override, apply_overrides, read_overrides
@@ -34,15 +34,16 @@ def read_blocks(
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
     own = {} if written is None else _own_blocks(written, grammar, problems)
-    if design is None or len(problems) > broken:
+    if design is None:
         return None
     known = {**{name: named.block for name, named in grammar.blocks.items()}, **own}
     wanted = dict.fromkeys((*design.blocks, *((judge.against,) if judge is not None else ())))
-    missing = [name for name in wanted if name not in known]
+    own_names = {str(name) for name in written} if isinstance(written, Mapping) else set()  # broken ones too
+    missing = [name for name in wanted if name not in known and name not in own_names]
     for name in missing:
-        label, notes = suggest(name, known) or "", (f"blocks: {', '.join(known)}",)
-        problems.add(f"unknown block {quote(name)}", place_of_block(located, name), label=label, notes=notes)
-    if missing:
+        message, command = f"unknown block {quote(name)}", grammar.listing("blocks")
+        problems.add_unknown(message, place_of_block(located, name), name, known, "blocks", command=command)
+    if len(problems) > broken:
         return None
     chosen = {name: known[name] for name in wanted}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]

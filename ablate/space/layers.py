@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
 from collections.abc import Sequence
 
-from ablate.grammar.named import Preset
-from ablate.source.located import Located, Mapping, Scalar, Span
+from ablate.grammar.grammar import Grammar
+from ablate.source.located import Located, Mapping, Scalar, Source, Span
 from ablate.source.overlay import overlay, read_setting
-from ablate.source.problems import Problems, nearest, quote, suggest
+from ablate.source.problems import Problems, nearest, quote
 
 CHOICES = (
     ("design",),
@@ -41,29 +40,27 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
     return _placed(lay(grammar, written), written, written.entries[0][0].span)
 
 
-def lay_preset(
-    grammar: Mapping | None, written: Mapping, presets: Map[str, Preset], problems: Problems
-) -> Mapping | None:
+def lay_preset(grammar: Grammar, written: Mapping, problems: Problems) -> Mapping | None:
     """What a grammar says of every space, with the preset that the space names on top; the space itself lies on that.
 
     A name that is no preset goes to `problems`, and is read as the one it most likely means.
     """
-    named = written.get("preset")
+    named, presets = written.get("preset"), grammar.presets
     if named is None:
-        return grammar
+        return grammar.space
+    listing = grammar.listing("presets")
     name = named.value if isinstance(named, Scalar) else None
     if not isinstance(name, str):
-        problems.add("preset names a preset of the grammar", named.span)
-        return grammar
+        problems.add("preset names a preset of the grammar", named.span, notes=(f"`{listing}` lists them",))
+        return grammar.space
     if name not in presets:
-        known = f"presets: {', '.join(presets)}" if presets else "the grammar has no presets"
         message = f"the grammar has no preset {quote(name)}"
-        problems.add(message, named.span, label=suggest(name, presets) or "", notes=(known,))
+        problems.add_unknown(message, named.span, name, presets, "presets", command=listing)
     meant = name if name in presets else nearest(name, presets)
     if meant is None:
-        return grammar
+        return grammar.space
     sections = presets[meant].sections
-    return sections if grammar is None else lay(grammar, sections)
+    return sections if grammar.space is None else lay(grammar.space, sections)
 
 
 def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:
@@ -75,10 +72,10 @@ def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Ma
     chosen = profiles.get(profile) if isinstance(profiles, Mapping) else None
     if isinstance(chosen, Mapping):
         return lay(written, chosen)
-    known = f"its profiles are: {', '.join(names)}" if names else "it has no profiles"
-    hint = suggest(profile, names)
     if chosen is None:
-        problems.add(f"this space has no profile {quote(profile)}", notes=(*((hint,) if hint else ()), known))
+        source = Source("--profile", profile)
+        message, span = f"this space has no profile {quote(profile)}", source.span(0, len(profile))
+        problems.add_unknown(message, span, profile, names, "its profiles are")
     else:
         problems.add(f"profile {profile} must be a mapping: what it says otherwise than the space", chosen.span)
     return written

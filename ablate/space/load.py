@@ -10,7 +10,7 @@ from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named import ABOUT
 from ablate.source.located import Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest
+from ablate.source.problems import Problems, nearest, quote
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
@@ -44,7 +44,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     if grammar.space is not None:
         _check_keys(grammar.space, problems)
     check_presets(grammar, problems)
-    located = lay_on_grammar(lay_preset(grammar.space, written, grammar.presets, problems), written)
+    located = lay_on_grammar(lay_preset(grammar, written, problems), written)
     _check_missing(located, problems)
     space = _space(located, path, profile, tuple(settings), grammar, problems)
     problems.raise_if_any()
@@ -57,9 +57,8 @@ def check_presets(grammar: Grammar, problems: Problems) -> None:
     for preset in grammar.presets.values():
         for key, _ in preset.sections.entries:
             if key.value not in PRESET:
-                label, notes = suggest(key.text, PRESET) or "", (f"a preset accepts: {', '.join((*ABOUT, *PRESET))}",)
-                message = f"unknown key {quote(key.text)} in preset {preset.name}"
-                problems.add(message, key.span, label=label, notes=notes)
+                message, accepted = f"unknown key {quote(key.text)} in preset {preset.name}", (*ABOUT, *PRESET)
+                problems.add_unknown(message, key.span, key.text, accepted, "a preset accepts")
 
 
 def _space(
@@ -124,9 +123,8 @@ def _check_keys(located: Mapping, problems: Problems) -> None:
     known = (*REQUIRED, *OPTIONAL)
     unknown = [key for key, _ in located.entries if key.value not in known]
     for key in unknown:
-        label = suggest(key.text, [word for word in known if word not in located]) or ""
-        notes = (f"a space accepts: {', '.join(known)}",)
-        problems.add(f"unknown key {quote(key.text)} in a space", key.span, label=label, notes=notes)
+        message = f"unknown key {quote(key.text)} in a space"
+        problems.add_unknown(message, key.span, key.text, known, "a space accepts", said=located)
 
 
 def _check_profiles(located: Mapping, problems: Problems) -> None:

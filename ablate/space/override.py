@@ -21,7 +21,7 @@ from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
 from ablate.block.select import Address, change_parts, parse_address
 from ablate.source.located import Located, Mapping, Scalar, Source
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
     spec, span = reader.catalogue[node.name], override.key.span
     first, rest = fields[0], fields[1:]
     if first not in spec.fields:
-        label, notes = suggest(first, spec.fields) or "", (f"its fields are: {', '.join(spec.fields) or 'none'}",)
-        reader.problems.add(f"{spec.name} has no field {quote(first)}", span, label=label, notes=notes)
+        message = f"{spec.name} has no field {quote(first)}"
+        reader.problems.add_unknown(message, span, first, spec.fields, "its fields are")
         raise Invalid
     if not rest:
         return node.replace({first: reader.value(override.value, spec.fields[first])})
@@ -172,9 +172,8 @@ def _note_no_effect(
         return
     nor_drawn = f", nor any of {len(others):,} drawn from the grammar," if others else ""
     subject = "the block has no" if alone else f"no block of this design{nor_drawn} has a"
-    message = f"{missed}: {subject} part {quote(part)}"
-    parts = (f"{'its' if alone else 'their'} parts are: {', '.join(names)}",)
-    reader.problems.add(message, override.key.span, label=suggest(part, names) or "", notes=parts)
+    message, lead = f"{missed}: {subject} part {quote(part)}", f"{'its' if alone else 'their'} parts are"
+    reader.problems.add_unknown(message, override.key.span, part, names, lead)
 
 
 def _same(one: Block, other: Block, catalogue: Catalogue) -> bool:

@@ -137,8 +137,8 @@ class Sections:
             if not isinstance(item, Scalar) or not isinstance(item.value, str):
                 continue  # the document says so
             if item.value not in PROBES:
-                label, notes = suggest(item.text, PROBES) or "", (f"probes: {', '.join(PROBES)}",)
-                self.problems.add(f"unknown probe {quote(item.text)}", item.span, label=label, notes=notes)
+                message, command = f"unknown probe {quote(item.text)}", "ablate list probes"
+                self.problems.add_unknown(message, item.span, item.text, PROBES, "probes", command=command)
             elif item.value in seen:
                 self.problems.add(f"probe {item.value} stands twice in this list", item.span)
             seen.add(item.value)
@@ -161,11 +161,12 @@ class Sections:
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str) -> None:
         if key.value not in JUDGED:
-            label, notes = suggest(key.text, JUDGED) or "", (f"metrics that can be {use}: {', '.join(JUDGED)}",)
-            self.problems.add(f"unknown metric {quote(key.text)}", key.span, label=label, notes=notes)
+            message, lead = f"unknown metric {quote(key.text)}", f"metrics that can be {use}"
+            self.problems.add_unknown(message, key.span, key.text, JUDGED, lead, command="ablate list metrics")
             return
         probe = JUDGED[str(key.value)].probe
-        if measure is not None and probe is not None and probe not in measure.probes:
+        meant = () if measure is None else (*measure.probes, *(nearest(word, PROBES) for word in measure.probes))
+        if measure is not None and probe is not None and probe not in meant:
             notes = (f"add {probe} to measure.probes",)
             self.problems.add(f"{key.text} is {use} but the probe {probe} does not run", key.span, notes=notes)
 

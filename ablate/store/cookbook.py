@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from ablate.errors import InputError
-from ablate.source.problems import quote, suggest
+from ablate.source.problems import quote, unknown
 
 TITLE = re.compile(r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>\$.*)\n)?", re.MULTILINE)
 
@@ -27,11 +26,8 @@ class Query:
         """Its parameters with these values among them; an InputError for one that it does not have."""
         for name in values:
             if name not in self.parameters:
-                there = ", ".join(self.parameters) or "nothing"
-                meant = suggest(name, self.parameters)
-                raise InputError(
-                    f"the query {self.name} cannot be given {quote(name)}\n  = {meant or f'it can be given: {there}'}"
-                )
+                message = f"the query {self.name} cannot be given {quote(name)}"
+                raise unknown(message, name, self.parameters, "it can be given")
         return {**self.parameters, **values}
 
 
@@ -51,8 +47,8 @@ def find(name: str) -> Query:
     """The query of that name; an InputError that suggests the nearest."""
     known = {query.name: query for query in queries()}
     if name not in known:
-        meant = suggest(name, known)
-        raise InputError(f"the cookbook has no query {quote(name)}\n  = {meant or 'it has: ' + ', '.join(known)}")
+        message = f"the cookbook has no query {quote(name)}"
+        raise unknown(message, name, known, "it has", command="ablate sql --cookbook")
     return known[name]
 
 

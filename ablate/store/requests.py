@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -54,6 +55,11 @@ def latest(folder: Path) -> dict[str, Request]:
         found.pop(request.space, None)
         found[request.space] = request
     return found
+
+
+def listing(folder: Path) -> str:
+    """The command that lists the spaces of a folder."""
+    return f"ablate status --results {shlex.quote(str(folder))}"
 
 
 def _of(document: Mapping[str, Any]) -> Request:

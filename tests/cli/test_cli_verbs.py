@@ -105,6 +105,27 @@ def test_json_is_json_and_nothing_else(words):
     assert json.loads(done.stdout)
 
 
+def test_the_probes_are_listed_with_what_they_mean():
+    done = run("list", "probes", heavy=HEAVY - {"torch"})
+    assert done.returncode == 0, done.stderr
+    assert "kurtosis" in done.stdout and "arXiv:2405.19279" in done.stdout
+
+
+def test_the_metrics_are_listed_with_the_probe_they_need():
+    done = run("list", "metrics", "--json")
+    assert done.returncode == 0, done.stderr
+    assert {one["metric"]: one["probe"] for one in json.loads(done.stdout)}["peak_kurtosis"] == "kurtosis"
+
+
+def test_a_block_that_is_not_there_is_told_by_those_near_it():
+    done = run("show", "outlier_table2_pre_ln")
+    assert done.returncode == 2
+    nearest = "outlier_table2_pre_ln_tanh, outlier_table2_pre_ln_qk_norm, outlier_table3_pre_rms"
+    assert f"= the nearest names: {nearest}" in done.stderr
+    assert "`ablate list blocks` lists" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) <= 120
+
+
 @pytest.mark.parametrize("what", ["blocks", "presets", "components"])
 def test_lists_name_the_papers(what):
     done = run("list", what)

@@ -74,3 +74,9 @@ def test_the_pattern_of_the_cases_is_itself_sound(monkeypatch: pytest.MonkeyPatc
     assert load_grammar(Path("grammars/small.yaml"), CATALOGUE).count == 9
     (tmp_path / "space.yaml").write_text(pattern.replace("grammar: smal\n", f"grammar: {FOLDER}/grammars/small.yaml\n"))
     assert build_plan(load_space(tmp_path / "space.yaml", CATALOGUE), vocab_size=256, corpus="none").trials
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_line_lists_more_names_than_one_reads(case: str) -> None:
+    text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
+    assert max(map(len, text.splitlines())) <= 200

@@ -161,8 +161,9 @@ def test_the_registry_holds_a_probe_for_every_name():
     assert set(registry.probe_names()) == set(metrics.PROBES)  # what a space may ask for is what there is
 
 
-def test_an_unknown_probe_is_refused_with_the_known_ones():
+def test_an_unknown_probe_is_refused_with_the_one_that_is_near():
     with pytest.raises(InputError, match="unknown probe 'kurtosi'") as error:
         registry.select(["kurtosis", "kurtosi"])
-    assert "activation_rms" in str(error.value)
+    assert "did you mean 'kurtosis'?" in str(error.value)
+    assert "`ablate list probes`" in str(error.value)
     assert registry.select(["kurtosis", "kurtosis"]) == registry.select(["kurtosis"])

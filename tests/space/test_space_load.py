@@ -239,7 +239,7 @@ def test_a_profile_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no profile 'quik'") as found:
         space(tmp_path, profiles=PROFILES, profile="quik")
     assert "did you mean 'quick'?" in str(found.value)
-    with pytest.raises(InputError, match="it has no profiles"):
+    with pytest.raises(InputError, match="its profiles are: none"):
         space(tmp_path, profile="quick")
     with pytest.raises(InputError, match="profile odd must be a mapping"):
         space(tmp_path, profiles="{odd: 3}", profile="odd")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ablate.block.diff import Difference, Edit, diff, path_order
 from ablate.block.fingerprint import fingerprint
 from ablate.source.located import Located, Mapping, Span
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
 from ablate.space.design import Ends
 from ablate.space.space import Space
@@ -38,12 +38,9 @@ def check_names(
     """Notes each name that is no edit of these."""
     known = tuple(edit.name for edit in path_order(edits))
     for name in sorted(set(names) - set(known)):
-        problems.add(
-            f"{what} names {quote(name)}, which is no edit of this design",
-            place_of_block(space.located, name) or space.keys["design"].span,
-            label=suggest(name, known) or "",
-            notes=(f"its edits are: {', '.join(known)}",),
-        )
+        place = place_of_block(space.located, name) or space.keys["design"].span
+        message = f"{what} names {quote(name)}, which is no edit of this design"
+        problems.add_unknown(message, place, name, known, "its edits are")
 
 
 def place_in_design(space: Space, *keys: str) -> Span:
