@@ -8,7 +8,9 @@
     ending.py      what an exception makes of a trial
     gpu.py         the GPU of a trial, and the memory it needed
     inline.py      in this process, one after another
-    local.py       in a pool of worker processes on this machine
+    local.py       in worker processes on this machine; local_worker.py is the entry of theirs
+    supervisor.py  those processes: started, met, watched, replaced
+    launch.py      a process of ours, in which no file of the user's runs again
     ray/           on Ray Tune: a cluster, or one of its own on this machine
     cores.py       how many workers a machine bears
     device.py      where trials compute
@@ -24,7 +26,7 @@
     search/        proposals over a grammar: random, evolution, Optuna's samplers
     controller.py  the plan handed out, what comes back written down
 
-Here, and only here, pebble, Ray and Optuna are known. In the folder of results workers write checkpoints, claims and
+Here, and only here, Ray and Optuna are known. In the folder of results workers write checkpoints, claims and
 the traces of trials that hang; the driver writes everything else. Never: a metric defined, a number judged, any other
 file written but through the store.
 """

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.errors import RefusedError
-from ablate.execute.policy import DEATHS_ALLOWED, LACKED, REFUSED, SHARE, UNCUT, WORKERS_LOST, Attempt, after_lack
+from ablate.execute.policy import (
+    DEATHS_ALLOWED,
+    LACKED,
+    REFUSED,
+    SHARE,
+    UNCUT,
+    UNTOUCHED,
+    WORKERS_LOST,
+    Attempt,
+    after_lack,
+)
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store import claim
@@ -206,7 +216,7 @@ class Controller:
 
     def _stopped(self, trial: Trial, outcome: Outcome) -> Outcome:
         """A trial that lost its worker too often has an outcome; one that was asked to stop, or may go on, has none."""
-        if REFUSED in outcome.detail or self._should_stop():
+        if REFUSED in outcome.detail or UNTOUCHED in outcome.detail or self._should_stop():
             return outcome
         self._deaths[trial.id] += 1
         if self._deaths[trial.id] <= DEATHS_ALLOWED:

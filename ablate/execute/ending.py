@@ -10,8 +10,11 @@ from ablate.train.events import Outcome
 from ablate.train.loop import lacks_memory
 
 
-def ending_of(error: Exception, step: int) -> Outcome:
-    """The outcome of a trial that raised `error` after `step` steps; memory may lack outside of its loop, too."""
+def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
+    """The outcome of a trial that raised `error` after `step` steps; memory may lack outside of its loop, too.
+
+    `sys.exit` in what it computes is a mistake of that code: it ends neither a worker nor, inline, the run.
+    """
     if isinstance(error, RefusedError):
         return Outcome("interrupted", step, {"error": str(error), REFUSED: str(error)})
     if lacks_memory(error):

@@ -41,6 +41,10 @@ SHARE = "share"
 """In the detail of an outcome: the share of a GPU that the trial had, of the largest there is; left out where it had
 all of that."""
 
+UNTOUCHED = "untouched"
+"""In the detail of an interrupted trial: its worker was gone before the trial had begun in it, so it counts as no death
+of the trial's."""
+
 UNCUT = "uncut"
 """In the detail of a trial that ran out of memory: what lacked it and is done with the whole batch, in whatever parts
 the batch is for training."""

@@ -1,4 +1,4 @@
-"""The process of a rank but 0: `python -m ablate.execute.rank PARENT`, told what to do on its standard input.
+"""The process of a rank but 0: `main`, with its parent in `sys.argv`, told what to do on its standard input.
 
 Its last words, on its standard output, are the outcome of the trial where it went wrong, and None where it did not:
 where the trial ended on all ranks, or another one was lost.
@@ -62,10 +62,6 @@ def _carry_out() -> Outcome | None:
                 return event
     except RankLost:
         return None
-    except Exception as error:  # noqa: BLE001  it is said to rank 0, whose outcome it is
+    except (Exception, SystemExit) as error:  # noqa: BLE001  it is said to rank 0, whose outcome it is
         return ending_of(error, step)
     return None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,9 @@
 """One trial in several processes of this machine: rank 0 is the worker that has it, and starts the others.
 
-They are subprocesses, since a worker of a pool may be a process that multiprocessing lets have no children, and die
-with it (`lifeline`). They meet through a store of torch.distributed that listens on this machine alone; on CUDA rank r
-has the r-th GPU from the task's. A rank that goes wrong says so in its last words, which are then the outcome of the
-trial; one that goes without a word is a lost worker. See `train.ranks` for what they do together.
+They are processes of their own (see `launch`), and die with it (`lifeline`). They meet through a store of
+torch.distributed that listens on this machine alone; on CUDA rank r has the r-th GPU from the task's. A rank that goes
+wrong says so in its last words, which are then the outcome of the trial; one that goes without a word is a lost worker.
+See `train.ranks` for what they do together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
@@ -26,6 +26,7 @@ from torch import distributed as dist
 from torch.distributed import Store, TCPStore  # type: ignore[attr-defined]  # documented, and not in its __all__
 
 from ablate.execute.gpu import take
+from ablate.execute.launch import launch
 from ablate.execute.state import state_of
 from ablate.execute.task import ShouldStop, Task
 from ablate.execute.work import compute
@@ -66,7 +67,7 @@ def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
                     step = max(step, event.step)
                     yield event
             return
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             wrong = others.last_words(LAST_WORDS_WITHIN if isinstance(error, RankLost) else 0.0)
             if wrong is None and not isinstance(error, RankLost):
                 raise
@@ -243,17 +244,13 @@ def _ready(rank: int) -> str:
 
 
 def _start(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "ablate.execute.rank", str(os.getpid())],
-        stdin=subprocess.PIPE,
+    return launch(
+        "ablate.execute.rank",
+        os.getpid(),
+        told=((task, rank, port),),
         stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         start_new_session=True,  # Ctrl-C is the driver's
     )
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as stdin:  # one that is gone already is noticed when it is missing
-        stdin.write(pickle.dumps((task, rank, port)))
-    return process
 
 
 def _outcome(rank: int, process: subprocess.Popen[bytes]) -> Outcome | None:

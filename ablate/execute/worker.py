@@ -50,7 +50,7 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
             step = max(step, event.step)
             yield replace(event, detail=_how(task) | event.detail) if isinstance(event, Outcome) else event
         return
-    except Exception as error:  # noqa: BLE001  whatever a trial does wrong is its outcome, the trace in its row
+    except (Exception, SystemExit) as error:  # noqa: BLE001  what a trial does wrong is its outcome, the trace in its row
         ending = ending_of(error, step)
     yield replace(ending, detail=_how(task) | ending.detail)  # not within the handler, whose trace holds the model
 

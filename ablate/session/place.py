@@ -149,7 +149,7 @@ class Place:
         if not there:
             if pack is not None:
                 say(f"--pack {pack} has no effect: this machine has no GPU")
-            return Local(workers)
+            return Local(workers, say=say)
         if ranks > 1 and len(there) < ranks:
             raise InputError(
                 f"--ranks {ranks}: each process has a GPU of its own, and this machine has {len(there)}\n"
@@ -160,4 +160,4 @@ class Place:
         packer = Packer(there, declarations(plugins), workers=workers, pack=pack, ranks=ranks, known=known)
         if self.workers and packer.slots < self.workers:
             say(f"the GPUs bear {packer.slots} trials at a time, of the {self.workers} that were asked for")
-        return Local(min(workers, packer.slots), packer)
+        return Local(min(workers, packer.slots), packer, say=say)

@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import Future
 from io import StringIO
 
 import pytest
@@ -14,9 +13,9 @@ from worlds import rows_of, write_world
 
 import ablate
 from ablate.execute import worker
-from ablate.execute.local import LISTEN_FOR, Local, _Driver, _Inbox, _Running
+from ablate.execute.local import Local
 from ablate.execute.policy import REFUSED
-from ablate.execute.task import Message, Task
+from ablate.execute.task import Task
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row
 
@@ -66,36 +65,6 @@ def test_a_trace_that_cannot_be_written_is_refused_in_words(space, tmp_path):
     Local(workers=1).run(lambda: waiting.pop() if waiting else None, messages.append, lambda: False)
     ((outcome,),) = [message.events for message in messages]
     assert outcome.kind == "interrupted" and outcome.detail[REFUSED].startswith(f"cannot write {tmp_path}/running/")
-
-
-def test_a_message_of_a_trial_given_up_is_not_handed_on(space, tmp_path):
-    (task, *_) = tasks_of(space, tmp_path)
-    heard = []
-    driver = _Driver(lambda: None, None, None, 1, heard.append)
-    last = Message(task.trial.id, (Outcome("finished", 60),), 60)
-    driver.running[task.trial.id] = _Running(task, Future(), time.monotonic())
-    driver._hear(last)
-    driver._hear(last)
-    assert heard == [last]
-
-
-def test_an_inbox_that_can_take_nobody_in_does_not_spin():
-    class Full:
-        asked = 0
-
-        def accept(self):
-            self.asked += 1
-            raise OSError("too many open files")
-
-    inbox = _Inbox()
-    inbox._listener.close()
-    inbox._listener = full = Full()
-    thread = threading.Thread(target=inbox._take_in, daemon=True)
-    thread.start()
-    time.sleep(4 * LISTEN_FOR)
-    inbox._closing = True
-    thread.join(5)
-    assert not thread.is_alive() and 2 <= full.asked <= 6
 
 
 def sleeper(folder):

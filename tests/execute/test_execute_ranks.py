@@ -324,9 +324,8 @@ def test_what_cannot_be_is_refused_in_words(world):
     assert children() == []
 
 
-def test_a_worker_of_a_pool_has_ranks_too_and_its_death_is_theirs(world, tmp_path):
-    """A pool's worker is a process that multiprocessing lets have no children. Killed, it leaves none behind, and what
-    it was doing is done by another."""
+def test_a_worker_process_has_ranks_too_and_its_death_is_theirs(world, tmp_path):
+    """Killed, it leaves none behind, and what it was doing can be done by another."""
     task = world("pool", "recipe.steps=300", ranks=2)
     waiting, messages, killed = [task], [], []
 

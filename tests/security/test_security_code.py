@@ -53,7 +53,11 @@ ALLOWED = {
     ("execute/rank.py", "pickle.load"): "its task, by the pipe from the worker that started it",
     ("execute/ranks.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
     ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
-    ("execute/local.py", "Connection.recv"): "messages, by connections that the key of this run opened",
+    (
+        "execute/local_worker.py",
+        "Connection.recv",
+    ): "tasks, by a pair of sockets that its driver made",
+    ("execute/supervisor.py", "Connection.recv"): "messages, by the same pair",
     ("train/ranks.py", "torch.distributed.all_gather_object"): "what ranks of this trial found, on this machine alone",
     ("train/checkpoint.py", "torch.load"): "weights_only, which reads tensors and plain data",
 }

@@ -1,0 +1,257 @@
+"""Worker processes of this machine: started, met, listened to, watched and replaced, each by itself.
+
+Each has a connection of its own, which nobody else holds: what it has said is whole, and it is dead once the connection
+ends or the process does, with whatever exit code. A worker is there when it has said so (`READY`); until then it has no
+task, so one that dies or hangs while it starts costs no trial anything.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any
+
+from ablate.errors import RefusedError
+from ablate.execute.launch import launch
+from ablate.execute.local_worker import Word
+from ablate.execute.task import Message, Task
+
+READY_WITHIN = 180.0
+"""Seconds that a worker may take to start: a busy machine, or a network file system, imports PyTorch slowly."""
+
+STARTS_ALLOWED = 8
+"""So many starts in a row that fail are borne while no worker is there; of those begun together, one counts."""
+
+LATE_COUNTS = 4
+"""A start that was not done within READY_WITHIN counts as so many: it took as long."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
+"""Seconds before the next start after one that failed; each time twice as long."""
+
+PAUSE_WITH_OTHERS = 30.0
+"""Seconds between starts when as many have failed as are borne, and other workers go on."""
+
+EXIT_WITHIN = 5.0
+"""Seconds for a worker to end after its connection has; then it is killed."""
+
+LAST_LINES = 20
+"""So many lines of what a worker has printed are told when it is lost."""
+
+
+class Worker:
+    """A worker process, and the driver's end of its connection."""
+
+    def __init__(self) -> None:
+        ours, theirs = Pipe()
+        self.connection: Connection[Any, Any] = ours
+        try:
+            self.process = launch(
+                "ablate.execute.local_worker",
+                theirs.fileno(),
+                os.getpid(),
+                pass_fds=(theirs.fileno(),),
+                stderr=subprocess.PIPE,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.began = time.monotonic()
+        self.ready = self.leaving = self.late = False
+        self.task: Task | None = None
+        self._held: list[bytes] | None = []
+        self._printed: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._guard = threading.Lock()
+        self._reader = threading.Thread(target=self._read_stderr, name=f"stderr of {self.process.pid}", daemon=True)
+        self._reader.start()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can be given a task."""
+        return self.ready and self.task is None and not self.leaving
+
+    @property
+    def printed(self) -> str:
+        """The last lines that it has printed on its standard error."""
+        return b"".join(tuple(self._printed)).decode(errors="replace").rstrip()
+
+    @property
+    def how(self) -> str:
+        """How it ended: `process 4711, killed by SIGKILL`."""
+        code = self.process.returncode
+        if self.late:
+            ended = f"not ready within {READY_WITHIN:g} s"
+        elif code is None:
+            ended = "not to be ended"
+        else:
+            ended = f"killed by {_signal(-code)}" if code < 0 else f"left with exit code {code}"
+        return f"process {self.process.pid}, {ended}"
+
+    def give(self, task: Task) -> bool:
+        """Hand it a task; whether it could be: a dead one takes none."""
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        self.task = task
+        return True
+
+    def stop(self) -> None:
+        """Ask it to end its trial as interrupted."""
+        with suppress(OSError):
+            self.connection.send(Word.STOP)
+
+    def met(self) -> None:
+        """It is there. What it has printed meanwhile is printed now."""
+        self.ready = True
+        with self._guard:
+            held, self._held = self._held or (), None
+            for line in held:
+                _print(line)
+
+    def end(self, *, within: float) -> None:
+        """Wait for its process to end, so long; then kill it."""
+        self.connection.close()
+        for seconds in (within, EXIT_WITHIN):
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+                break
+            self.process.kill()
+        # Whoever it has started itself may hold on to its standard error: then that thread ends with them.
+        self._reader.join(0.5)
+
+    def _read_stderr(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr as stderr:
+            for line in stderr:
+                self._printed.append(line)
+                with self._guard:
+                    if self._held is None:
+                        _print(line)
+                    else:
+                        self._held.append(line)
+
+
+class Supervisor:
+    """Worker processes, from entering to leaving. `say` is told what a user should know of them."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
+        self._workers: list[Worker] = []
+        self._failures, self._failed_at, self._next_start = 0, float("-inf"), float("-inf")
+        self.met = False
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            if error is None and worker.idle:
+                worker.connection.close()  # it ends by itself
+            else:
+                worker.process.kill()
+        for worker in self._workers:
+            worker.end(within=EXIT_WITHIN)
+        self._workers.clear()
+
+    def idle(self) -> Worker | None:
+        """One that can be given a task."""
+        return next((worker for worker in self._workers if worker.idle), None)
+
+    def tend(self, wanted: int) -> None:
+        """Have `wanted` workers, as far as they can be started. RefusedError where none can.
+
+        After a start that has failed they are started one at a time, with pauses.
+        """
+        now = time.monotonic()
+        for worker in self._workers:
+            if not (worker.ready or worker.late) and now - worker.began > READY_WITHIN:
+                worker.late = True
+                worker.process.kill()
+        while len(self._workers) < wanted and now >= self._next_start:
+            if self._failures and not all(worker.ready for worker in self._workers):
+                return
+            try:
+                self._workers.append(Worker())
+            except OSError as error:
+                self._start_failed(f"no process can be started: {error}", "", began=now, counts=1)
+
+    def hear(self, seconds: float) -> Iterator[tuple[Worker, Message | None]]:
+        """What workers have said by now, waiting up to `seconds` for the first: in order for each, and None at last for
+        one that has ended after it was ready."""
+        if not self._workers:
+            time.sleep(seconds)
+        wait([worker.connection for worker in self._workers], seconds)
+        for worker in tuple(self._workers):
+            over = worker.process.poll() is not None  # looked at first: what it has said by then is here
+            while worker.connection.poll():
+                try:
+                    said = worker.connection.recv()
+                except (EOFError, OSError, pickle.UnpicklingError):  # perhaps in mid-sentence
+                    over = True
+                    break
+                match said:
+                    case Word.READY:
+                        self._meet(worker)
+                    case Word.LEAVING:
+                        worker.leaving = True
+                    case Message():
+                        yield worker, said
+            if over:
+                self._workers.remove(worker)
+                worker.end(within=EXIT_WITHIN)
+                if worker.ready:
+                    yield worker, None
+                else:
+                    counts = LATE_COUNTS if worker.late else 1
+                    self._start_failed(worker.how, worker.printed, began=worker.began, counts=counts)
+
+    def _meet(self, worker: Worker) -> None:
+        worker.met()
+        self.met = True
+        self._failures, self._next_start = 0, float("-inf")
+
+    def _start_failed(self, how: str, printed: str, *, began: float, counts: int) -> None:
+        if began > self._failed_at:
+            self._failures += counts
+        now = self._failed_at = time.monotonic()
+        others = sum(worker.ready for worker in self._workers)
+        lines = "".join(f"\n  | {line}" for line in printed.splitlines())
+        if self._failures < STARTS_ALLOWED:
+            self._next_start = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
+            last = printed.splitlines()[-1:]
+            self._say(f"a worker could not start ({how}{''.join(f': {line}' for line in last)}); another one is tried")
+        elif others:
+            self._next_start = now + PAUSE_WITH_OTHERS
+            self._say(f"no more workers can be started ({how}); the run goes on with {others}, and tries again")
+        else:
+            raise RefusedError(
+                f"no worker can be started: {STARTS_ALLOWED} starts in a row have failed, the last: {how}{lines}\n"
+                "  = what was trained is kept; to go on: ablate resume; with --executor inline no worker is started"
+            )
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _print(line: bytes) -> None:
+    """Print on this process's standard error, where a worker's own would have gone."""
+    with suppress(OSError):
+        os.write(2, line)
