@@ -7,7 +7,7 @@ it. The rooms stand in one order, and values move through them one way:
     → report → cli
 
     >>> import ablate
-    >>> ablate.load_grammar("grammars/transformer.yaml").block("pre_ln")   # doctest: +SKIP
+    >>> ablate.load_grammar("transformer").block("pre_ln")   # doctest: +SKIP
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Python face of `ablate`: the same steps as the command line's verbs, as functions.
 
     >>> import ablate
-    >>> space = ablate.load_space("spaces/op_vs_preln.yaml", profile="smoke")   # doctest: +SKIP
+    >>> space = ablate.load_space("op_vs_preln", profile="smoke")               # doctest: +SKIP
     >>> plan = ablate.plan_space(space)                                         # doctest: +SKIP
     >>> run = ablate.run(space)                                                 # doctest: +SKIP
     >>> run.summary.effects[0].verdict                                          # doctest: +SKIP
@@ -28,6 +28,7 @@ from ablate.errors import AblateError, FailedError, InputError
 from ablate.execute.cores import MOST_PACKED
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
+from ablate.grammar.named_files import find_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, unknown
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 
-GRAMMAR = Path("grammars/transformer.yaml")
+GRAMMAR = "transformer"
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -83,8 +84,11 @@ def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
 
 
 def load_grammar(path: PathLike, *, plugins: Sequence[PathLike] = ()) -> Grammar:
-    """Read a grammar; InputError shows every mistake at its place."""
-    grammar, problems = read_grammar_file(Path(path), catalogue(plugins)), Problems()
+    """Read a grammar; InputError shows every mistake at its place.
+
+    A file, or a name: of `grammars/NAME.yaml`, else of one that ships, as `transformer` does.
+    """
+    grammar, problems = read_grammar_file(find_file(path, "grammar"), catalogue(plugins)), Problems()
     check_presets(grammar, problems)
     problems.raise_if_any()
     return grammar
@@ -93,8 +97,11 @@ def load_grammar(path: PathLike, *, plugins: Sequence[PathLike] = ()) -> Grammar
 def load_space(
     path: PathLike, *, profile: str | None = None, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()
 ) -> Space:
-    """Read a space; `settings` are `path=value` texts laid over it. InputError shows every mistake at its place."""
-    return read_space_file(Path(path), catalogue(plugins), profile=profile, settings=settings)
+    """Read a space; `settings` are `path=value` texts laid over it. InputError shows every mistake at its place.
+
+    A file, or a name: of `spaces/NAME.yaml`, of `NAME.yaml`, else of one that ships, as `op_vs_preln` does.
+    """
+    return read_space_file(find_file(path, "space"), catalogue(plugins), profile=profile, settings=settings)
 
 
 def load_block(

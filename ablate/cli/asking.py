@@ -11,6 +11,7 @@ import typer
 
 from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
+from ablate.cli.naming import space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
 from ablate.errors import InputError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ablate.api import Planned
 
-File = Annotated[Path, typer.Argument(help="A space, or a grammar.", show_default=False)]
+File = Annotated[Path, typer.Argument(help="A space, or a grammar: its file, or its name.", show_default=False)]
 
 Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
@@ -30,13 +31,15 @@ listing = typer.Typer(no_args_is_help=True, help="List blocks, presets, componen
 def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
     """Say every mistake in a space or a grammar, each at its place; nothing is read or trained."""
     from ablate import api
+    from ablate.grammar.named_files import find_file
     from ablate.report import checked
     from ablate.source.yaml import read_yaml
 
-    if checked.is_grammar(read_yaml(file)):
-        answer(checked.grammar(api.load_grammar(file, plugins=plugin or ()), as_json=json))
+    found = find_file(file, "space", "grammar")
+    if checked.is_grammar(read_yaml(found)):
+        answer(checked.grammar(api.load_grammar(found, plugins=plugin or ()), as_json=json))
     else:
-        space = api.load_space(file, profile=profile, settings=settings or (), plugins=plugin or ())
+        space = api.load_space(space_file(file), profile=profile, settings=settings or (), plugins=plugin or ())
         plan = api.check(space)
         if profile is None:
             api.check_profiles(space, settings=settings or (), plugins=plugin or ())
@@ -57,7 +60,7 @@ def plan(
     from ablate.report import checked
     from ablate.report.json_form import plan_to_json
 
-    loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
+    loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
     planned = api.plan_space(loaded, results=results)
     kernels = None
     if full:  # torch is loaded for this alone
@@ -133,7 +136,7 @@ def show(
     found = shows.find(
         block,
         api.load_grammar(grammar, plugins=plugin or ()) if space is None else None,
-        api.load_space(space, plugins=plugin or ()) if space is not None else None,
+        api.load_space(space_file(space), plugins=plugin or ()) if space is not None else None,
         {name: size for name, size in sizes.items() if size is not None},
     )
     if svg is not None:

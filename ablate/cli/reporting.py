@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.console import console
+from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
 
@@ -42,8 +43,8 @@ def _report(
     from ablate import api
     from ablate.session import reporting
 
-    if Path(space).suffix in (".yaml", ".yml") or Path(space).exists():
-        loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
+    if _is_file(space, results):
+        loaded = api.load_space(space_file(Path(space)), profile=profile, settings=settings or (), plugins=plugin or ())
         return reporting.report(loaded, results=results)
     request = reporting.asked(space, results=results)
     if given := [name for name, value in (("--profile", profile), ("--set", settings), ("--plugin", plugin)) if value]:
@@ -53,6 +54,16 @@ def _report(
         )
     loaded = api.load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
     return reporting.report(loaded, results=results, request=request)
+
+
+def _is_file(space: str, results: Path) -> bool:
+    """Whether the file of a space is meant: by its path, or by a name that no run has."""
+    from ablate.grammar.named_files import is_name, own_files, shipped_files
+    from ablate.store.requests import latest
+
+    if not is_name(space) or Path(space).is_file():
+        return True
+    return space not in latest(results) and (space in own_files("space") or space in shipped_files("space"))
 
 
 def _as_json(found: Reported) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from ablate.cli.asking import show_plan
 from ablate.cli.console import INTERRUPTED, again, console, page_of
+from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile, Workers
 from ablate.errors import InputError
 
@@ -64,7 +65,7 @@ def run(
         ranks=ranks,
         limit=limit,
     )
-    loaded = api.load_space(space, profile=profile, settings=settings or (), plugins=plugin or ())
+    loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
     code = _train(loaded, place, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
     raise typer.Exit(code)
 

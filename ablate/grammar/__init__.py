@@ -11,6 +11,7 @@
     constraint.py  what a block may not be, and why
     include.py     files with the blocks of one paper each
     named.py       named blocks with what is said about them; presets of a space
+    named_files.py a grammar or a space by its name: one's own, else one that ships
     grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
     census.py      how many blocks constraints leave: exact, or sampled with an interval
 

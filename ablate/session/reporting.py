@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from ablate.block.diff import diff, path_order
 from ablate.block.printer import print_block
 from ablate.errors import InputError, RefusedError
+from ablate.grammar.named_files import as_typed
 from ablate.plan.plan import Plan, Variant
 from ablate.session.planning import PathLike, Planned
 from ablate.source.problems import quote, unknown
@@ -120,7 +121,7 @@ def _refuse_unknown(space: Space, folder: Path, request: Request | None) -> None
     """Say that there is nothing to report, and, where the space was run otherwise, how."""
     from ablate.store.requests import latest
 
-    way_out = f"ablate run {space.path}"
+    way_out = f"ablate run {as_typed(space.path)}"
     ran = latest(folder).get(space.name) if _has_results(folder) else None
     if ran is not None and request is None:
         with_ = [f"--profile {ran.profile}"] if ran.profile else []
@@ -134,7 +135,8 @@ def _of_search(space: Space, folder: Path) -> Reported:
     page = folder / PAGES / f"{space.name}.html"
     if not page.exists():
         raise RefusedError(
-            f"{space.name} is a search, whose page is written when it runs\n  = ablate run {space.path} writes {page}"
+            f"{space.name} is a search, whose page is written when it runs\n"
+            f"  = ablate run {as_typed(space.path)} writes {page}"
         )
     return Reported(page, page.with_suffix(".md"), None)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ablate.block.printer import print_block
 from ablate.execute.search.ground import VETO
 from ablate.execute.search.result import Came
+from ablate.grammar.named_files import as_typed
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
 from ablate.session.planning import Planned
 from ablate.space.design import Budget, Pruner
@@ -81,17 +82,12 @@ def record(
 
 def command(request: Request, results: Path) -> str:
     """The command that runs it, or goes on with it."""
-    words = ["ablate", "run", _short(Path(request.path))]
+    words = ["ablate", "run", as_typed(Path(request.path))]
     words += ["--profile", request.profile] if request.profile else []
     words += [word for setting in request.settings for word in ("--set", setting)]
     words += [word for plugin in request.plugins for word in ("--plugin", plugin)]
     words += [] if results == Path("results") else ["--results", str(results)]
     return shlex.join(words)
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Objective]:

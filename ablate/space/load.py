@@ -9,6 +9,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named import ABOUT
+from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote
 from ablate.source.yaml import is_file, read_yaml
@@ -145,9 +146,10 @@ def _check_missing(located: Mapping, problems: Problems) -> None:
 
 
 def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """The grammar beside the space (`grammars/NAME.yaml` next to its folder), or a path in the folder of the space.
+    """The grammar beside the space (`grammars/NAME.yaml` next to its folder), else the one of that name that ships.
 
-    Neither leads out of its folder, by `..` or by a link; an absolute path may name any file.
+    Or a path in the folder of the space. Neither leads out of its folder, by `..` or by a link; an absolute path may
+    name any file.
     None where there is none, or where it has mistakes; they are then in `problems`.
     """
     before = len(problems)
@@ -163,8 +165,13 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
         problems.add(f"{quote(name)} leads out of {tried[found]}", named.span, notes=(ELSEWHERE,))
         return None
     if found is None:
-        looked = tuple(f"looked for {candidate}" for candidate in tried)
-        problems.add(f"there is no grammar {quote(name)}", named.span, notes=looked)
+        found = shipped_files("grammar").get(name)
+    if found is None:
+        shipped = tuple(shipped_files("grammar"))
+        beside = (file.stem for folder in tried.values() for file in folder.glob("*.yaml"))
+        notes = (*(f"looked for {file}" for file in tried), f"what ships with ablate: {', '.join(shipped)}")
+        label = suggest(name, (*shipped, *beside)) or ""
+        problems.add(f"there is no grammar {quote(name)}", named.span, label=label, notes=notes)
         return None
     try:
         grammar = read_grammar(read_yaml(found), found, catalogue, problems)

@@ -12,6 +12,7 @@ from ablate.block.expression import Block, Node
 from ablate.block.sizes import Sizes
 from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
+from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Located, Mapping, Scalar, to_python
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Files, Judge, Learned, Measure, Model, Noise, Recipe
@@ -72,10 +73,13 @@ class Space:
 
     @property
     def grammar_from_elsewhere(self) -> tuple[str, ...]:
-        """A note where it names its grammar by a path outside its folder."""
+        """A note where its grammar is not beside it: one outside its folder, or the one that ships with `ablate`."""
         assert isinstance(self.located, Mapping)
-        named = self.located["grammar"]
-        return from_elsewhere((str(to_python(named)),), self.folder, "the grammar")
+        named = str(to_python(self.located["grammar"]))
+        if self.grammar.path in shipped_files("grammar").values() and not Path(named).is_absolute():
+            ships = self.path not in shipped_files("space").values()
+            return (f"the grammar {named} is the one that ships with ablate",) if ships else ()
+        return from_elsewhere((named,), self.folder, "the grammar")
 
     @property
     def texts_from_elsewhere(self) -> tuple[str, ...]:

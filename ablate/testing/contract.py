@@ -46,7 +46,7 @@ class ComponentContract(BlockChecks):
 
     component: str = ""
     plugins: Sequence[str | Path] = ()
-    grammar: str | Path = "grammars/transformer.yaml"
+    grammar: str | Path = "transformer"
 
     def test_shape_is_kept(self) -> None:
         """[batch, time, width] to the same, in the same precision."""

@@ -90,6 +90,14 @@ def test_a_second_space_reuses_the_trials_it_shares(world):
     assert "2 to run, 4 known already" in " ".join(done.stdout.split())
 
 
+def test_report_takes_the_name_of_a_run_and_that_of_a_file(world):
+    folder, _ = world
+    (folder / "renamed.yaml").write_text((folder / "tiny.yaml").read_text())
+    pages = [ablate("report", name, cwd=folder) for name in ("tiny", "renamed")]
+    assert [page.returncode for page in pages] == [0, 0], pages[-1].stderr
+    assert all("tiny.html" in page.stdout for page in pages)
+
+
 def test_plain_duckdb_answers_afterwards(world):
     import duckdb
 

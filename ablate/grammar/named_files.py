@@ -1,0 +1,125 @@
+"""Finds a grammar or a space by its name: among one's own files, else among those that ship with `ablate`.
+
+A name is a word such as `op_vs_preln`; what ends in `.yaml` or names a folder is a path, and means that file alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ablate.errors import InputError
+from ablate.source.problems import Problems, quote
+from ablate.source.yaml import is_file
+
+Kind: TypeAlias = Literal["grammar", "space"]
+
+SUFFIXES = (".yaml", ".yml")
+LONGEST = 60
+"""Longer than any name that is looked for among others."""
+WAYS_OUT = {
+    "grammar": "--grammar takes a file, or `transformer`, which ships with ablate",
+    "space": "`ablate list spaces` names those there are; `ablate init` writes one to begin with",
+}
+"""What to do where there is none of that name."""
+
+
+def shipped_files(kind: Kind) -> dict[str, Path]:
+    """The grammars or spaces that ship with `ablate`, by name.
+
+    In a wheel they are in the package (`ablate/spaces`); in a clone, also one installed as editable, beside it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    inside = package / f"{kind}s"
+    folder = inside if inside.is_dir() else package.parent / f"{kind}s"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def own_files(kind: Kind) -> dict[str, Path]:
+    """One's own by name: in `grammars/` below the working directory; in `spaces/` there, then in the directory itself.
+
+    Whether what a file holds is one is not looked at.
+    """
+    found: dict[str, Path] = {}
+    for folder in (Path(f"{kind}s"), *((Path(),) if kind == "space" else ())):
+        for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}")):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def is_shipped(path: Path, kind: Kind) -> bool:
+    """Whether a file is one of those that ship with `ablate`."""
+    return path.resolve() in {shipped.resolve() for shipped in shipped_files(kind).values()}
+
+
+def find_file(named: str | Path, *kinds: Kind) -> Path:
+    """The file that a path or a name means; InputError where there is none, with the nearest names.
+
+    A file of that very name comes first, then one's own by name, then what ships. With several `kinds`, the first that
+    has the name. That a path can be read is left to who reads it.
+    """
+    path = Path(named)
+    if is_file(path):
+        return path
+    if is_name(path):
+        for files in (own_files, shipped_files):
+            for kind in kinds:
+                if (found := files(kind).get(str(path))) is not None:
+                    return found
+        raise _no_such_name(str(path), kinds)
+    if not _exists(path):
+        raise _no_such_file(path, kinds)
+    return path
+
+
+def is_name(named: str | Path) -> bool:
+    """Whether it is a bare word, not a path."""
+    path = Path(named)
+    return len(path.parts) == 1 and path.suffix not in SUFFIXES and str(path) not in (".", "..")
+
+
+def as_typed(path: Path) -> str:
+    """A space's file as one types it here: below the working directory, by its name where it ships, else whole."""
+    here = Path.cwd()
+    if path.is_relative_to(here):
+        return str(path.relative_to(here))
+    return path.stem if is_shipped(path, "space") and path.stem not in own_files("space") else str(path)
+
+
+def _no_such_name(name: str, kinds: tuple[Kind, ...]) -> InputError:
+    there = {known for kind in kinds for known in (*own_files(kind), *shipped_files(kind))}
+    places = [f"{folder}{name}.yaml" for kind in kinds for folder in (f"{kind}s/", *([""] if kind == "space" else []))]
+    notes = [f"looked for {', '.join(places)}, and among what ships with ablate"]
+    return _refusal(f"there is no {' or '.join(kinds)} {quote(name)}", _nearest(name, there), notes, kinds)
+
+
+def _no_such_file(path: Path, kinds: tuple[Kind, ...]) -> InputError:
+    notes = [
+        f"{path.stem} is a {kind} that ships with ablate: give its name alone"
+        for kind in kinds
+        if path.stem in shipped_files(kind)
+    ]
+    there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    message = f"cannot read {quote(path)}: no such file or directory"
+    return _refusal(message, _nearest(path.name, there), notes, kinds)
+
+
+def _refusal(message: str, near: list[str], notes: Iterable[str], kinds: tuple[Kind, ...]) -> InputError:
+    problems = Problems()
+    label = f"did you mean {' or '.join(map(quote, near))}?" if near else ""
+    problems.add(message, label=label, notes=(*notes, WAYS_OUT[kinds[0]]))
+    return InputError(problems.text())
+
+
+def _nearest(name: str, there: Iterable[str]) -> list[str]:
+    """The names, at most three, that a misspelt one may mean."""
+    return [] if len(name) > LONGEST else difflib.get_close_matches(name, sorted(there), n=3, cutoff=0.65)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, a null character: who reads it says so
+        return True
