@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +32,7 @@ from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.grammar.named_files import find_file
 from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
 from ablate.source.located import Mapping as Written
-from ablate.source.problems import Problems, quote, shorten, unknown
+from ablate.source.problems import Problems, quote, shorten, together, unknown
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
@@ -128,14 +129,16 @@ def load_block(
 def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()) -> None:
     """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them."""
     profiles = space.located.get("profiles") if isinstance(space.located, Written) else None
-    found = []
+    found: list[InputError] = []
     for name in profiles if isinstance(profiles, Written) else ():
         try:
             check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins))
         except InputError as error:
-            found.append(f"with --profile {name}:\n\n{error}")
+            mistakes = (replace(mistake, profile=str(name)) for mistake in error.mistakes)
+            found.append(InputError(f"with --profile {name}:\n\n{error}", mistakes))
     if found:
-        raise InputError("error: " + "\n\n".join(found))
+        said = together(found)
+        raise InputError(f"error: {said}", said.mistakes)
 
 
 def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:

@@ -6,13 +6,47 @@ never a traceback. Anything else that escapes is a bug of ours and keeps its tra
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake as data. Lines and columns count from 1; without a `file` it has no place.
+
+    `file` is `--set` or `--profile` where an option says it. `profile` is the one that was looked at when it was found.
+    """
+
+    message: str
+    way_out: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+    text: str | None = None
+    profile: str | None = None
 
 
 class AblateError(Exception):
     """Something the user can mend; the text says what, where, why and the way out."""
 
     exit_code = 2
+
+    def __init__(self, text: str = "", mistakes: Iterable[Mistake] = ()):
+        super().__init__(text)
+        self._mistakes = tuple(mistakes)
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """What the text says, one by one; of an error that has no place its text is the only one."""
+        if self._mistakes:
+            return self._mistakes
+        first, *rest = str(self).removeprefix("error: ").splitlines() or [""]
+        said = [line.strip() for line in rest if line.strip()]
+        ways = tuple(line.removeprefix("=").strip() for line in said if line.startswith("="))
+        return (Mistake(" ".join([first, *(line for line in said if not line.startswith("="))]), ways),)
 
 
 class InputError(AblateError):

@@ -9,6 +9,7 @@ from typing import TextIO
 import typer
 
 from ablate.cli import asking, keeping, reporting, training
+from ablate.cli.verb import Verb
 from ablate.errors import AblateError, AblateWarning
 
 VERBS = (
@@ -33,7 +34,7 @@ app = typer.Typer(
     help="Which edit of a transformer block mattered, by how much, is it noise, and what does it cost?",
 )
 for verb in VERBS:
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 app.add_typer(asking.listing, name="list")
 
 

@@ -13,6 +13,7 @@ from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
 from ablate.cli.naming import space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
+from ablate.cli.verb import Verb
 from ablate.errors import InputError
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def diff(
     answer(checked.difference(of, before, after, split=split, as_json=json))
 
 
-@listing.command("blocks")
+@listing.command("blocks", cls=Verb)
 def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """The named blocks of a grammar, under the papers they are from."""
     from ablate import api
@@ -181,7 +182,7 @@ def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Jso
     answer(listed.blocks(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
 
 
-@listing.command("presets")
+@listing.command("presets", cls=Verb)
 def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """The settings that a space takes by `preset: NAME`, under the papers they are from."""
     from ablate import api
@@ -190,7 +191,7 @@ def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Js
     answer(listed.presets(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
 
 
-@listing.command("components")
+@listing.command("components", cls=Verb)
 def list_components(plugin: Plugin = None, json: Json = False) -> None:
     """Every component under its slot: what it does, and the paper it is from."""
     from ablate import api
@@ -199,7 +200,7 @@ def list_components(plugin: Plugin = None, json: Json = False) -> None:
     answer(listed.components(api.catalogue(plugin or ()), as_json=json))
 
 
-@listing.command("probes")
+@listing.command("probes", cls=Verb)
 def list_probes(json: Json = False) -> None:
     """The probes that a space may ask for: the metrics each gives, and what they mean."""
     from ablate.probes.registry import probe_names
@@ -209,7 +210,7 @@ def list_probes(json: Json = False) -> None:
     answer(listed.probes({name: known()[name] for name in probe_names()}, as_json=json))
 
 
-@listing.command("metrics")
+@listing.command("metrics", cls=Verb)
 def list_metrics(json: Json = False) -> None:
     """The metrics that can be judged and searched for, and the probe that each needs."""
     from ablate.report import listed

@@ -24,7 +24,7 @@ from ablate.grammar.named import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
 from ablate.source.excerpt import shown_name
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest
+from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import read_yaml
 
 KEYS = (
@@ -130,7 +130,7 @@ def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
     try:
         grammar = read_grammar(read_yaml(path), path, catalogue, problems)
     except InputError as unreadable:
-        raise InputError("\n\n".join(filter(None, (problems.text(), str(unreadable))))) from None
+        raise together([*problems.errors(), unreadable]) from None
     problems.raise_if_any()
     assert grammar is not None
     return grammar

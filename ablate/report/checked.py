@@ -38,6 +38,7 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
     if as_json:
         return json.dumps(
             {
+                "mistakes": [],
                 "grammar": checked.name,
                 "blocks": list(checked.blocks),
                 "derivations": census.derivations,
@@ -67,6 +68,7 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
     if as_json:
         return json.dumps(
             {
+                "mistakes": [],
                 "space": plan.space,
                 "design": plan.design,
                 "variants": [list(variant.names) for variant in plan.variants],

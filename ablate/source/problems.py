@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ablate.errors import InputError
-from ablate.source.excerpt import drawn, excerpt
+from ablate.errors import AblateError, InputError, Mistake
+from ablate.source.excerpt import drawn, excerpt, shown_name
 from ablate.source.located import Span
 
 SHOWN = 50
@@ -98,10 +98,18 @@ class Problems:
             shown.append(f"… and {len(found) - SHOWN} more")
         return "\n\n".join(shown)
 
+    def errors(self) -> tuple[InputError, ...]:
+        """All of them as one error; nothing where there are none."""
+        return (InputError(self.text(), self.mistakes()),) if self._found else ()
+
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Every mistake as data."""
+        return tuple(map(_mistake, self))
+
     def raise_if_any(self) -> None:
         """Raise InputError with all of them, if there are any."""
-        if self._found:
-            raise InputError(self.text())
+        for error in self.errors():
+            raise error
 
 
 def _order(problem: Problem, met: dict[str, int]) -> tuple[int, int, int]:
@@ -172,7 +180,30 @@ def unknown(
     """The error of a word that stands in no file and is none of `choices`; see `Problems.add_unknown`."""
     problems = Problems()
     problems.add_unknown(message, None, word, choices, lead, command=command, notes=notes)
-    return InputError(problems.text())
+    return InputError(problems.text(), problems.mistakes())
+
+
+def together(errors: Iterable[AblateError]) -> InputError:
+    """Several errors as one, in their order."""
+    found = tuple(errors)
+    mistakes = tuple(mistake for error in found for mistake in error.mistakes)
+    return InputError("\n\n".join(str(error) for error in found), mistakes)
+
+
+def _mistake(problem: Problem) -> Mistake:
+    ways = tuple(drawn(way) for way in (problem.label, *problem.notes) if way)
+    if (span := problem.span) is None:
+        return Mistake(drawn(problem.message), ways)
+    return Mistake(
+        drawn(problem.message),
+        ways,
+        file=shown_name(span.source.name),
+        line=span.line,
+        column=span.column,
+        end_line=span.end_line,
+        end_column=span.end_column,
+        text=span.source.line(span.line),
+    )
 
 
 def quote(word: object) -> str:

@@ -11,7 +11,7 @@ from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named import ABOUT
 from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote
+from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
@@ -176,7 +176,7 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
     try:
         grammar = read_grammar(read_yaml(found), found, catalogue, problems)
     except InputError as unreadable:
-        raise InputError("\n\n".join(filter(None, (problems.text(), str(unreadable))))) from None
+        raise together([*problems.errors(), unreadable]) from None
     return grammar if len(problems) == before else None
 
 

@@ -1,0 +1,31 @@
+"""A verb of the command line: what becomes of an error where JSON is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from ablate.errors import AblateError
+
+
+class Verb(TyperCommand):
+    """With `--json` mistakes are JSON on standard output too: `{"mistakes": [{"message", "way_out", "file", …}]}`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; an error of the user's ends it with the same code in either form."""
+        try:
+            return super().invoke(ctx)
+        except AblateError as error:
+            if not ctx.params.get("json"):
+                raise
+            typer.echo(as_json(error))
+            raise typer.Exit(error.exit_code) from None
+
+
+def as_json(error: AblateError) -> str:
+    """Every mistake with its place, its text and the way out."""
+    return json.dumps({"mistakes": [asdict(mistake) for mistake in error.mistakes]}, indent=2, ensure_ascii=False)

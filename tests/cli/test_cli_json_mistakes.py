@@ -1,0 +1,78 @@
+"""With `--json` mistakes are JSON too, on standard output, with the place of each and the exit code of the text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from worlds import write_world
+
+from ablate.cli import main
+
+
+def mistakes(monkeypatch, capsys, *words, code=2):
+    """What a command line prints as JSON; asserts its exit code, and that there is nothing else to read."""
+    monkeypatch.setattr("sys.argv", ["ablate", *words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    printed = capsys.readouterr()
+    assert left.value.code == code, printed.err
+    assert printed.err == ""
+    return json.loads(printed.out)["mistakes"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    write_world(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_each_mistake_has_its_place_and_the_way_out(folder, monkeypatch, capsys):
+    space = folder / "tiny.yaml"
+    space.write_text(space.read_text().replace("batch: 4", "batchs: 4").replace("windows: 8", "windows: 0"))
+    found = mistakes(monkeypatch, capsys, "check", "tiny.yaml", "--json")
+    key, value = sorted(found, key=lambda mistake: mistake["message"], reverse=True)
+    line = next(n for n, text in enumerate(space.read_text().splitlines(), 1) if "batchs" in text)
+    assert key["message"] == "unknown key 'batchs' in recipe"
+    assert key["way_out"][0] == "did you mean 'batch'?"
+    assert (key["file"], key["line"]) == ("tiny.yaml", line)
+    assert key["text"][key["column"] - 1 : key["end_column"] - 1] == "batchs"
+    assert value["message"] == "measure.evaluation.windows must be at least 1, got 0"
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "run", "report"])
+def test_a_mistake_of_an_option_is_at_the_option(folder, monkeypatch, capsys, verb):
+    (found,) = mistakes(monkeypatch, capsys, verb, "tiny.yaml", "--set", "recipe.stepz=5", "--json")
+    assert (found["file"], found["line"], found["column"]) == ("--set", 1, 8)
+    assert found["text"] == "recipe.stepz=5"
+
+
+def test_a_mistake_in_a_profile_names_the_profile(folder, monkeypatch, capsys):
+    space = folder / "tiny.yaml"
+    space.write_text(space.read_text() + "profiles: {quick: {recipe: {stepz: 3}}}\n")
+    (found,) = mistakes(monkeypatch, capsys, "check", "tiny.yaml", "--json")
+    assert found["profile"] == "quick"
+    assert found["way_out"][0] == "did you mean 'steps'?"
+
+
+def test_an_error_without_a_place_is_one_mistake(folder, monkeypatch, capsys):
+    (found,) = mistakes(monkeypatch, capsys, "report", "nothing", "--json")
+    assert found["message"] == "nothing was run in results"
+    assert found["way_out"] == ["run a space first, or name another folder with --results"]
+    assert found["file"] is None
+
+
+def test_a_list_verb_answers_so_too(folder, monkeypatch, capsys):
+    (found,) = mistakes(monkeypatch, capsys, "list", "components", "--plugin", "nowhere.py", "--json")
+    assert "nowhere.py" in found["message"]
+
+
+def test_a_file_that_is_no_yaml_is_one_mistake(folder, monkeypatch, capsys):
+    (folder / "tiny.yaml").write_text("space: [tiny\n")
+    (found,) = mistakes(monkeypatch, capsys, "check", "tiny.yaml", "--json")
+    assert (found["file"], found["line"]) == ("tiny.yaml", 1)
+
+
+def test_without_mistakes_the_list_is_empty(folder, monkeypatch, capsys):
+    assert mistakes(monkeypatch, capsys, "check", "tiny.yaml", "--json", code=0) == []
