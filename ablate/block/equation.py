@@ -182,22 +182,21 @@ class _Texts:
     path: Path = ()
     of: list[str] = field(default_factory=lambda: [""])
 
-    def part(self, node: Node, path: Path | None = None) -> Maker:
+    def part(self, node: Node, path: Path) -> Maker:
         spec = self.catalogue[node.name]
-        place = (*self.path, self.filling, node.name) if path is None else path
         of = [""]  # filled in when the maker is called with the symbol of a weight, before its gains are asked
         values: dict[str, Any] = {}
         for name, kind in spec.fields.items():
             # One field at a time, so that what is made for it knows which one it fills.
-            inner = replace(self, filling=name, path=place, of=of)
+            inner = replace(self, filling=name, path=path, of=of)
             value = node[name]
             if isinstance(value, Gain):
                 values[name] = inner._gain(value)
             else:
-                values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, place)
+                values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, path)
         with asked(spec, "its values"):
             config: Any = spec.config(**values)
-        return PartMaker(config, lambda *given: self._said(config, spec, place, of, given))
+        return PartMaker(config, lambda *given: self._said(config, spec, path, of, given))
 
     def _said(self, config: Any, spec: ComponentSpec, place: Path, of: list[str], given: tuple[str, ...]) -> str:
         """What a component says of its input, and, once for each, the lines that define it."""

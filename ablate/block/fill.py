@@ -65,8 +65,8 @@ class GainMaker(Protocol):
 class Makers(Protocol):
     """What is made of the three kinds of field that hold more than a number."""
 
-    def part(self, node: Node) -> Maker:
-        """A maker for a component in a slot, called with the widths that the slot has."""
+    def part(self, node: Node, path: Path) -> Maker:
+        """A maker for the component at `path` of the block, called with the widths that its slot has."""
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """A maker for a gain that is, or starts at, `value`."""
@@ -152,9 +152,9 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
         case Part(), None:
             return None
         case Part(), Node():
-            return makers.part(value)
+            return makers.part(value, path)
         case Parts(), tuple():
-            return tuple((node.name, makers.part(node)) for node in value)
+            return tuple((node.name, makers.part(node, (*path, node.name))) for node in value)
         case Sequenced(), Sequence():
             return makers.sequence(value, path)
         case Branches(), tuple():

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path as File
+from typing import Any
 
 from torch import nn
 
@@ -14,30 +19,67 @@ from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_v
 from ablate.block.own import asked
 from ablate.block.sizes import Sizes
 from ablate.compiler.block import Block, Chain
+from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.compiler.scale import ScaleMaker
 from ablate.components.registry import implementation
 
 
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a component is built: the seed and salt of the model, and the address of the slot that it fills."""
+
+    seed: int = 0
+    salt: int = 0
+    name: str = ""
+
+    def at(self, *names: int | str) -> Address:
+        """A place inside this one."""
+        return replace(self, name=".".join(str(name) for name in (self.name, *names) if name != ""))
+
+
 @dataclass
 class Builder:
-    """Makers of modules. What is made in the places of sequences is kept by path, for the block to register."""
+    """Makers of modules. What is made in the places of sequences is kept by path, for the block to register.
+
+    Each module is constructed on random streams of its own, which begin at the seed of its address: `address` is where
+    the block stands, `names` are those of its parts, and what fills a slot of a part is addressed by the field
+    (`layers.1.attention.query`). What an inner constructor draws moves no stream of the one around it.
+    """
 
     catalogue: Catalogue
     surroundings: Surroundings
+    address: Address = Address()
+    names: Mapping[Path, str] = field(default_factory=dict)
     parts: dict[Path, nn.Module] = field(default_factory=dict)
+    _slots: dict[Path, Address] = field(default_factory=dict)
+    _made: Counter[Address] = field(default_factory=Counter)
 
-    def part(self, node: Node, path: Path = ()) -> Maker:
+    def part(self, node: Node, path: Path) -> Maker:
         """A maker of the component `node`, called with the widths of its slot."""
         spec = self.catalogue[node.name]
-        module = implementation(spec.name, spec.path)
+        module = _implementation(spec.name, spec.path)
+        address = self._address(path)
+        makes = issubclass(module, nn.Module)
+        if not makes:  # it hands on the module of a slot (`by_layer`), and its address with it
+            self._slots |= {(*path, slot): address for slot in spec.fields}
         config = module.Config(**field_values(node, spec, self.surroundings, self, path))
 
         def made(*widths: int) -> nn.Module:
-            with asked(spec, "its module"):
+            self._made[address] += makes
+            ordinal = self._made[address]
+            seed = stream_seed(address.seed, address.salt, f"{address.name} constructed {ordinal}")
+            with asked(spec, "its module"), seeded(seed):
                 built: nn.Module = module(config, self.surroundings.sizes, *widths)
             return built
 
         return PartMaker(config, made)
+
+    def _address(self, path: Path) -> Address:
+        if path in self._slots:
+            return self._slots[path]
+        if path in self.names or not path:
+            return self.address.at(self.names.get(path, ""))
+        return self._address(path[:-1]).at(path[-1])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """A maker of the Scale that is, or starts at, `value`."""
@@ -57,9 +99,17 @@ class Builder:
         return chain
 
 
-def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int) -> Block:
+@functools.cache
+def _implementation(name: str, path: File) -> Any:
+    """The module class of a component; what its file draws while it is imported is the same in every process."""
+    with seeded(stream_seed(0, 0, f"import of {name}")):
+        return implementation(name, path)
+
+
+def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: Address) -> Block:
     """The module of `block` as layer `layer`, its weights not filled yet; what the layer leaves out is not there."""
-    builder = Builder(catalogue, Surroundings(sizes.at(layer)))
+    names = dict(name_parts(block, catalogue))
+    builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)
     chain = builder.sequence(block, ())()
-    named = {name: builder.parts[path] for path, name in name_parts(block, catalogue) if path in builder.parts}
+    named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     return Block(named, chain)

@@ -13,12 +13,12 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
 from ablate.block.fill import Surroundings
 from ablate.block.sizes import Sizes
-from ablate.compiler.build import Builder, build_block
+from ablate.compiler.build import Address, Builder, build_block
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.errors import InputError
 
-KINDS: Mapping[str, Callable[[Architecture, Catalogue], nn.Module]] = {"decoder": Decoder}
+KINDS: Mapping[str, Callable[[Architecture, Catalogue, Address], nn.Module]] = {"decoder": Decoder}
 """What can stand around the blocks, one file for each kind."""
 
 
@@ -41,10 +41,11 @@ def compile_block(
 
     Raises InputError where the sizes do not fit the block: heads that do not divide the width, a gain without a value.
     """
-    with torch.device(device):
-        module = build_block(block, sizes, catalogue, layer)
-    draw = Draw(seed, salt, _scheme(init, sizes, catalogue), address(layer, "").rstrip("."))
-    return _filled(module.to(dtype), draw)
+    model = Address(seed, salt)
+    with _building(device):
+        module = build_block(block, sizes, catalogue, layer, model)
+    draw = Draw(seed, salt, _scheme(init, sizes, catalogue, model), address(layer, "").rstrip("."))
+    return _filled(_placed(module, device, dtype), draw)
 
 
 def compile_model(
@@ -58,20 +59,36 @@ def compile_model(
 ) -> nn.Module:
     """The whole model, from tokens [batch, time] to logits [batch, time, vocabulary].
 
-    `seed` decides every parameter through its address; `salt` changes them all, and is what two arms of an A/A
-    comparison differ in. On the meta device nothing is filled.
+    `seed` decides every parameter through its address, those too that `nn.Linear` draws for itself; `salt` changes them
+    all, and is what two arms of an A/A comparison differ in. On the meta device nothing is filled.
 
     Raises InputError as `compile_block` does, and for a kind of model or of positions that does not exist.
     """
     if architecture.kind not in KINDS:
         raise InputError(f"unknown kind of model {architecture.kind!r}\n  = there is {', '.join(KINDS)}")
-    with torch.device(device):
-        model = KINDS[architecture.kind](architecture, catalogue)
-    return _filled(model.to(dtype), Draw(seed, salt, _scheme(architecture.init, architecture.sizes, catalogue)))
+    address = Address(seed, salt)
+    with _building(device):
+        model = KINDS[architecture.kind](architecture, catalogue, address)
+    scheme = _scheme(architecture.init, architecture.sizes, catalogue, address)
+    return _filled(_placed(model, device, dtype), Draw(seed, salt, scheme))
 
 
-def _scheme(init: Node, sizes: Sizes, catalogue: Catalogue) -> Init:
-    scheme: Init = Builder(catalogue, Surroundings(sizes)).part(init)()
+def _building(device: str | torch.device) -> torch.device:
+    """Where modules are constructed: on the CPU, whose random numbers are the same for every device, or on meta."""
+    return torch.device("meta" if torch.device(device).type == "meta" else "cpu")
+
+
+def _placed(module: nn.Module, device: str | torch.device, dtype: torch.dtype) -> nn.Module:
+    """The module on its device, and with it the tensors that a component keeps as plain attributes."""
+    for part in module.modules():
+        for name, value in list(vars(part).items()):
+            if isinstance(value, torch.Tensor):
+                setattr(part, name, value.to(device))
+    return module.to(device, dtype)
+
+
+def _scheme(init: Node, sizes: Sizes, catalogue: Catalogue, model: Address) -> Init:
+    scheme: Init = Builder(catalogue, Surroundings(sizes), model).part(init, ("init",))()
     return scheme
 
 

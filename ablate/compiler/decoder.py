@@ -20,7 +20,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.fill import Surroundings
 from ablate.block.sizes import Sizes
-from ablate.compiler.build import Builder, build_block
+from ablate.compiler.build import Address, Builder, build_block
 from ablate.compiler.embedding import Embedding, Head, LearnedPositions, SinusoidalPositions, TiedHead
 from ablate.errors import InputError
 
@@ -28,10 +28,10 @@ from ablate.errors import InputError
 class Decoder(nn.Module):
     """[B, T] tokens -> [B, T, V] logits. A slot that the architecture leaves empty is None."""
 
-    def __init__(self, architecture: Architecture, catalogue: Catalogue):
+    def __init__(self, architecture: Architecture, catalogue: Catalogue, address: Address):
         super().__init__()
         sizes = architecture.sizes
-        around = Builder(catalogue, Surroundings(sizes))
+        around = Builder(catalogue, Surroundings(sizes), address)
         entry, final = architecture.entry_norm, architecture.final_norm
         numbers = architecture.numbers()
         self.embedding = Embedding(
@@ -41,11 +41,14 @@ class Decoder(nn.Module):
             architecture.positions, sizes, std=numbers.get("position_std"), rows=architecture.rows()
         )
         self.embedding_dropout = nn.Dropout(architecture.embedding_dropout) if architecture.embedding_dropout else None
-        self.entry_norm = around.part(entry)(sizes.d_model) if entry else None
+        self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
         self.layers = nn.ModuleDict(
-            {str(n): build_block(architecture.block, sizes, catalogue, n) for n in range(1, sizes.n_layers + 1)}
+            {
+                str(n): build_block(architecture.block, sizes, catalogue, n, address)
+                for n in range(1, sizes.n_layers + 1)
+            }
         )
-        self.final_norm = around.part(final)(sizes.d_model) if final else None
+        self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None
         self.logit_scale = numbers["logit_scale"]
         self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
 

@@ -4,6 +4,9 @@ Two models of one seed share the numbers of every parameter that has the same ad
 changes what it changes and nothing else: variants are paired. Numbers are drawn in float64 on the CPU, then rounded to
 the type and moved to the device of the model: a float32 model is the float64 one, rounded, on every device.
 
+Code that names no generator (`nn.Linear` in a constructor, `nn.init.normal_` in `initialise`) draws from one that
+begins at the seed of its part's address (`random_streams.py`): the same pairing, for the part as a whole.
+
 A weight may start from the numbers of others (the inverse of the one beside it). As those follow from seed, salt and
 address, they are made anew, in float64, wherever the others stand; that they were filled by the same scheme is checked
 once the model is.
@@ -11,13 +14,13 @@ once the model is.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.errors import InputError
 
 
@@ -96,9 +99,7 @@ class Draw:
     def stream(self, name: str) -> torch.Generator:
         """The generator of the parameter `name` of this module."""
         address = f"{self.address}.{name}".lstrip(".")
-        digest = hashlib.sha256(f"{self.seed}/{self.salt}/{address}".encode()).digest()
-        # PyTorch's CPU generator keeps 32 bits of a seed.
-        return torch.Generator().manual_seed(int.from_bytes(digest[:4], "big"))
+        return torch.Generator().manual_seed(stream_seed(self.seed, self.salt, address))
 
     def check(self) -> None:
         """InputError where a weight of the module here starts from other numbers than another weight presumed."""
@@ -139,5 +140,7 @@ def initialise(model: nn.Module, draw: Draw) -> None:
     """
     for name, module in model.named_modules():
         if isinstance(module, Initialised):
-            module.initialise(draw.at(f"{draw.address}.{name}".strip(".")))
+            here = draw.at(f"{draw.address}.{name}".strip("."))
+            with seeded(stream_seed(draw.seed, draw.salt, f"{here.address} initialised")):
+                module.initialise(here)
     draw.check()

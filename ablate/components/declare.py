@@ -50,6 +50,13 @@ name, with its scheme (None: the model's). The random numbers depend on the seed
 two models that share an address and a shape there share those numbers, whatever else differs between them. An init
 whose numbers follow from those of other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
 
+What PyTorch's own layers draw for themselves (`nn.Linear`, `nn.Embedding`, `torch.randn` in a constructor, `nn.init`
+in `initialise`) is as certain, and keeps PyTorch's own scheme, not the model's `init`: each part is constructed on the
+CPU, on a random stream that begins at the seed of its address, in PyTorch's default type (float32), then rounded and
+moved like the rest. Two models that share a part's address share its numbers in the order in which it draws them, so
+one whose first layer has another width shares none of those behind it; `draw.weight` pairs each parameter for itself.
+Masks of dropout, and what else is drawn while training, come from the trial's own stream, which a checkpoint holds.
+
 A module whose parameters start from data is `Profiled`: it is shown one forward pass over the trial's first batch.
 
 **Rates.** A module whose parameters learn at another rate has `rates`, from their names in it to multiples of the rate.

@@ -15,6 +15,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, size_report
+from ablate.compiler.random_streams import TorchStreams, seeded
 from ablate.components.registry import declarations
 from ablate.plan.size import cost
 
@@ -65,12 +66,19 @@ class BlockChecks:
             assert tensor.grad.isfinite().all(), f"the gradient of {name} is not finite"
 
     def check_deterministic(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """The same seed gives the same parameters, outputs and gradients, to the bit."""
+        """The same seed gives the same parameters, outputs and gradients, to the bit; evaluation draws nothing."""
         x = self.signal(2).requires_grad_()
         ones = [self.compiled(block, catalogue, seed=3) for _ in range(2)]
+        outputs = []
         for model in ones:
-            model(x).sum().backward()
-        assert torch.equal(ones[0](x), ones[1](x)), "two forward passes differ"
+            with seeded(3):  # in training a component may draw, as dropout does: a trial seeds what it draws
+                outputs.append(model(x))
+            outputs[-1].sum().backward()
+        assert torch.equal(*outputs), "two forward passes differ"
+        before = TorchStreams.here().cpu
+        assert torch.equal(*(model.eval()(x) for model in ones)), "two forward passes in evaluation differ"
+        drawn = not torch.equal(before, TorchStreams.here().cpu)
+        assert not drawn, "a forward pass in evaluation draws random numbers, so two evaluations differ"
         pairs = zip(ones[0].named_parameters(), ones[1].named_parameters(), strict=True)
         for (name, one), (_, other) in pairs:
             assert torch.equal(one, other), f"two initialisations of {name} differ"

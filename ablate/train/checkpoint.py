@@ -1,6 +1,6 @@
 """The state of a trial as bytes, from which it goes on to the same bits (on CPU).
 
-A state holds the parameters, the optimiser, the random stream, how many steps are done and the last statistics. The
+A state holds the parameters, the optimiser, the random streams, how many steps are done and the last statistics. The
 place in the data is the step: batch s of a trial is a function of its seed and s.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn, optim
 
+from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.train.loss import device_of
 
@@ -26,9 +27,10 @@ class Progress:
     last: dict[str, Any] = field(default_factory=dict)
 
 
-def save_state(trial: str, model: nn.Module, optimizer: optim.Optimizer, progress: Progress) -> bytes:
+def save_state(
+    trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams, progress: Progress
+) -> bytes:
     """Everything needed to go on with the trial of that id."""
-    device = device_of(model)
     buffer = io.BytesIO()
     state = {
         "trial": trial,
@@ -36,15 +38,17 @@ def save_state(trial: str, model: nn.Module, optimizer: optim.Optimizer, progres
         "last": progress.last,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
-        "random": torch.get_rng_state(),
-        "random_cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+        "random": streams.torch.cpu,
+        "random_cuda": streams.torch.cuda,
     }
     torch.save(state, buffer)
     return buffer.getvalue()
 
 
-def load_state(state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer) -> Progress:
-    """Put `model`, `optimizer` and the random stream back where the state was taken.
+def load_state(
+    state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
+) -> Progress:
+    """Put `model`, `optimizer` and the random streams back where the state was taken.
 
     Only tensors and plain data are read, never code. A state that cannot be read, or of another trial, is a
     RefusedError.
@@ -59,21 +63,21 @@ def load_state(state: bytes, trial: str, model: nn.Module, optimizer: optim.Opti
     if found["trial"] != trial:
         raise _refused(trial, f"it belongs to trial {found['trial']}")
     try:
-        return _put_back(found, model, optimizer)
+        return _put_back(found, model, optimizer, streams)
     except torch.OutOfMemoryError:  # the state is not to blame
         raise
     except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(trial, f"it does not fit its model ({type(error).__name__})") from error
 
 
-def _put_back(found: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer) -> Progress:
+def _put_back(
+    found: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
+) -> Progress:
     if type(found["step"]) is not int or not isinstance(found["last"], dict):
         raise TypeError("a step is a number, and last statistics have names")
     model.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
-    torch.set_rng_state(found["random"])
-    if found["random_cuda"] is not None and device_of(model).type == "cuda":
-        torch.cuda.set_rng_state(found["random_cuda"], device_of(model))
+    streams.resume(found["random"], found["random_cuda"] if device_of(model).type == "cuda" else None)
     return Progress(found["step"], found["last"])
 
 

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn, optim
 
+from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
 from ablate.probes.probe import Probe, Reading
@@ -26,7 +27,7 @@ from ablate.train.checkpoint import Progress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
-from ablate.train.events import Checkpoint, Outcome, Step, Training
+from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
 from ablate.train.loss import device_of
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.parts import Cut, Passes
@@ -85,11 +86,11 @@ def train(
             f"a batch of {trial.recipe.batch} sequences cannot be shared out among {cut.ranks.size} ranks\n"
             "  = train a trial on fewer processes, or with a larger recipe.batch"
         )
-    torch.manual_seed(dropout_seed(trial.seed))
+    streams = TrainingStreams(dropout_seed(trial.seed))
     optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
-    progress = load_state(resume, trial.id, model, optimizer) if resume is not None else Progress()
+    progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else Progress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
-    loop = _Loop(model, optimizer, trial, progress, cut)
+    loop = _Loop(model, optimizer, trial, progress, streams, cut)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -109,6 +110,7 @@ class _Loop:
     optimizer: optim.Optimizer
     trial: Trial
     progress: Progress
+    streams: TrainingStreams
     cut: Cut
 
     def run(
@@ -131,12 +133,13 @@ class _Loop:
                 yield Outcome(why, step)
                 return
             if step % measure.evaluation.every == 0:
-                yield from evaluate(self.model, evaluation, step, self.trial, self.cut)
+                yield from self._evaluated(evaluation, step)
 
             measured = step % measure.every == 0 or step == recipe.steps - 1
             clock.start()
             tokens_BT, targets_BT = batches.at(step)
-            numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, probes if measured else ())
+            with self.streams.during(f"step {step}"):
+                numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, probes if measured else ())
             clock.stop(tokens_BT.numel())
 
             rows = list(rows_of(step, numbers, rates, readings)) if measured else []
@@ -147,7 +150,7 @@ class _Loop:
             if progress.step % measure.checkpoint_every == 0 and progress.step < recipe.steps:
                 yield self._checkpoint()
             yield Step(progress.step)
-        yield from evaluate(self.model, evaluation, recipe.steps, self.trial, self.cut)
+        yield from self._evaluated(evaluation, recipe.steps)
         yield Outcome("finished", recipe.steps)
 
     def _step(
@@ -169,6 +172,10 @@ class _Loop:
         self.progress.step = step + 1
         return numbers, rates, readings
 
+    def _evaluated(self, windows: tuple[Tensor, Tensor], step: int) -> list[Row | Timing]:
+        with self.streams.during(f"evaluation at step {step}"):
+            return list(evaluate(self.model, windows, step, self.trial, self.cut))
+
     def _halt(self, until: int | None, should_stop: Callable[[], bool]) -> Literal["paused", "interrupted"] | None:
         """Why to stop before the next step, the same on all ranks."""
         if until is not None and self.progress.step > until:
@@ -177,7 +184,7 @@ class _Loop:
 
     def _checkpoint(self) -> Checkpoint:
         alone = self.cut.ranks.rank == 0
-        state = save_state(self.trial.id, self.model, self.optimizer, self.progress) if alone else b""
+        state = save_state(self.trial.id, self.model, self.optimizer, self.streams, self.progress) if alone else b""
         return Checkpoint(self.progress.step, state)
 
 

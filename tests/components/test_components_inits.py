@@ -19,7 +19,7 @@ pytestmark = pytest.mark.fast
 
 def filled(init, d_out, d_in, *, seed=0, sizes=SIZES, layer=1):
     """The numbers that `init` draws, [d_out, d_in]."""
-    scheme = Builder(CATALOGUE, Surroundings(sizes.at(layer))).part(init)()
+    scheme = Builder(CATALOGUE, Surroundings(sizes.at(layer))).part(init, ())()
     numbers = torch.zeros(d_out, d_in, dtype=torch.float64)
     scheme.fill(numbers, d_in, d_out, torch.Generator().manual_seed(seed))
     return numbers.numpy()

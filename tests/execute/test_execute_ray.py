@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 from crashes import ALLOWED, start, strike, wait_until
+from own_worlds import write_own_world
 from rich.console import Console
 from worlds import rows_of, write_world
 
@@ -64,6 +65,17 @@ def test_a_cluster_that_was_joined_gives_the_same_bits(world, cluster, temporary
     assert rows_of(tmp_path) == world.rows
     assert capfd.readouterr() == ("", "")
     assert surroundings() == before
+
+
+def test_a_component_of_plain_layers_gives_the_same_bits_whatever_ran_before(cluster, tmp_path):
+    """On Ray a worker has had other trials before; in this process there were none."""
+    found = []
+    for order, options in (("plain, pre_ln", {"executor": "inline"}), ("pre_ln, plain", on(cluster, workers=1))):
+        space, plugin = write_own_world(tmp_path, order)
+        results = tmp_path / options["executor"]
+        ablate.run(ablate.load_space(space, plugins=[plugin]), results=results, plugins=[plugin], **options, **QUIET)
+        found.append(rows_of(results))
+    assert found[0] == found[1] and len({row[0] for row in found[0]}) == 2
 
 
 def surroundings() -> list[object]:

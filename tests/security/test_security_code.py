@@ -12,6 +12,7 @@ import torch
 from torch import nn, optim
 
 import ablate
+from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.train.checkpoint import Progress, load_state, save_state
 
@@ -152,7 +153,7 @@ class Evil:
 @pytest.fixture
 def trained():
     model = nn.Linear(2, 2)
-    return model, optim.AdamW(model.parameters())
+    return model, optim.AdamW(model.parameters()), TrainingStreams(0)
 
 
 def tampered(state, **changes):

@@ -57,11 +57,12 @@ def measure_start(
     """
     from ablate.compiler import compile_model
     from ablate.compiler.profile import profile
+    from ablate.compiler.random_streams import seeded, stream_seed
     from ablate.train.clipping import gradient_norm
     from ablate.train.loss import cross_entropy, forward, parameter_type
 
     tokens_BT, targets_BT = batch
-    with _pinned(threads):
+    with _pinned(threads), seeded(stream_seed(seed, 0, "before training")):
         model = compile_model(architecture, catalogue, seed=seed, dtype=parameter_type(recipe.dtype))
         profile(model, tokens_BT)
         model.eval()
