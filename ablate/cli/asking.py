@@ -65,9 +65,9 @@ def plan(
     planned = api.plan_space(loaded, results=results)
     kernels = None
     if full:  # torch is loaded for this alone
-        from ablate.session.kernels import described, kernel_uses
+        from ablate.session.kernels import described, kernel_orders
 
-        kernels = kernel_uses(planned.plan, loaded.grammar.catalogue)
+        kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
         plan, floors = planned.plan, planned.floors
         typer.echo(plan_to_json(plan, planned.known, kernels=kernels, floors=floors, failed=planned.failed))

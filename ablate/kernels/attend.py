@@ -20,7 +20,7 @@ from ablate.kernels.flex import attend_flex
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
 from ablate.kernels.uniform import mean_under_bias, running_mean
-from ablate.kernels.xformers import attend_xformers
+from ablate.kernels.xformers import attend_xformers, dispatch
 
 BACKENDS: dict[str, Callable[..., Tensor]] = {
     "xformers": attend_xformers,
@@ -49,16 +49,23 @@ def attend(
     """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over the past alone where causal.
 
     `logits` map the scores, in their order, before bias and mask. `kernel` names the backend; None lets `choose`
-    decide. `holds_mask` says that the bias is -inf where `causal` hides a key, `overwrite_bias` that it may be made so.
+    decide, and xformers' dispatcher where it would be that. `holds_mask` says that the bias is -inf where `causal`
+    hides a key, `overwrite_bias` that it may be made so.
     Raises ValueError for a kernel that does not exist or cannot do it.
     """
     device = q.device.type
     needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout)
-    name = kernel or choose(needs, device).name
-    if name not in BACKENDS:
-        raise ValueError(f"no kernel {name!r}: there are {', '.join(BACKENDS)}")
+    if kernel is not None and kernel not in BACKENDS:
+        raise ValueError(f"no kernel {kernel!r}: there are {', '.join(BACKENDS)}")
     if kernel and (against := objection(kernel, needs, device)):
         raise ValueError(f"kernel {kernel!r}: {against}")
+    name = kernel or choose(needs, device).name
+    if name == "xformers":
+        found = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
+        if found.refusal and kernel:
+            raise ValueError(f"kernel {kernel!r}: {found.refusal}")
+        if found.refusal:
+            name = choose(needs, device, {"xformers": found.refusal}).name
     asked: dict[str, Any] = {"causal": causal, "scale": scale, "bias": bias}
     # A backend is handed what it takes: the planner gives none what it objects to.
     if logits:
@@ -100,7 +107,12 @@ class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
     `biases` are sources of what is added to the scores; what they learn belongs to the parts that they come from.
+    `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `asked` is set, it
+    is told what enters, and nothing is attended to: each query gets the mean of the values that it sees.
     """
+
+    kernel: str | None = None
+    asked: Callable[[Tensor, Tensor, Tensor], None] | None = None
 
     def __init__(
         self,
@@ -126,6 +138,9 @@ class Attend(nn.Module):
         # Under autocast a norm gives float32 queries and keys beside bfloat16 values; fused kernels want one type.
         dtype = working_dtype(v)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        if self.asked is not None:
+            self.asked(q, k, v)
+            return running_mean(v, n_queries=q.shape[-2], causal=self.causal)
         return attend(
             q,
             k,
@@ -135,6 +150,7 @@ class Attend(nn.Module):
             logits=self.logits,
             bias=self.bias(q, k),
             dropout=self.dropout if self.training else 0.0,
+            kernel=self.kernel,
             overwrite_bias=True,
             holds_mask=self.holds_mask,
         )

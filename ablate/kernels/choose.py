@@ -1,18 +1,24 @@
 """Which backend computes an attention, and why: the first on the device's list that can, and holds no [B, H, T, S].
 
 Where each that can would hold one, the first that can. What a backend cannot do at all is an objection to it; what
-costs it a tensor of all pairs for every batch and head is a reservation about it.
+costs it a tensor of all pairs for every batch and head is a reservation about it. Both are known anywhere, so that a
+plan shows the order of backends. What only the machine that trains knows (whether xformers has an operator there, and
+whether a backend computes what it should, see `gate`) is a refusal, and passed to `choose`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from ablate.kernels import flex, xformers
+from ablate.kernels import flex
 from ablate.kernels.bias import BiasKind
 
 PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eager")}
 """Backends by type of device, best first. Elsewhere, the meta device included: eager, which every device can do."""
+
+NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +40,43 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The backend `name`, and the reason in words for `plan` and `bench`."""
+    """The backend `name`, and the reason in words for `plan` and `run`.
+
+    `operator` is what the backend itself will run, where it says so: `cutlassF-pt, cutlassB-pt`.
+    """
 
     name: str
     reason: str
+    operator: str = ""
 
 
-def choose(needs: Needs, device_type: str) -> Choice:
-    """The backend for `needs` on a `cpu`, `cuda` or other device.
+def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> Choice:
+    """The backend for `needs` on a `cpu`, `cuda` or other device; `refused` says why a backend does not do there.
 
     >>> choose(Needs(causal=True, dtype="float32"), "cpu")
-    Choice(name='sdpa', reason='first choice on cpu')
-    >>> choose(Needs(causal=True, dtype="float32", logit_maps=True), "cpu")
-    Choice(name='eager', reason='sdpa takes no map on the logits; eager holds all scores')
+    Choice(name='sdpa', reason='first choice on cpu', operator='')
+    >>> choose(Needs(causal=True, dtype="float32", logit_maps=True), "cpu").reason
+    'sdpa takes no map on the logits; eager holds all scores'
     """
     names = PREFERRED.get(device_type, ("eager",))
-    cannot = {name: objection(name, needs, device_type) for name in names}
-    able = [name for name in names if not cannot[name]]
-    dear = {name: reservation(name, needs, device_type) for name in able}
-    best = next((name for name in able if not dear[name]), able[0])
+    cannot = {name: refused.get(name) or objection(name, needs, device_type) for name in names}
+    best = order(needs, device_type, refused)[0]
+    dear = {name: reservation(name, needs, device_type) for name in names}
     reasons = [cannot[name] or dear[name] for name in names[: names.index(best)]]
     if dear[best]:
         reasons.append(dear[best])
     return Choice(best, "; ".join(reasons) or f"first choice on {device_type}")
+
+
+def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> tuple[str, ...]:
+    """The backends that can do it, in the order in which they are taken; the last is eager, which always can.
+
+    >>> order(Needs(causal=True, dtype="bfloat16"), "cuda", {"xformers": "xformers is not there"})[0]
+    'sdpa'
+    """
+    names = PREFERRED.get(device_type, ("eager",))
+    able = [name for name in names if not (refused.get(name) or objection(name, needs, device_type))]
+    return tuple(sorted(able, key=lambda name: bool(reservation(name, needs, device_type))))
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
@@ -88,13 +108,8 @@ def _objection_to_xformers(needs: Needs, device_type: str) -> str:
         return "xformers takes no map on the logits"
     if device_type != "cuda":
         return f"xformers has no operators on {device_type}"
-    widths = {"float16": 8, "bfloat16": 8, "float32": 4}
-    if needs.dtype not in widths:
-        return f"xformers does not compute in {needs.dtype}"
-    if needs.d_head is not None and needs.d_head % widths[needs.dtype]:
-        return f"xformers wants heads of a multiple of {widths[needs.dtype]} in {needs.dtype}"
-    # Last, since it imports xformers: only where a CUDA device would run it.
-    return xformers.missing()
+    # The rest is for its dispatcher to say, on the machine that trains.
+    return "" if needs.dtype in {"float16", "bfloat16", "float32"} else f"xformers does not compute in {needs.dtype}"
 
 
 def _objection_to_flex(needs: Needs, device_type: str) -> str:

@@ -15,35 +15,40 @@ import torch
 from torch import Tensor, nn
 
 from ablate.kernels.attend import Attend
-from ablate.kernels.choose import Choice, choose
+from ablate.kernels.choose import Choice, Needs, choose
 
 
 def explain(
     model: nn.Module, inputs: Tensor, *, device_type: str | None = None, dtype: str | None = None
 ) -> dict[str, Choice]:
-    """The choice for each `Attend` of `model`, by the address of the part that holds it, from one forward pass.
+    """The first choice for each `Attend` of `model`, by the address of the part that holds it.
 
-    `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` what its
-    attention will be computed in (None: that of its values). Only a machine like the one that trains knows whether
-    xformers fits there.
+    `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` as in
+    `asked_of`. Only the machine that trains knows whether that backend does there (see `gate`).
     """
     device = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
-    choices: dict[str, Choice] = {}
+    return {address: choose(needs, device) for address, needs in asked_of(model, inputs, dtype=dtype).items()}
+
+
+def asked_of(model: nn.Module, inputs: Tensor, *, dtype: str | None = None) -> dict[str, Needs]:
+    """What each `Attend` of `model` asks of a backend in training, by address, from one forward pass.
+
+    `dtype` is what attention will be computed in (None: that of its values).
+    """
+    found: dict[str, Needs] = {}
     with ExitStack() as attached, torch.enable_grad():
         for name, module in model.named_modules():
             if isinstance(module, Attend):
-                hook = _choosing(choices, name.rpartition(".")[0], device, dtype)
+                hook = _asking(found, name.rpartition(".")[0], dtype)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         model(inputs)
-    return choices
+    return found
 
 
-def _choosing(
-    choices: dict[str, Choice], address: str, device: str, dtype: str | None
-) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+def _asking(found: dict[str, Needs], address: str, dtype: str | None) -> Callable[[nn.Module, tuple[Any, ...]], None]:
     def hook(core: nn.Module, inputs: tuple[Any, ...]) -> None:
         assert isinstance(core, Attend)
         needs = core.needs(*inputs)
-        choices[address] = choose(replace(needs, dtype=dtype) if dtype else needs, device)
+        found[address] = replace(needs, dtype=dtype) if dtype else needs
 
     return hook

@@ -45,7 +45,7 @@ def plan_to_json(
 ) -> str:
     """A plan's variants, comparisons and trials; `known`, `failed`, `seconds` and `floors` as in `tables.plan_table`.
 
-    `kernels` are the attention backends that each variant uses, by its id, as dataclasses; None leaves them out.
+    `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     """
     return dump(
         {

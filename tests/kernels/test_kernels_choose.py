@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.kernels import Choice, Needs, choose, flex, xformers
-from ablate.kernels.choose import objection, reservation
+from ablate.kernels import Choice, Needs, choose, flex
+from ablate.kernels.choose import objection, order, reservation
 
 pytestmark = pytest.mark.fast
 
@@ -18,7 +18,6 @@ LEARNED = replace(PLAIN, bias="head", bias_gradient=True)
 
 @pytest.fixture
 def found(monkeypatch):
-    monkeypatch.setattr(xformers, "missing", lambda: "")
     monkeypatch.setattr(flex, "missing", lambda: "")
 
 
@@ -53,17 +52,30 @@ def test_on_cuda_what_flex_cannot_do(found):
     assert "flex wants heads of 16 or more on cuda" in narrow.reason
 
 
-def test_on_cuda_in_float64_or_with_odd_heads(found):
+def test_on_cuda_in_float64(found):
     double = choose(replace(PLAIN, dtype="float64"), "cuda")
     assert double == Choice("sdpa", "xformers does not compute in float64; sdpa holds all scores in float64 on cuda")
-    odd = choose(replace(PLAIN, d_head=20, dtype="bfloat16"), "cuda")
-    assert odd == Choice("sdpa", "xformers wants heads of a multiple of 8 in bfloat16")
-    assert choose(replace(PLAIN, d_head=20), "cuda").name == "xformers"
 
 
-def test_on_cuda_without_xformers_says_why(monkeypatch):
-    monkeypatch.setattr(xformers, "missing", lambda: "xformers cannot be imported (no such module)")
-    assert choose(PLAIN, "cuda") == Choice("sdpa", "xformers cannot be imported (no such module)")
+def test_a_backend_that_the_machine_refuses_is_passed_over_with_its_reason(found):
+    said = {"xformers": "xformers cannot be imported (no such module)"}
+    assert choose(PLAIN, "cuda", said) == Choice("sdpa", "xformers cannot be imported (no such module)")
+    said |= {"sdpa": "sdpa is wrong here", "flex": "flex does not compute here"}
+    left = choose(PLAIN, "cuda", said)
+    assert left.name == "eager"
+    assert left.reason == "; ".join([*said.values(), "eager holds all scores"])
+
+
+def test_the_order_is_that_in_which_backends_are_taken_and_ends_with_eager(found):
+    assert order(PLAIN, "cuda") == ("xformers", "sdpa", "flex", "eager")
+    assert order(LEARNED, "cuda") == ("flex", "xformers", "sdpa", "eager")
+    assert order(MAPPED, "cuda") == ("flex", "eager")
+    assert order(PLAIN, "cpu") == ("sdpa", "eager")
+    for needs in (PLAIN, LEARNED, MAPPED):
+        refused = {}
+        for name in order(needs, "cuda"):
+            assert choose(needs, "cuda", refused).name == name
+            refused[name] = f"{name} is not there"
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "meta"])
@@ -86,36 +98,6 @@ def test_the_choice_can_do_it_and_a_dear_one_is_the_last_resort(found, device):
 def test_flex_has_no_backward_on_cpu():
     assert objection("flex", PLAIN, "cpu") == "flex has no backward on cpu"
     assert objection("flex", replace(PLAIN, gradient=False), "cpu") == ""
-
-
-def test_an_import_that_fails_is_an_objection(monkeypatch):
-    def refuse():
-        raise ImportError("built for another torch")
-
-    monkeypatch.setattr(xformers, "import_ops", refuse)
-    xformers.missing.cache_clear()
-    try:
-        assert xformers.missing() == "xformers cannot be imported (built for another torch)"
-    finally:
-        xformers.missing.cache_clear()
-
-
-def test_a_device_newer_than_xformers_is_an_objection(monkeypatch):
-    from types import SimpleNamespace
-
-    import torch
-
-    kernel = SimpleNamespace(FwOp=SimpleNamespace(CUDA_MAXIMUM_COMPUTE_CAPABILITY=(9, 0)))
-    ops = SimpleNamespace(fmha=SimpleNamespace(cutlass=kernel))
-    monkeypatch.setattr(xformers, "import_ops", lambda: ops)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    try:
-        for capability, fits in (((9, 0), True), ((10, 0), False)):
-            monkeypatch.setattr(torch.cuda, "get_device_capability", lambda found=capability: found)
-            xformers.missing.cache_clear()
-            assert (xformers.missing() == "") == fits
-    finally:
-        xformers.missing.cache_clear()
 
 
 def test_elsewhere_eager():

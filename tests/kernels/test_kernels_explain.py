@@ -7,7 +7,7 @@ from torch import nn
 
 from ablate.block.expression import Sequence
 from ablate.compiler import compile_model
-from ablate.kernels import Attend, Choice, explain, flex, xformers
+from ablate.kernels import Attend, Choice, explain, flex
 from ablate.kernels.attend import BACKENDS
 
 pytestmark = pytest.mark.fast
@@ -24,7 +24,6 @@ def tokens(device="meta"):
 
 @pytest.fixture
 def on_cuda(monkeypatch):
-    monkeypatch.setattr(xformers, "missing", lambda: "")
     monkeypatch.setattr(flex, "missing", lambda: "")
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ablate import api
-from ablate.kernels import flex, xformers
+from ablate.kernels import flex
 from ablate.report.json_form import plan_to_json
-from ablate.session.kernels import KernelUse, described, kernel_uses
+from ablate.session.kernels import KernelOrder, described, kernel_orders
 
 pytestmark = pytest.mark.fast
 
@@ -24,23 +24,22 @@ def loaded():
     return loaded
 
 
-def test_each_variant_on_cpu(loaded):
+def test_each_variant_on_cpu_and_in_which_order(loaded):
     plan, catalogue = loaded()
-    uses = kernel_uses(plan, catalogue, device_type="cpu")
-    sdpa = KernelUse("layers.*.attention", "sdpa", "first choice on cpu")
+    uses = kernel_orders(plan, catalogue, device_type="cpu")
+    sdpa = KernelOrder("layers.*.attention", ("sdpa", "eager"), "first choice on cpu")
     assert uses == {variant.id: (sdpa,) for variant in plan.variants}
     names = ", ".join(variant.name for variant in plan.variants)
     said = described(plan, uses)
-    assert said == f"attention kernels:\n  layers.*.attention  sdpa: first choice on cpu  ({names})"
+    assert said == f"attention kernels:\n  layers.*.attention  sdpa, then eager: first choice on cpu  ({names})"
 
 
 def test_on_another_device_and_in_another_type(loaded, monkeypatch):
-    monkeypatch.setattr(xformers, "missing", lambda: "")
     monkeypatch.setattr(flex, "missing", lambda: "")
 
     def kernels(*settings):
         plan, catalogue = loaded(*settings)
-        return {use.kernel for uses in kernel_uses(plan, catalogue, device_type="cuda").values() for use in uses}
+        return {use.kernels[0] for uses in kernel_orders(plan, catalogue, device_type="cuda").values() for use in uses}
 
     assert kernels() == {"xformers"}
     assert kernels("recipe.dtype=float64") == {"sdpa"}
@@ -48,8 +47,8 @@ def test_on_another_device_and_in_another_type(loaded, monkeypatch):
 
 def test_as_json(loaded):
     plan, catalogue = loaded()
-    uses = kernel_uses(plan, catalogue, device_type="cpu")
+    uses = kernel_orders(plan, catalogue, device_type="cpu")
     document = json.loads(plan_to_json(plan, (), kernels=uses))
-    expected = [{"address": "layers.*.attention", "kernel": "sdpa", "reason": "first choice on cpu"}]
+    expected = [{"address": "layers.*.attention", "kernels": ["sdpa", "eager"], "reason": "first choice on cpu"}]
     assert [variant["kernels"] for variant in document["variants"]] == [expected] * len(plan.variants)
     assert "kernels" not in json.loads(plan_to_json(plan, ()))["variants"][0]

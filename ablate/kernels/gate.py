@@ -1,0 +1,325 @@
+"""The gate before training: a backend is used where it computes what attention is, on the device that will train.
+
+Each is held against eager in float64, forward and backward, on numbers drawn here: one row of a batch, the attention's
+own heads (as many as fit `ROOM`), width of a head, length, type, maps and bias, the mask within the bias where it is
+there in training. A row x of the output, or of a gradient, passes where
+
+    |x - x*| <= c · ((u + a) · (|x*| + r) + (a + d) · n)        a = u₃₂ · √(K + S) · s
+
+x* is that of float64 eager from the same rounded inputs, r the root mean square of all rows' norms, and n the size of
+what is added up in a row, where what it comes to may be far smaller. u is the rounding of the type, 2⁻⁸ in bfloat16,
+2⁻¹¹ in float16, 2⁻²⁴ in float32. Products are summed in float32 (u₃₂ = 2⁻²⁴, or in the type if that is wider): a sum
+of K + S products is off by about √(K + S) roundings, and softmax makes of an error of a score of size s one of as much
+of its weight. Scores are drawn with a standard deviation of 2, so s = 8 is four of them. c is FORWARD for the output,
+where weights, values and the output are rounded one after another, and BACKWARD for gradients. That of the scores is a
+difference, in which the rounded output stays where nothing else does (one key has all the weight): d = u/4 for
+gradients, 0 for the output. Backends that are right were seen to need less than a third of this, and most a tenth (CPU:
+SDPA and eager in all four types, biases in the hundreds). In float32 a number of a thousandth that is added anywhere
+fails. Dropout draws, so with it a backend is only asked to compute, forward and backward, to finite numbers.
+
+Dimension key: H heads, T queries, S keys, K width of a head; the batch is 1 throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.errors import RefusedError
+from ablate.kernels.attend import BACKENDS, Attend, attend
+from ablate.kernels.choose import Choice, Needs, choose
+from ablate.kernels.eager import scores
+from ablate.kernels.precision import as_given
+from ablate.kernels.xformers import dispatch
+
+ROOM = 2**30
+"""Bytes that a check may take: heads, and then queries at a time, are as many as that allows."""
+
+COPIES = 8
+"""Numbers of float64 that the reference holds for each query, key and head, its maps and its gradients included."""
+
+FORWARD, BACKWARD = 4.0, 16.0
+"""c of the output and of gradients: several times what was seen of backends that are right."""
+
+SPREAD = 2.0
+"""Standard deviation of the scores, before maps and bias."""
+
+LARGEST = 4 * SPREAD
+
+LOST = ("CUDA error", "device-side assert")
+"""What says that a device is lost to this process, whatever it is asked next."""
+NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An attention of a model, and what enters it: `heads` heads, `queries` and `keys` tokens."""
+
+    core: Attend
+    needs: Needs
+    heads: int
+    queries: int
+    keys: int
+    device: torch.device
+
+    @property
+    def traits(self) -> Hashable:
+        """What decides whether a backend does here: two sites with the same are checked once."""
+        named = tuple(_name(one) for one in (*self.core.logits, *self.core.biases))
+        shape = (self.heads, self.queries, self.keys)
+        deterministic = torch.are_deterministic_algorithms_enabled()
+        return (self.needs, shape, str(self.device), self.core.scale, named, self.core.holds_mask, deterministic)
+
+
+@dataclass
+class Gate:
+    """What was found of backends on this machine, by site and backend: `refused` is empty where one does."""
+
+    found: dict[tuple[Hashable, str], tuple[str, str]] = field(default_factory=dict)
+
+    def choose(self, site: Site) -> Choice:
+        """The first backend in the order that passes at `site`, with its operator, and why those before it do not."""
+        refused: dict[str, str] = {}
+        while True:
+            choice = choose(site.needs, site.device.type, refused)
+            if choice.name == "eager":  # the reference itself
+                return choice
+            # What is called belongs to the key: a backend that is replaced is another one.
+            key = ((site.traits, BACKENDS[choice.name]), choice.name)
+            if key not in self.found:
+                self.found[key] = check(choice.name, site)
+            refusal, operator = self.found[key]
+            if not refusal:
+                return Choice(choice.name, choice.reason, operator)
+            refused[choice.name] = refusal
+
+
+THIS_PROCESS = Gate()
+"""A process is on one machine, with one set of versions, so what it has found holds for as long as it lives."""
+
+
+def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, Site]:
+    """Every attention of `model` that `forward` passes, by the address of the part that holds it.
+
+    The pass is that of evaluation, so no random number is drawn and no running state moves, and no attention is
+    computed: each gives the mean of the values that a query sees. Gradients are followed, as in training.
+    """
+    cores = {name: module for name, module in model.named_modules() if isinstance(module, Attend)}
+    if not cores:
+        return {}
+    found: dict[str, Site] = {}
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        for name, core in cores.items():
+            core.asked = partial(_note, found, name.rpartition(".")[0], core)
+        with torch.enable_grad():
+            forward()
+    finally:
+        for core in cores.values():
+            core.asked = None
+        for module, was_training in training.items():
+            module.training = was_training
+    return found
+
+
+def _note(found: dict[str, Site], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
+    found[address] = Site(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
+
+
+def check(kernel: str, site: Site) -> tuple[str, str]:
+    """Why the backend does not do at `site`, empty if it does; and the operators that it ran, where it names them.
+
+    Nothing of the caller's changes: neither parameters nor gradients nor random numbers. A lack of memory is raised,
+    since it says nothing of the backend. RefusedError where the device is lost by trying.
+    """
+    case = _draw(site)
+    operator = ""
+    if kernel == "xformers":
+        found = dispatch(case.q, case.k, case.v, causal=site.needs.causal, scale=site.core.scale, bias=case.bias)
+        if site.needs.dropout and not found.refusal:
+            asked: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "bias": case.bias}
+            found = dispatch(case.q, case.k, case.v, dropout=site.core.dropout, **asked)
+        if found.refusal:
+            return found.refusal, ""
+        operator = found.operators
+    cuda = [site.device] if site.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda), torch.enable_grad(), as_given(site.device.type):
+        try:
+            off = _off(kernel, site, case)
+        except Exception as error:
+            if isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY):
+                raise
+            said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            if site.device.type == "cuda" and any(text in str(error) for text in LOST):
+                raise RefusedError(
+                    f"the GPU was lost while the attention backend {kernel} was tried on it: {said}\n"
+                    "  = uninstall what does not fit this GPU (xformers for xformers, triton for flex), and run again"
+                ) from error
+            return f"{kernel} does not compute here ({said})", operator
+    return f"{kernel} is wrong here ({off})" if off else "", operator
+
+
+class _Case(NamedTuple):
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    direction: Tensor
+    bias: Tensor | None
+
+    @property
+    def wanted(self) -> dict[str, Tensor]:
+        """What gradients are wanted of, by name."""
+        named = {"q": self.q, "k": self.k, "v": self.v, "bias": self.bias}
+        return {name: x for name, x in named.items() if x is not None and x.requires_grad}
+
+
+def _draw(site: Site) -> _Case:
+    core, needs = site.core, site.needs
+    d_head = needs.d_head or 1
+    dtype = getattr(torch, needs.dtype)
+    generator = torch.Generator().manual_seed(0)
+    # Scores of the standard deviation SPREAD, whatever their scale.
+    size = math.sqrt(SPREAD / (abs(core.scale) * math.sqrt(d_head))) if core.scale else 1.0
+
+    def drawn(tokens: int, times: float) -> Tensor:
+        # Heads after time in memory, as a projection gives them.
+        numbers = torch.randn(1, tokens, site.heads, d_head, generator=generator, dtype=torch.float32)
+        return (times * numbers).to(site.device, dtype).transpose(1, 2)
+
+    q, k, v = drawn(site.queries, size), drawn(site.keys, size), drawn(site.keys, 1.0)
+    direction = drawn(site.queries, 1.0)
+    heads = max(1, min(site.heads, ROOM // (8 * COPIES * site.queries * site.keys)))
+    bias = _bias(site, q, k, generator, heads)
+    q, k, v, direction = (x[:, :heads] for x in (q, k, v, direction))
+    if needs.gradient:
+        q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    return _Case(q, k, v, direction, bias)
+
+
+def _bias(site: Site, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
+    """The attention's own, and noise: a learned one begins at 0, where a backend without it would not be seen."""
+    with torch.no_grad(), as_given(site.device.type):
+        own = site.core.bias(q, k)
+        if own is None:
+            return None
+        own = own[:, :heads] if own.shape[1] > 1 else own
+        noise = torch.randn(own.shape[-2:], generator=generator, dtype=torch.float32)
+        bias = own + noise.to(own)
+    return bias.requires_grad_(site.needs.bias_gradient)
+
+
+def _off(kernel: str, site: Site, case: _Case) -> str:
+    """Where what the backend gives is off, in words; empty if nowhere."""
+    core, needs = site.core, site.needs
+    asked: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
+    asked |= {"bias": case.bias, "kernel": kernel}
+    result = attend(case.q, case.k, case.v, **asked, holds_mask=core.holds_mask)
+    gradients = _gradients(result, case) if needs.gradient else {}
+    exact = _reference(site, case, gradients)
+    of_output, of_gradients = _Limit(site, FORWARD, 0.0), _Limit(site, BACKWARD, 0.25)
+    size = _sizes(site, case)
+    off = of_output.exceeded("its output", result, exact, size["v"])
+    for name, (gradient, place) in gradients.items():
+        off = off or of_gradients.exceeded(f"the gradient of {name}", gradient, place, size[f"gradient of {name}"])
+    if off:
+        return off
+    if needs.dropout:
+        again = attend(case.q, case.k, case.v, **asked, dropout=core.dropout, holds_mask=core.holds_mask)
+        drawn = [again, *(x for x, _ in (_gradients(again, case) if needs.gradient else {}).values())]
+        if not all(bool(x.isfinite().all()) for x in drawn):
+            return "not finite with dropout"
+    return ""
+
+
+def _gradients(result: Tensor, case: _Case) -> dict[str, tuple[Tensor, Tensor]]:
+    """Of each input that wants one, its gradient and a place of the same shape for the exact one."""
+    found = torch.autograd.grad(result, list(case.wanted.values()), case.direction.to(result), materialize_grads=True)
+    return {
+        name: (x, torch.zeros(x.shape, dtype=torch.float64, device=x.device))
+        for name, x in zip(case.wanted, found, strict=True)
+    }
+
+
+def _reference(site: Site, case: _Case, gradients: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+    """The output in float64, some queries at a time, whose gradients are added up in their places."""
+    exact = []
+    for rows in _rows(site, case):
+        parts = {name: x.detach().double() for name, x in (("q", case.q[:, :, rows]), ("k", case.k), ("v", case.v))}
+        if case.bias is not None:
+            parts["bias"] = case.bias.detach()[..., rows, :].double()
+        for name in gradients:
+            parts[name].requires_grad_()
+        asked: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
+        weights = torch.softmax(
+            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, **asked), dim=-1
+        )
+        result = weights @ parts["v"]
+        exact.append(result.detach())
+        if not gradients:
+            continue
+        direction = case.direction[:, :, rows].to(result)
+        found = torch.autograd.grad(result, [parts[name] for name in gradients], direction, materialize_grads=True)
+        for (name, (_, place)), gradient in zip(gradients.items(), found, strict=True):
+            (place[..., rows, :] if name in ("q", "bias") else place).add_(gradient)
+    return torch.cat(exact, dim=-2)
+
+
+def _rows(site: Site, case: _Case) -> Iterator[slice]:
+    step = max(1, ROOM // (8 * COPIES * case.q.shape[1] * site.keys))
+    for first in range(0, site.queries, step):
+        yield slice(first, min(first + step, site.queries))
+
+
+def _sizes(site: Site, case: _Case) -> dict[str, float]:
+    """n: the norm of a row of values, and of what a row of each gradient is the sum of."""
+    q, k, v, direction = (float(x.detach().double().square().sum(-1).mean().sqrt()) for x in case[:4])
+    of_weight = direction * v / math.sqrt(case.v.shape[-1])
+    of_score = abs(site.core.scale) * of_weight
+    gradients = {"q": of_score * k, "k": of_score * q, "v": direction, "bias": of_weight}
+    return {"v": v} | {f"gradient of {name}": size for name, size in gradients.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """How far off a row may be at `site`; `c` as above, and `d` in units of u."""
+
+    site: Site
+    c: float
+    d: float
+
+    def exceeded(self, what: str, actual: Tensor, exact: Float[Tensor, "... N K"], size: float) -> str:
+        """Which is off, and how far, in words; empty where every row is near enough."""
+        if not bool(actual.isfinite().all()):
+            return f"{what} is not finite"
+        u, a = rounding(self.site, actual.dtype)
+        norms = exact.norm(dim=-1)
+        mean = norms.square().mean().sqrt()
+        off = (actual.detach().double() - exact).norm(dim=-1)
+        # Where all is 0, so must it be but for the smallest numbers there are.
+        limit = self.c * ((u + a) * (norms + mean) + (a + self.d * u) * size) + torch.finfo(actual.dtype).tiny
+        if bool((off <= limit).all()):
+            return ""
+        return f"{what} is off by {float((off / limit).max()):.2g} times what rounding allows"
+
+
+def rounding(site: Site, dtype: torch.dtype) -> tuple[float, float]:
+    """u of the type that the site computes in, or of `dtype` if that is coarser, and a."""
+    u, given = (2.0 ** -BITS[name] for name in (site.needs.dtype, str(dtype).removeprefix("torch.")))
+    sums = max(u if site.needs.dtype == "float64" else 2.0**-24, min(given, 2.0**-24))
+    return max(u, given), sums * math.sqrt((site.needs.d_head or 1) + site.keys) * LARGEST
+
+
+BITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+"""Bits of the significand, the leading one included."""
+
+
+def _name(function: object) -> str:
+    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
