@@ -67,7 +67,7 @@ def _space(
 ) -> Space | None:
     """The resolved space; None where a section has a mistake."""
     sections = Sections(located, grammar, problems)
-    name, question = sections.text("space"), sections.text("question")
+    name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
     measure = sections.measure()

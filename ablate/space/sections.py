@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -32,6 +33,9 @@ COMPONENTS = {
     "init": Part("init"),
 }
 """The keys of `model` that hold components; the others are plain values."""
+WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
+"""What the name of a space does not begin with, or does not hold."""
+LONGEST_NAME = 64
 MAX_SEED = 2**31 - 1
 MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
@@ -271,6 +275,34 @@ class Sections:
             self.problems.add(f"{name} must be a text", located.span)
             return None
         return located.value
+
+    def name(self) -> str | None:
+        """The name of the space: one short segment of a path, as its page is a file of that name."""
+        name, located = self.text("space"), self.located.get("space")
+        if name is None or not isinstance(located, Scalar):
+            return None
+        wrong = WRONG_IN_NAME.search(name)
+        if wrong is not None:
+            first = wrong[0][0] in ".-"
+            label, place = f"{quote(wrong[0])} cannot stand {'first' if first else 'in it'}", wrong.span()
+        elif len(name) > LONGEST_NAME:
+            label, place = f"{len(name):,} characters", (LONGEST_NAME, len(name))
+        elif name.endswith((".yaml", ".yml")):
+            label, place = "this is the name of a file", (name.rindex("."), len(name))
+        else:
+            return name
+        words = re.findall(r"[A-Za-z0-9_-]+", name.removesuffix(".yaml").removesuffix(".yml"))
+        meant = "_".join(words).lstrip("-")
+        self.problems.add(
+            "the name of a space must be a word that a file can have: its page is written under it",
+            located.within(*place),
+            label=label,
+            notes=(
+                f"give at most {LONGEST_NAME} letters from a to z, digits, _, - and ., a letter, digit or _ first"
+                + (f", such as {meant}" if 0 < len(meant) <= LONGEST_NAME else ""),
+            ),
+        )
+        return None
 
     def _section(self, name: str, document: type[T]) -> T | None:
         found = self.located.get(name)
