@@ -174,11 +174,10 @@ def run(
     where every trial that was to be trained failed, or is known to have failed; RefusedError where the folder is locked
     by another run or cannot be written, and where the corpus is missing or too small.
     """
-    from rich.console import Console
-
+    from ablate.output import terminal
     from ablate.report import ended
 
-    console = console or Console(stderr=True)
+    console = console or terminal.Console(stderr=True)
     place = Place(
         executor=executor,
         workers=workers,
@@ -197,7 +196,7 @@ def run(
         raise FailedError(ended.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
     if done.failed:
         said = ended.failures(done.plan, done.failed, Path(results))
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+        console.print(terminal.Text(said), soft_wrap=True)
     return done
 
 

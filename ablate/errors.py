@@ -1,7 +1,8 @@
 """The few exception types of `ablate`.
 
 An `AblateError` is a message for the user: the command line prints its text and exits with its `exit_code`,
-never a traceback. Anything else that escapes is a bug of ours and keeps its traceback.
+never a traceback. Anything else that escapes is a bug of ours and keeps its traceback. The texts quote files, names and
+the errors of others, so they are escaped here, for Python's own traceback as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from ablate.output.escape import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class AblateError(Exception):
     def __init__(self, text: str = "", mistakes: Iterable[Mistake] = ()):
         super().__init__(text)
         self._mistakes = tuple(mistakes)
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -69,3 +75,6 @@ class FailedError(AblateError):
 
 class AblateWarning(UserWarning):
     """Something that is not as it should be, beside what was asked; the command line prints it as a note."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__())

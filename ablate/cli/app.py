@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import traceback
 import warnings
 from typing import TextIO
 
 import typer
 
 from ablate.cli import asking, keeping, reporting, training
+from ablate.cli.console import note, tell
 from ablate.cli.verb import Verb
 from ablate.errors import AblateError, AblateWarning
+from ablate.output.streams import escape_what_cannot_be_encoded, write_text
 
 VERBS = (
     asking.check,
@@ -40,16 +44,31 @@ app.add_typer(asking.listing, name="list")
 
 def main() -> None:
     """Run the command line. A mistake of the user's is a message and exit code 2; a bug of ours keeps its traceback."""
+    escape_what_cannot_be_encoded()
     warnings.showwarning = _show_warning
     try:
-        app()
+        code = app(standalone_mode=False)
     except AblateError as error:
-        text = str(error)
-        typer.echo(text if text.startswith("error") else f"error: {text}", err=True)
-        sys.exit(error.exit_code)
+        tell(error)
+        code = error.exit_code
+    except typer.Abort:
+        code = 1
+    except Exception as error:  # noqa: BLE001  shown whole, as Python would, but escaped
+        if (code := _usage(error)) is None:
+            write_text(traceback.format_exc(), stderr=True, end="")
+            code = 1
+    sys.exit(code)
 
 
-_show_any_warning = warnings.showwarning
+def _usage(error: Exception) -> int | None:
+    """Show what is wrong with the words of the command line, and the exit code; None for anything else."""
+    show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
+    if show is None or code is None:
+        return None
+    said = io.StringIO()
+    show(file=said)
+    write_text(said.getvalue(), stderr=True, end="")
+    return int(code)
 
 
 def _show_warning(
@@ -62,6 +81,6 @@ def _show_warning(
 ) -> None:
     """A warning of ours is a note, without the line of code that gave it."""
     if issubclass(category, AblateWarning):
-        typer.echo(f"note: {message}", err=True)
+        note(str(message))
     else:
-        _show_any_warning(message, category, filename, lineno, file, line)
+        write_text(warnings.formatwarning(message, category, filename, lineno, line), stderr=True, end="")

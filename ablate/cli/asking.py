@@ -15,6 +15,7 @@ from ablate.cli.naming import space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
 from ablate.cli.verb import Verb
 from ablate.errors import InputError
+from ablate.output.streams import write_data, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -70,7 +71,7 @@ def plan(
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
         plan, floors = planned.plan, planned.floors
-        typer.echo(plan_to_json(plan, planned.known, kernels=kernels, floors=floors, failed=planned.failed))
+        write_text(plan_to_json(plan, planned.known, kernels=kernels, floors=floors, failed=planned.failed))
         return
     screen = console()
     show_plan(screen, planned, None, results=results)
@@ -107,9 +108,9 @@ def sql(
         answer = api.ask(text, given=given or (), results=results, writable=write, say=note)
     columns, found = answer.columns, answer.rows
     if json or form == "json":
-        typer.echo(rows.as_json(columns, found))
+        write_text(rows.as_json(columns, found))
     elif form == "csv":
-        typer.echo(rows.as_csv(columns, found), nl=False)
+        write_data(rows.as_csv(columns, found))
     else:
         shown(rows.Answered(columns, found, folded=listed))
 
@@ -143,7 +144,7 @@ def show(
     if svg is not None:
         write_svg(svg, found.svg())
     if json:
-        typer.echo(shows.as_json(found))
+        write_text(shows.as_json(found))
     else:
         console().print(shows.screen(found), crop=False)
 
@@ -222,7 +223,7 @@ def list_metrics(json: Json = False) -> None:
 def answer(said: RenderableType) -> None:
     """Print JSON as it is, and anything else for a reader."""
     if isinstance(said, str):
-        typer.echo(said)
+        write_text(said)
     else:
         shown(said)
 

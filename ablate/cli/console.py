@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from ablate.errors import AblateError
+    from ablate.output.terminal import Console
 
 INTERRUPTED = 130
 """The exit code of what was stopped by Ctrl-C, as shells have it."""
@@ -17,7 +18,7 @@ INTERRUPTED = 130
 
 def console(*, stderr: bool = False) -> Console:
     """The terminal, or what stands for it."""
-    from rich.console import Console
+    from ablate.output.terminal import Console
 
     return Console(stderr=stderr)
 
@@ -29,7 +30,13 @@ def show(renderable: Any) -> None:
 
 def note(text: str) -> None:
     """Something to know that is no part of the answer."""
-    typer.echo(f"note: {text}", err=True)
+    write_text(f"note: {text}", stderr=True)
+
+
+def tell(error: AblateError) -> None:
+    """Say what the user can mend."""
+    text = str(error)
+    write_text(text if text.startswith("error") else f"error: {text}", stderr=True)
 
 
 def again() -> str:

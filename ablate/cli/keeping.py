@@ -8,6 +8,7 @@ import typer
 
 from ablate.cli.console import note, show
 from ablate.cli.options import RESULTS, Json, ResultsFolder
+from ablate.output.streams import write_text
 
 
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
@@ -18,7 +19,7 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
 
     found = standings(results)
     if json:
-        typer.echo(standing.as_json(found))
+        write_text(standing.as_json(found))
     else:
         show(standing.screen(found, results, lock.holder(results), not_over(results)))
 
@@ -40,7 +41,7 @@ def doctor(
     if not look:
         findings = doctor.repair(results, findings, say=note, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
     if json:
-        typer.echo(form.dumps(findings.document(), indent=2))
+        write_text(form.dumps(findings.document(), indent=2))
     else:
         show(found.screen(findings))
     raise typer.Exit(findings.exit_code)
@@ -54,4 +55,4 @@ def ui(
     """Show the runs in MLflow's pages, on this machine alone, until Ctrl-C."""
     from ablate.store.ui import serve
 
-    serve(results, port=port, browse=browse, say=typer.echo)
+    serve(results, port=port, browse=browse, say=write_text)

@@ -11,6 +11,7 @@ from ablate.cli.console import console
 from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
+from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
     from ablate.session.reporting import Reported
@@ -70,7 +71,7 @@ def _as_json(found: Reported) -> None:
     from ablate.report.json_form import document, dump
 
     said = {} if found.record is None else document(found.record.summary, found.record.definitions)
-    typer.echo(dump({"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}))
+    write_text(dump({"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}))
 
 
 def _shown(found: Reported) -> None:

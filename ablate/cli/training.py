@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ablate.cli.asking import show_plan
-from ablate.cli.console import INTERRUPTED, again, console, page_of
+from ablate.cli.console import INTERRUPTED, again, console, page_of, tell
 from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile, Workers
 from ablate.errors import InputError
+from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,9 +98,9 @@ def resume(
         from ablate.report import standing
         from ablate.store.standing import standings
 
-        typer.echo(f"nothing to resume in {results}: every trial that was asked for has ended", err=json)
+        write_text(f"nothing to resume in {results}: every trial that was asked for has ended", stderr=json)
         for said in standing.failures(standings(results), results):
-            typer.echo(said, err=json)
+            write_text(said, stderr=json)
     codes = [0]
     for one in found:
         # Another executor knows nothing of what the first was told of cluster and resources.
@@ -114,8 +115,7 @@ def resume(
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
     for error in refused:
-        text = str(error)
-        typer.echo(text if text.startswith("error") else f"error: {text}", err=True)
+        tell(error)
         codes.append(error.exit_code)
     raise typer.Exit(max(codes))
 
@@ -160,7 +160,7 @@ def _train(
             mirror=mirror,
         )
     except KeyboardInterrupt:
-        typer.echo(f"stopped at once; what was written stays. To go on:\n  {again()}", err=True)
+        write_text(f"stopped at once; what was written stays. To go on:\n  {again()}", stderr=True)
         return INTERRUPTED
     if done.ended.interrupted:
         return INTERRUPTED
@@ -180,7 +180,7 @@ def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
         _show_search(screen, done, json=json)
     elif done.summary is not None and not stopped:
         if json:
-            typer.echo(to_json(done.summary, done.definitions))
+            write_text(to_json(done.summary, done.definitions))
         else:
             screen.print(ResultScreen(done.summary, done.definitions, unequal=done.unequal))
             said = f"its page: {page_of(done.plan.space, results, RESULTS)}"
@@ -198,7 +198,7 @@ def _show_search(screen: Console, done: Run, *, json: bool) -> None:
 
     assert done.searched is not None
     if json:
-        typer.echo(to_json(done.searched))
+        write_text(to_json(done.searched))
         return
     screen.print(SearchScreen(done.searched))
     screen.print(f"page: {done.page}", style="dim", markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from ablate.errors import AblateError
+from ablate.output.streams import write_text
 
 
 class Verb(TyperCommand):
@@ -22,7 +23,7 @@ class Verb(TyperCommand):
         except AblateError as error:
             if not ctx.params.get("json"):
                 raise
-            typer.echo(as_json(error))
+            write_text(as_json(error))
             raise typer.Exit(error.exit_code) from None
 
 

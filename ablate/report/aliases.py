@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.plan.plan import Alias, Factors
 from ablate.report.asked import CROSS
 from ablate.report.parts import heading_line, new_table

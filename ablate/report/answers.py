@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.once import once, terms_of
 from ablate.report.parts import STYLES, new_list

@@ -6,7 +6,6 @@ import json
 
 import yaml
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block
@@ -15,6 +14,7 @@ from ablate.grammar.census import take_census
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.include import looks_included
+from ablate.output.terminal import Text
 from ablate.plan.plan import Plan
 from ablate.report.wording import plural
 from ablate.source.located import Located, Mapping, to_python

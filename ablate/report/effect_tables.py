@@ -8,8 +8,8 @@ from itertools import groupby
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.factorials import averaged
 from ablate.report.parts import add_block, difference_heading, heading_line, new_table, styled, wrapped

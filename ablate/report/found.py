@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.store.findings import Finding, Findings, Kind, Severity
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from ablate.block.catalogue import Catalogue
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import NamedBlock, Preset
+from ablate.output.terminal import Text
 from ablate.source.located import to_python
 from ablate.space.metrics import Judgeable
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.summary import Effect, Summary, Verdict
 

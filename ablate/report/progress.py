@@ -17,8 +17,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.time_left import TimeLeft
 from ablate.train.events import GOES_ON

@@ -15,8 +15,8 @@ from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.source.excerpt import drawn
 
 DIGITS = 6

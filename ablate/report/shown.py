@@ -10,7 +10,6 @@ from typing import Any
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
@@ -23,6 +22,7 @@ from ablate.block.printer import Defaults, print_block
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
+from ablate.output.terminal import Text
 from ablate.plan.size import block_costs
 from ablate.report import checked
 from ablate.report.tree import tree

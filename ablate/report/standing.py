@@ -12,9 +12,9 @@ from pathlib import Path
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from ablate.execute.policy import FAILED
+from ablate.output.terminal import Text
 from ablate.report import ended, wording
 from ablate.store.standing import Standing
 

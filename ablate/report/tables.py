@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.plan.plan import Plan, Variant
 from ablate.report import footnotes, wording
 from ablate.report.aliases import alias_table, beside_table

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rich.text import Text
-
 from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.printer import Defaults, print_value
+from ablate.output.terminal import Text
 
 DIM = "dim"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.errors import InputError, RefusedError
+from ablate.output.streams import line_writer
 from ablate.session.answer import Begun, Run
 from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
@@ -46,20 +47,19 @@ def run(
     another run or cannot be written, and where the corpus is missing or too small; a trial that fails is an outcome,
     not an exception.
     """
-    from rich.console import Console
-
     from ablate.execute.controller import Order
+    from ablate.output import terminal
     from ablate.store.mirror import check_uri
     from ablate.store.requests import record
     from ablate.store.results import Results
 
-    place, console, folder = place or Place(), console or Console(), Path(results)
+    place, console, folder = place or Place(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
     place.check_batch(space.recipe.batch)
     order = Order(
         plugins=tuple(Path(plugin).resolve() for plugin in plugins), limit=place.limit, ranks=place.ranks or 1
     )
-    with Results(folder, say=lambda text: console.print(f"note: {text}", style="yellow")) as store:
+    with Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else store.outcomes()
         planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
         if show_plan is not None:
@@ -108,7 +108,7 @@ def _paced(
 
     space = planned.space
     prepare(space.data, space.folder, cache_of(folder))
-    measure_paces(folder, planned.models, plugins=order.plugins, fresh=fresh, say=console.print)
+    measure_paces(folder, planned.models, plugins=order.plugins, fresh=fresh, say=line_writer(console))
     paced = plan_space(space, results=folder, limit=order.limit, outcomes=outcomes)
     if show_plan is not None:
         show_plan(paced)
@@ -123,7 +123,7 @@ def _begin(planned: Planned, store: Results, request: Request, order: Order, con
     if planned.stage is not None:
         from ablate.session.staged import begin_staged
 
-        return begin_staged(planned, store, request, fresh=fresh, limit=order.limit, say=console.print)
+        return begin_staged(planned, store, request, fresh=fresh, limit=order.limit, say=line_writer(console))
     from ablate.session.listed import begin
 
     return begin(planned, store, request, fresh=fresh)
@@ -142,9 +142,10 @@ def _train(planned: Planned, begun: Begun, store: Results, place: Place, order: 
     prepare(planned.space.data, planned.space.folder, cache_of(store.folder))
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
-    executor = place.build(planned.space.threads, console.print, plugins=order.plugins, known=measured)
-    with Interrupt(console.print) as interrupt, Progress(begun.total, executor.workers, console) as progress:
-        controller = Controller(begun.source, store, order, watcher=progress, should_stop=interrupt, say=console.print)
+    say = line_writer(console)
+    executor = place.build(planned.space.threads, say, plugins=order.plugins, known=measured)
+    with Interrupt(say) as interrupt, Progress(begun.total, executor.workers, console) as progress:
+        controller = Controller(begun.source, store, order, watcher=progress, should_stop=interrupt, say=say)
         return controller.run(executor)
 
 
@@ -163,21 +164,27 @@ def _request(space: Space, order: Order, place: Place, mirror: bool | str) -> Re
     )
 
 
+def _note_on(console: Console) -> Callable[[str], None]:
+    say = line_writer(console, "yellow")
+    return lambda text: say(f"note: {text}")
+
+
 def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
     """Send what is new to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
     from ablate.report import wording
     from ablate.store.mirror import mirror
 
+    note = _note_on(console)
     try:
         sent = mirror(folder, uri=uri, reports={done.plan.space: done.report()})
     except InputError:
         raise
     except RefusedError as error:
-        console.print(f"note: {error}", style="yellow", markup=False, highlight=False)
+        note(str(error))
         return
     except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the next run sends it again
-        console.print(f"note: MLflow was not brought up to date ({error}); the next run tries again", style="yellow")
+        note(f"MLflow was not brought up to date ({error}); the next run tries again")
         return
     if sent:
         what = f"{wording.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
-        console.print(f"MLflow: {what} ({sent.where})", style="dim")
+        line_writer(console, "dim")(f"MLflow: {what} ({sent.where})")

@@ -22,8 +22,8 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from ablate.output.escape import drives_terminal
 from ablate.source.core_schema import NO_TAGS, ValueProblem, construct, is_collection_tag, resolve
-from ablate.source.excerpt import drives_terminal
 from ablate.source.located import Atom, Items, Located, Mapping, Scalar, Source, Span
 from ablate.source.problems import Problems, quote, suggest
 from ablate.source.syntax import explain, explain_character

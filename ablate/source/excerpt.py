@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
+from ablate.output.escape import written_out
 from ablate.source.located import Span
 
 WINDOW = 100
@@ -12,8 +13,6 @@ WINDOW = 100
 LEAD = 40
 """How many characters of a long line stay to the left of the span."""
 TAB = 4
-DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters without a form, which turn the direction of the text around them."""
 
 
 def excerpt(span: Span, label: str, gutter: int, arrow: str = "-->") -> list[str]:
@@ -42,7 +41,7 @@ def _window(length: int, start: int) -> tuple[int, int]:
 
 
 def drawn(text: str, column: int = 0) -> str:
-    """`text` as a terminal may show it from `column` on: tabs as spaces, nothing that moves the cursor."""
+    """`text` on one line of a terminal, from `column` on: tabs as spaces, what cannot be seen written out."""
     cells = []
     for character in text:
         if character == "\t":
@@ -50,17 +49,10 @@ def drawn(text: str, column: int = 0) -> str:
         elif character.isprintable():
             cell = character
         else:
-            cell = chr(0x2400 + ord(character)) if ord(character) < 0x20 else "\N{REPLACEMENT CHARACTER}"
+            cell = written_out(character)
         column += width(cell)
         cells.append(cell)
     return "".join(cells)
-
-
-def drives_terminal(character: str) -> bool:
-    """Whether a character moves the cursor, changes what is shown or turns the direction of what follows."""
-    if character.isprintable() or character in "\t\n\r":
-        return False
-    return unicodedata.category(character) in ("Cc", "Zl", "Zp") or character in DIRECTIONS
 
 
 def width(text: str) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import InputError
-from ablate.source.excerpt import DIRECTIONS
+from ablate.output.escape import DIRECTIONS
 from ablate.source.yaml import Scalar, parse_yaml, to_python
 
 pytestmark = pytest.mark.fast

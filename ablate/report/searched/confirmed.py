@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.searched.held import Kept, kept
 from ablate.report.searched.record import SearchRecord

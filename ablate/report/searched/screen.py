@@ -12,8 +12,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
+from ablate.output.terminal import Text
 from ablate.report import footnotes
 from ablate.report.searched import answer, ask_next, confirmed, course, defined, rows
 from ablate.report.searched.reckoned import Reckoned, reckon

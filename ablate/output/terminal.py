@@ -1,0 +1,67 @@
+"""The one way to a terminal: whatever a text holds, nothing but our own styling reaches it as a command.
+
+Import `Console` and `Text` from here, never from rich: rich takes `[red]` in a text for markup, drops some control
+characters and sends the others on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+from rich import console as rich_console
+from rich import text as rich_text
+from rich.segment import Segment
+
+from ablate.output.escape import visible
+
+if TYPE_CHECKING:
+    from rich.style import StyleType
+
+
+class Text(rich_text.Text):
+    """A text of a terminal: what it is made of is shown as it is, written out where it could drive the terminal."""
+
+    def __init__(self, text: str = "", style: StyleType = "", **options: Any) -> None:
+        super().__init__(visible(text), style, **options)
+
+    def append(self, text: rich_text.Text | str, style: StyleType | None = None) -> Text:
+        """Add a text at the end."""
+        super().append(visible(text) if isinstance(text, str) else text, style)
+        return self
+
+    def __add__(self, other: object) -> Text:
+        return Text.assemble(self, other) if isinstance(other, str | rich_text.Text) else NotImplemented
+
+    def join(self, lines: Iterable[rich_text.Text]) -> Text:
+        """The lines with this text between two."""
+        joined = Text()
+        for place, line in enumerate(lines):
+            joined.append(self if place else "").append(line)
+        return joined
+
+    @classmethod
+    def assemble(cls, *parts: str | rich_text.Text | tuple[str, StyleType], **options: Any) -> Text:
+        """A text of parts, each with a style of its own."""
+        text = cls(**options)
+        for part in parts:
+            text.append(*part) if isinstance(part, tuple) else text.append(part)
+        return text
+
+
+class Console(rich_console.Console):
+    """A terminal, or what stands for it. Texts are no markup, and are written out before their width is measured."""
+
+    def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, **options: Any) -> None:
+        super().__init__(stderr=stderr, file=file, markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> rich_text.Text:
+        """A plain text as one with styles."""
+        return super().render_str(visible(text), **options | {"markup": False, "emoji": False})
+
+    def render(
+        self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """What is printed, piece by piece; also what came in beside `Text`, and never what rich commands itself."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Segment(visible(piece.text), piece.style)
