@@ -145,7 +145,7 @@ def _check_objective(space: Space, problems: Problems) -> None:
     if not space.model.causal:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
-        problems.add(message, space.keys["model"].span, notes=notes)
+        problems.add(message, space.origins.key("model", "causal"), notes=notes)
 
 
 def _check_reference(space: Space, problems: Problems) -> None:
@@ -153,7 +153,7 @@ def _check_reference(space: Space, problems: Problems) -> None:
     search, against = space.design.search, space.judge.against
     if search is not None and search.from_ != against:
         message = f"the search is from {search.from_}, but judged against {against}"
-        place = place_of_block(space.located, against) or space.keys["judge"].span
+        place = place_of_block(space.located, against) or space.origins.section("judge")
         problems.add(message, place, notes=(f"say against: {search.from_}, or search from: {against}",))
 
 
@@ -176,8 +176,8 @@ def _costs(arms: Iterable[Arm], models: Models, problems: Problems) -> dict[str,
             broken.setdefault(str(error), []).append(arm.name)
     for text, names in broken.items():
         message, *way_out = (line.strip(" =") for line in text.splitlines())
-        place = place_of_block(space.located, names[0]) or space.keys["design"].span
-        problems.add(message, place, label="in this block", notes=(f"blocks: {', '.join(names)}", *way_out))
+        place = place_of_block(space.located, names[0]) or space.origins.section("design")
+        space.origins.add_in_block(problems, message, place, (f"blocks: {', '.join(names)}", *way_out))
     return costs
 
 
@@ -188,7 +188,7 @@ def _check_different(layout: Layout, identities: Mapping[str, str], space: Space
     if len({identities[arm.name] for arm in layout.arms}) == 1:
         names = ", ".join(arm.name for arm in layout.arms)
         message = "all blocks of this design are the same model at these sizes: there is nothing to compare"
-        problems.add(message, space.keys["design"].span, notes=(f"they are: {names}",))
+        problems.add(message, space.origins.section("design"), notes=(f"they are: {names}",))
 
 
 def _folding_notes(folded: Mapping[str, list[Fitted]]) -> Iterator[str]:

@@ -28,6 +28,6 @@ def rehearse(space: Space, plan: Plan, trials: Iterable[Trial], plugins: tuple[P
             build_layers(architecture, catalogue)
         except InputError as error:
             message, *way_out = (line.strip(" =") for line in str(error).removeprefix("error: ").splitlines())
-            place = place_of_block(space.located, name) or space.keys["design"].span
-            problems.add(message, place, label="in this block", notes=(f"block: {name}", *way_out))
+            place = place_of_block(space.located, name) or space.origins.section("design")
+            space.origins.add_in_block(problems, message, place, (f"block: {name}", *way_out))
     problems.raise_if_any()

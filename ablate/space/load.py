@@ -15,6 +15,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
+from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
 from ablate.space.sections import Sections
@@ -66,7 +67,7 @@ def _space(
     located: Mapping, path: Path, profile: str | None, settings: tuple[str, ...], grammar: Grammar, problems: Problems
 ) -> Space | None:
     """The resolved space; None where a section has a mistake."""
-    sections = Sections(located, grammar, problems)
+    sections = Sections(located, grammar, problems, Origins(located, path))
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
@@ -76,7 +77,7 @@ def _space(
     fair, noise = sections.fair(), sections.noise()
     design = sections.design(measure, recipe, seeds)
     if design is not None and design.search is not None:
-        check_beside(located, noise, auto, problems)
+        check_beside(sections.origins, noise, auto, problems)
     blocks = read_blocks(located, design, judge, grammar, problems)
     if (
         name is None
@@ -116,7 +117,6 @@ def _space(
         judge=judge,
         threads=threads,
         located=located,
-        keys={str(key.value): key for key, _ in located.entries},
     )
 
 

@@ -6,57 +6,60 @@ import math
 
 from pydantic import BaseModel
 
-from ablate.source.located import Located, Mapping, Span
+from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.space.design import Pruner, Rungs, Search
 from ablate.space.documents import Auto, Measure, Noise, Recipe
+from ablate.space.origin import Origins
 
+SEARCH = ("design", "search")
+EVALUATED = ("measure", "evaluation", "every")
 ROUNDING = 1e-9
 """A share of the steps that is short of a whole number of evaluations by so little is meant to be one."""
 
 
 def check_search(
     search: Search,
-    located: Mapping,
+    origins: Origins,
     problems: Problems,
     *,
     recipe: Recipe | None,
     measure: Measure | None,
     seeds: tuple[int, ...] | None,
 ) -> None:
-    """Note what does not fit together in a search that was read from `located`, and in the sections around it.
+    """Note what does not fit together in the search of a space, and in the sections around it.
 
     A section that is None has mistakes of its own, and what depends on it is not looked at.
     """
-    if _is_one(search.budget, "budget", "a budget", located, problems) and seeds is not None:
-        _check_trials(search, len(seeds), located, problems)
+    if _is_one(search.budget, "budget", "a budget", origins, problems) and seeds is not None:
+        _check_trials(search, len(seeds), origins, problems)
     pruner = search.pruner
     if isinstance(pruner, Pruner):
         extra = "or pruner: none"
-        one = _is_one(pruner, "pruner", "a pruner", located, problems, extra)
+        one = _is_one(pruner, "pruner", "a pruner", origins, problems, extra)
         if one and recipe is not None and measure is not None:
-            span = _span(located, "pruner", pruner.kind, "first")
             wrong = misplaced(pruner.rungs, recipe.steps, measure.evaluation.every)
             if wrong is not None:
-                problems.add(wrong[0], span, notes=(wrong[1],))
+                paths = ((*SEARCH, "pruner", pruner.kind, "first"), ("recipe", "steps"), EVALUATED)
+                origins.add(problems, wrong[0], *paths, notes=(wrong[1],))
     if search.sampler == "cmaes" and len(search.objective) > 1:
         message = f"cmaes has one objective, and this search has {len(search.objective)}: {', '.join(search.objective)}"
         notes = ("leave one of them, or take a sampler for several, such as nsga2",)
-        problems.add(message, _span(located, "sampler"), notes=notes)
+        origins.add(problems, message, (*SEARCH, "sampler"), (*SEARCH, "objective"), notes=notes)
 
 
-def _is_one(document: BaseModel, key: str, what: str, located: Mapping, problems: Problems, *or_else: str) -> bool:
+def _is_one(document: BaseModel, key: str, what: str, origins: Origins, problems: Problems, *or_else: str) -> bool:
     """Whether exactly one of the kinds of a document is said; noted where not."""
-    found = located.get(key)
+    found = origins.written(*SEARCH, key)
     said = [value for name in type(document).model_fields if (value := getattr(document, name)) is not None]
     if len(said) == 1 and isinstance(found, Mapping) and len(found.entries) == 1:
         return True
     notes = (f"one of: {', '.join(type(document).model_fields)}", *or_else)
-    problems.add(f"{what} is of exactly one kind", located.key(key).span, notes=notes)
+    problems.add(f"{what} is of exactly one kind", origins.key(*SEARCH, key), notes=notes)
     return False
 
 
-def _check_trials(search: Search, seeds: int, located: Mapping, problems: Problems) -> None:
+def _check_trials(search: Search, seeds: int, origins: Origins, problems: Problems) -> None:
     """A budget in trials is for the reference and one block at least, and for as many as are to be confirmed."""
     trials = search.budget.trials
     if trials is None:
@@ -66,11 +69,12 @@ def _check_trials(search: Search, seeds: int, located: Mapping, problems: Proble
     if blocks < 1:
         message = f"a budget of {trials} {'trial' if trials == 1 else 'trials'} leaves none for what is proposed"
         notes = (f"{each}, and the reference is the first: give it {2 * seeds:,} at least",)
-        problems.add(message, _span(located, "budget", "trials"), notes=notes)
+        origins.add(problems, message, (*SEARCH, "budget", "trials"), ("seeds",), notes=notes)
     elif search.confirm != "none" and search.confirm.blocks > blocks:
         message = f"{search.confirm.blocks} blocks are to be confirmed, but at most {blocks} are trained"
         notes = (f"a budget of {trials:,} trials, {each}, and the reference is one of them",)
-        problems.add(message, _span(located, "confirm", "blocks"), notes=notes)
+        paths = ((*SEARCH, "confirm", "blocks"), (*SEARCH, "budget", "trials"), ("seeds",))
+        origins.add(problems, message, *paths, notes=notes)
 
 
 def rung_steps(rungs: Rungs, steps: int, every: int) -> tuple[int, ...]:
@@ -98,26 +102,15 @@ def misplaced(rungs: Rungs, steps: int, every: int) -> tuple[str, str] | None:
     return message, "evaluate more often, begin earlier, or say pruner: none"
 
 
-def _span(located: Mapping, *path: str) -> Span:
-    """Where the value at a path stands; where its way there ends, if a layer below does not say it."""
-    found: Located = located
-    for key in path:
-        inner = found.get(key) if isinstance(found, Mapping) else None
-        if inner is None:
-            break
-        found = inner
-    return found.span
-
-
-def check_beside(located: Mapping, noise: Noise | None, auto: Auto | None, problems: Problems) -> None:
+def check_beside(origins: Origins, noise: Noise | None, auto: Auto | None, problems: Problems) -> None:
     """Note the sections of a space that a search has no use for: an A/A arm, and seeds that are added."""
     if noise is not None:
         notes = (
             "leave noise out, and measure it in a space of its own with the same recipe: "
             "design: {compare: [...]}, noise: {seeds: 5}",
         )
-        problems.add("a search trains no A/A arm: noise has no effect on it", located.key("noise").span, notes=notes)
+        problems.add("a search trains no A/A arm: noise has no effect on it", origins.section("noise"), notes=notes)
     if auto is not None:
         notes = ("say how many: seeds: 3; seeds for what it has found: design.search.confirm: {blocks: 3, seeds: 5}",)
         message = "a search trains each block at fixed seeds: it adds none"
-        problems.add(message, located.key("seeds").span, notes=notes)
+        problems.add(message, origins.section("seeds"), notes=notes)

@@ -21,6 +21,7 @@ from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import JUDGED, PROBES
+from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.ways import validated
@@ -36,6 +37,7 @@ COMPONENTS = {
 WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
 """What the name of a space does not begin with, or does not hold."""
 LONGEST_NAME = 64
+PROBED = ("measure", "probes")
 MAX_SEED = 2**31 - 1
 MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
@@ -44,15 +46,16 @@ MAX_SEEDS = 10_000
 class Sections:
     """Reads the sections of one resolved space. A section that is not there is None without a word."""
 
-    def __init__(self, located: Mapping, grammar: Grammar, problems: Problems):
-        self.located, self.grammar, self.problems = located, grammar, problems
+    def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
+        self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins
 
     def data(self) -> Data | None:
         """Where the text comes from; something must be left to train on."""
         data, located = self._section("data", Data), self.located.get("data")
         if data is not None and located is not None and data.tuning + data.verdict >= 1:
             held_out = f"{data.tuning:.0%} for tuning and {data.verdict:.0%} for the verdict"
-            self.problems.add(f"{held_out} leave nothing to train on", self.located.key("data").span)
+            both, notes = (("data", "tuning"), ("data", "verdict")), ("hold out less, such as 5% each",)
+            self.origins.add(self.problems, f"{held_out} leave nothing to train on", *both, notes=notes)
             return None
         return data
 
@@ -69,17 +72,18 @@ class Sections:
         recipe, located = self._section("recipe", Recipe), self.located.get("recipe")
         schedule = located.get("schedule") if isinstance(located, Mapping) else None
         if recipe is not None and isinstance(schedule, Mapping):
-            self._check_floor(recipe, schedule)
+            self._check_floor(recipe)
         return recipe
 
-    def _check_floor(self, recipe: Recipe, located: Mapping) -> None:
-        floor, peak = recipe.schedule.floor, recipe.optimizer.adamw.lr
+    def _check_floor(self, recipe: Recipe) -> None:
+        floor, peak, at = recipe.schedule.floor, recipe.optimizer.adamw.lr, ("recipe", "schedule", "floor")
         if isinstance(floor, EndRate) and floor.rate > peak:
             message = f"the rate ends at {floor.rate:g}, above its peak of {peak:g}"
-            self.problems.add(message, located.key("floor").span, notes=("a schedule decays to its floor",))
+            notes = ("a schedule decays to its floor: lower it, or raise the rate",)
+            self.origins.add(self.problems, message, at, ("recipe", "optimizer", "adamw", "lr"), notes=notes)
         elif floor != 0 and recipe.schedule.decay == "constant":
             notes = ("leave it out, or decay linearly or by a cosine",)
-            self.problems.add("a constant rate has no floor", located.key("floor").span, notes=notes)
+            self.origins.add(self.problems, "a constant rate has no floor", at, (*at[:-1], "decay"), notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """What stands around the blocks: plain values, and components."""
@@ -90,7 +94,7 @@ class Sections:
         plain = tuple((key, value) for key, value in located.entries if key.value in Model.model_fields)
         model = validate(Model, self._opened("model", plain), self.problems, where="model")
         if model is not None and model.width % model.heads:
-            self._note_heads(model, located)
+            self._note_heads(model)
         return model, self._around(located)
 
     def _spelt(self, located: Mapping) -> Mapping:
@@ -108,11 +112,12 @@ class Sections:
                 entries.append((Scalar(meant, key.text, key.span), value))
         return Mapping(tuple(entries), located.span)
 
-    def _note_heads(self, model: Model, located: Mapping) -> None:
+    def _note_heads(self, model: Model) -> None:
         fitting = next(h for h in range(min(model.heads, model.width), 0, -1) if model.width % h == 0)
-        notes = (f"heads must divide the width: {fitting} would",)
+        near = model.heads * max(1, round(model.width / model.heads))
+        notes = (f"heads must divide the width: {fitting} would, or {model.heads} a width of {near}",)
         message = f"{model.heads} heads do not divide the width {model.width}"
-        self.problems.add(message, located.key("heads").span, notes=notes)
+        self.origins.add(self.problems, message, ("model", "heads"), ("model", "width"), notes=notes)
 
     def _around(self, located: Mapping) -> Around | None:
         reader = self.grammar.reader_for(self.problems)
@@ -160,10 +165,10 @@ class Sections:
             filled = Mapping(full, metrics.span)
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
-                self._check_metric(key, measure, "judged")
+                self._check_metric(key, measure, "judged", ("judge", "metrics"))
         return validate(Judge, self._opened("judge", tuple(entries)), self.problems, where="judge")
 
-    def _check_metric(self, key: Scalar, measure: Measure | None, use: str) -> None:
+    def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
         if key.value not in JUDGED:
             message, lead = f"unknown metric {quote(key.text)}", f"metrics that can be {use}"
             self.problems.add_unknown(message, key.span, key.text, JUDGED, lead, command="ablate list metrics")
@@ -172,7 +177,8 @@ class Sections:
         meant = () if measure is None else (*measure.probes, *(nearest(word, PROBES) for word in measure.probes))
         if measure is not None and probe is not None and probe not in meant:
             notes = (f"add {probe} to measure.probes",)
-            self.problems.add(f"{key.text} is {use} but the probe {probe} does not run", key.span, notes=notes)
+            message, both = f"{key.text} is {use} but the probe {probe} does not run", ((*within, key.text), PROBED)
+            self.origins.add(self.problems, message, *both, notes=notes)
 
     def design(self, measure: Measure | None, recipe: Recipe | None, seeds: tuple[int, ...] | None) -> Design | None:
         """Which blocks are compared or searched; exactly one kind of design."""
@@ -180,16 +186,16 @@ class Sections:
         search = located.get("search") if isinstance(located, Mapping) else None
         objective = search.get("objective") if isinstance(search, Mapping) else None
         for key, _ in objective.entries if isinstance(objective, Mapping) else ():
-            self._check_metric(key, measure, "searched for")
+            self._check_metric(key, measure, "searched for", ("design", "search", "objective"))
         design = self._section("design", Design)
         if design is None or not isinstance(located, Mapping):
             return design
         if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
-            self.problems.add("a design has exactly one kind", self.located.key("design").span, notes=notes)
+            self.problems.add("a design has exactly one kind", self.origins.section("design"), notes=notes)
             return None
         if design.search is not None and isinstance(search, Mapping):
-            check_search(design.search, search, self.problems, recipe=recipe, measure=measure, seeds=seeds)
+            check_search(design.search, self.origins, self.problems, recipe=recipe, measure=measure, seeds=seeds)
         return design
 
     def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:

@@ -13,10 +13,11 @@ from ablate.block.sizes import Sizes
 from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_files import shipped_files
-from ablate.source.located import Located, Mapping, Scalar, to_python
+from ablate.source.located import Located, Mapping, to_python
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Files, Judge, Learned, Measure, Model, Noise, Recipe
 from ablate.space.fair import Fair
+from ablate.space.origin import Origins
 from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
 
@@ -39,8 +40,8 @@ class Space:
 
     `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
     with the `overrides` applied, which are also for what a search derives. `located` is the space as it was resolved
-    (file, profile, --set and the grammar's defaults), `keys` the places to point at when a later room finds a mistake.
-    With `auto` the `seeds` are those of its first look, and more may follow.
+    (file, profile, --set and the grammar's defaults), `origins` says where each value was written. With `auto` the
+    `seeds` are those of its first look, and more may follow.
     """
 
     name: str
@@ -64,7 +65,12 @@ class Space:
     judge: Judge
     threads: int
     located: Located
-    keys: Map[str, Scalar]
+
+    @cached_property
+    def origins(self) -> Origins:
+        """Where each value was written, to point at when a later room finds a mistake."""
+        assert isinstance(self.located, Mapping)
+        return Origins(self.located, self.path)
 
     @property
     def folder(self) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ablate.block.diff import Difference, Edit, diff, path_order
 from ablate.block.fingerprint import fingerprint
-from ablate.source.located import Located, Mapping, Span
+from ablate.source.located import Span
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
 from ablate.space.design import Ends
@@ -20,7 +20,7 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> Differen
     if fingerprint(before, catalogue) == fingerprint(after, catalogue):
         problems.add(
             f"{ends.from_} and {ends.to} are the same block here: there is nothing to compare",
-            space.keys["design"].span,
+            space.origins.section("design"),
             notes=("name another block, or change what `block:` makes of them",),
         )
         return None
@@ -38,17 +38,15 @@ def check_names(
     """Notes each name that is no edit of these."""
     known = tuple(edit.name for edit in path_order(edits))
     for name in sorted(set(names) - set(known)):
-        place = place_of_block(space.located, name) or space.keys["design"].span
+        place = place_of_block(space.located, name) or space.origins.section("design")
         message = f"{what} names {quote(name)}, which is no edit of this design"
         problems.add_unknown(message, place, name, known, "its edits are")
 
 
 def place_in_design(space: Space, *keys: str) -> Span:
     """Where the value at these keys of the design stands; the design itself where there is none."""
-    found: Located | None = space.located.get("design") if isinstance(space.located, Mapping) else None
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return space.keys["design"].span if found is None or not keys else found.span
+    found = space.origins.written("design", *keys) if keys else None
+    return space.origins.section("design") if found is None else space.origins.value("design", *keys)
 
 
 def note_single_edit(space: Space, ends: Ends, edits: Sequence[Edit], problems: Problems) -> None:

@@ -16,7 +16,7 @@ def check_fair(space: Space, problems: Problems) -> None:
     if space.design.search is not None and asked:
         message = "a search trains each block at the sizes and for the steps of the space: fair has no effect on it"
         notes = ("leave fair out, and compare what is found in a space of its own: design: {compare: [...]}",)
-        problems.add(message, space.keys["fair"].span, notes=notes)
+        problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
         _check_rates(fair.tune, space, problems)
         _check_seeds(fair.tune, space, problems)
@@ -28,7 +28,7 @@ def _check_rates(tune: Tune, space: Space, problems: Problems) -> None:
     if low and isinstance(floor, EndRate):
         message = f"fair.tune lists lr {', '.join(f'{lr:g}' for lr in low)}, below the {floor.rate:g} at which it ends"
         notes = ("a schedule decays to its floor: list higher rates, or lower recipe.schedule.floor",)
-        problems.add(message, space.keys["fair"].span, notes=notes)
+        problems.add(message, space.origins.section("fair"), notes=notes)
 
 
 def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:
@@ -36,4 +36,4 @@ def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:
     if both:
         message = f"seed {both[0]:,} is one of tuning: the verdict would rest on what the choice was made by"
         notes = (f"seeds from {tuning_seeds(tune)[0]:,} on are those of tuning: use lower ones for the verdict",)
-        problems.add(message, space.keys["seeds"].span, notes=notes)
+        problems.add(message, space.origins.section("seeds"), notes=notes)

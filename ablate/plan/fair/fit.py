@@ -14,7 +14,7 @@ from ablate.plan.fair.match import Matched, match
 from ablate.plan.known import Known
 from ablate.plan.models import Models
 from ablate.plan.setting import PLAIN, Setting
-from ablate.source.located import Located, Mapping
+from ablate.source.located import Span
 from ablate.source.problems import Problems
 from ablate.space import fair
 from ablate.space.space import Space
@@ -108,7 +108,7 @@ class _Fitting:
                 self.problems.add(
                     f"a match by {terms.by} changes no block here: {nearest.what}, parameters "
                     f"{compared(nearest.parameters, nearest.wanted)}",
-                    _place(space, name).span,
+                    _place(space, name),
                     notes=(f"match by {' or '.join(others)}, at sizes that go in finer steps, or say match: none",),
                 )
 
@@ -124,7 +124,7 @@ class _Fitting:
         others = [by for by in fair.BYS if by != terms.by]
         self.problems.add(
             f"{against}: {why}",
-            _place(space, name).span,
+            _place(space, name),
             notes=(
                 f"match by {' or '.join(others)}, allow more than {_percent(terms.parameters)}, or say match: none",
             ),
@@ -150,10 +150,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _place(space: Space, name: str) -> Located:
+def _place(space: Space, name: str) -> Span:
     """Where the match of these terms is said."""
-    found: Located = space.located
-    for key in ("fair", "under", name, "match") if name else ("fair", "match"):
-        if isinstance(found, Mapping) and key in found:
-            found = found[key]
-    return found
+    own = ("fair", "under", name, "match")
+    return (
+        space.origins.section(*own) if name and space.origins.written(*own) else space.origins.section("fair", "match")
+    )
