@@ -150,6 +150,9 @@ class ComponentSpec:
     same: Same | None = None
     stage: int = 0
 
+    def __repr__(self) -> str:
+        return f"<Component {self.name}: for {', '.join(self.slots)}; fields {', '.join(self.fields) or 'none'}>"
+
 
 STABILISING_SLOT = "entropy"
 """Components of this slot keep training stable: edits that add one come first on a path."""
@@ -160,6 +163,10 @@ class Catalogue:
     """All components, by name."""
 
     components: Mapping[str, ComponentSpec] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        slots = {slot for spec in self for slot in spec.slots}
+        return f"<Catalogue: {len(self.components)} components for {len(slots)} slots>"
 
     def __getitem__(self, name: str) -> ComponentSpec:
         return self.components[name]

@@ -24,7 +24,7 @@ from ablate.grammar.named import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
 from ablate.source.excerpt import shown_name
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest, together
+from ablate.source.problems import Problems, nearest, quote, shorten, suggest, together
 from ablate.source.yaml import read_yaml
 
 KEYS = (
@@ -63,6 +63,10 @@ class Grammar:
     presets: Map[str, Preset]
     constraints: tuple[Constraint, ...]
     space: Mapping | None
+
+    def __repr__(self) -> str:
+        size = f"{len(self.blocks)} named blocks, {len(self.presets)} presets, {len(self.constraints)} constraints"
+        return f"<Grammar {self.name}: {size}, {shorten(f'{self.count:,}')} derivations; {self.path}>"
 
     @property
     def count(self) -> int:

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ablate.block.expression import Block
+from ablate.block.printer import outline
 from ablate.block.read import Reader
 from ablate.grammar.include import Text
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote
+from ablate.source.problems import Problems, nearest, quote, shorten
 
 ABOUT = ("about", "source")
 """Texts that may stand beside a block or in a preset."""
@@ -41,6 +42,9 @@ class NamedBlock:
     source: str = ""
     paper: str = ""
 
+    def __repr__(self) -> str:
+        return f"<NamedBlock {self.name}: {shorten(self.about) if self.about else outline(self.block)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -52,6 +56,9 @@ class Preset:
     about: str = ""
     source: str = ""
     paper: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Preset {self.name}: {', '.join(map(str, self.sections))}>"
 
 
 def read_blocks(texts: Iterable[Text], reader: Reader) -> dict[str, NamedBlock]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ablate.block.expression import Block
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
+from ablate.source.problems import shorten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,10 @@ class Variant:
         """The name shown."""
         return self.names[0]
 
+    def __repr__(self) -> str:
+        edits = "; ".join(self.edits) or "no edits"
+        return f"<Variant {self.name}: {shorten(edits)}, {self.parameters:,} parameters, {self.flops:,} FLOPs>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -53,6 +58,10 @@ class Comparison:
     after: str
     weights: tuple[tuple[str, float], ...] = ()
     terms: str = ""
+
+    def __repr__(self) -> str:
+        under = f" under {self.terms}" if self.terms else ""
+        return f"<Comparison {self.kind}: {shorten(self.change)}{under}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +89,9 @@ class Factors:
     aliases: tuple[Alias, ...] = ()
     resolution: str = ""
     how: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Factors: {len(self.edits)} edits in {len(self.runs)} runs, {len(self.effects)} effects>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +132,10 @@ class Plan:
     open: bool = False
     looks: tuple[int, ...] = ()
     factors: tuple[tuple[str, Factors], ...] = ()
+
+    def __repr__(self) -> str:
+        size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"
+        return f"<Plan of {self.space}: {self.design}, {size}{', open' if self.open else ''}>"
 
     def variant(self, id: str) -> Variant:
         """The variant of that id; KeyError if the plan has none."""

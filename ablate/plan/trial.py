@@ -33,3 +33,7 @@ class Trial:
     salt: int
     threads: int
     split: HeldOut = "verdict"
+
+    def __repr__(self) -> str:
+        salt = f", salt {self.salt}" if self.salt else ""
+        return f"<Trial {self.id}: seed {self.seed}{salt}, {self.recipe.steps} steps, {self.architecture.block!r}>"

@@ -70,6 +70,9 @@ class Arm:
     levels: Mapping[str, Level]
     steps: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<Arm {self.name}: {self.finished} finished, {self.diverged} diverged, {len(self.missing)} missing>"
+
     @property
     def ended(self) -> int:
         """Trials with a result: finished or diverged."""
@@ -145,6 +148,13 @@ class Effect:
     unusable_before: int = 0
     unusable_after: int = 0
 
+    def __repr__(self) -> str:
+        from ablate.report import wording
+
+        said = "no pair" if self.estimate is None else f"{wording.difference(self)}, n = {self.n}"
+        verdict = f": {self.verdict}" if self.judged else ""
+        return f"<Effect of {self.kind} {self.change} on {self.metric}: {said}{verdict}>"
+
     @property
     def judged(self) -> bool:
         """Whether it asks for a verdict; noise does not."""
@@ -198,6 +208,11 @@ class Summary:
     front: tuple[str, ...] = ()
     family: Literal["metric", "page"] = "metric"
     tests: int = 0
+
+    def __repr__(self) -> str:
+        from ablate.report import wording
+
+        return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {wording.verdicts_of(self)}>"
 
     @property
     def decided(self) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from ablate.report.summary import Arm, Effect, Level, Metric
+from ablate.plan.plan import Plan
+from ablate.report.summary import Arm, Effect, Level, Metric, Summary, Verdict
 
 NEAR_ONE = 0.01
 """A factor less than this off one is shown by what it is off."""
@@ -273,6 +275,20 @@ def failed(kinds: Iterable[str]) -> str:
     """How many trials have no result, by outcome: `2 failed as bug, 1 as timeout`."""
     counts = Counter(kinds).most_common()
     return ", ".join(f"{n} {'failed ' if place == 0 else ''}as {kind}" for place, (kind, n) in enumerate(counts))
+
+
+def trials_of(plan: Plan) -> str:
+    """How much a plan trains: `8 trials of 4 variants at 2 seeds`."""
+    more = ", more may follow" if plan.open else ""
+    seeds, variants = plural(len(plan.seeds), "seed"), plural(len(plan.variants), "variant")
+    return f"{plural(len({trial.id for trial in plan.trials}), 'trial')} of {variants} at {seeds}{more}"
+
+
+def verdicts_of(summary: Summary) -> str:
+    """How often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
+    counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+    return plural(counts.total(), "verdict") + (f": {said}" if said else "")
 
 
 def with_fate(arm: Arm) -> str:

@@ -5,6 +5,7 @@ place.py      where trials run
 kernels.py    which attention backends a plan will use, and why
 running.py    planned, trained, judged, shown, mirrored, under one lock
 answer.py     what a run is about to train, and what it comes to
+dataframes.py a run as tables: verdicts, trials, curves
 listed.py     a plan whose trials are known beforehand
 staged.py     a plan that learns from its trials: settings that are tuned, seeds that are added
 pacing.py     seconds a step of models that are to get the same wall-clock time

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from ablate.plan.plan import Plan
 
 if TYPE_CHECKING:
+    import pandas
+
     from ablate.execute.controller import Ended, Source
     from ablate.plan.trial import Trial
     from ablate.report.page import PageRecord
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 class Run:
     """What a run came to: the plan, how its trials ended, what the numbers say, and what each metric means.
 
-    `ended` counts the trials of this run alone; `failed` are all trials of the plan that have no result. `summary`
-    judges the design's comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is
-    what a search has found, and `page` where it is written for a browser; `gathered` gathers what the page of any other
-    space shows. `unequal` is what was not equal between variants, where the space declares terms.
+    `verdicts`, `trials` and `curves` are tables (pandas). `ended` counts the trials of this run alone; `failed` are all
+    trials of the plan that have no result. `results` is the folder. `summary` judges the design's comparisons, of a
+    search those that confirm what it has found, if it was asked to. `searched` is what a search has found, and `page`
+    where it is written for a browser; `gathered` gathers what the page of any other space shows. `unequal` is what was
+    not equal between variants, where the space declares terms.
     """
 
     plan: Plan
@@ -35,10 +38,106 @@ class Run:
     failed: tuple[tuple[Trial, Outcome], ...]
     summary: Summary | None
     definitions: Mapping[str, str]
+    results: Path
     searched: SearchRecord | None = None
     page: Path | None = None
     gathered: Callable[[], PageRecord] | None = None
     unequal: tuple[Unequal, ...] = ()
+
+    def __repr__(self) -> str:
+        from ablate.report import wording
+
+        plan = self.plan
+        parts = [f"{plan.design}, {wording.trials_of(plan)}", f"{self.ended.kinds.total()} trained now"]
+        parts.append(wording.failed(outcome.kind for _, outcome in self.failed) or "none failed")
+        parts += ["stopped before its end"] if self.ended.interrupted else []
+        parts.append("no verdicts" if self.summary is None else wording.verdicts_of(self.summary))
+        return f"<Run of {plan.space}: {'; '.join(parts)}>"
+
+    @property
+    def verdicts(self) -> pandas.DataFrame:
+        """A row for each comparison and each judged metric, as the view `effects` in SQL has it.
+
+        Of a search these are the comparisons that confirm what it has found: no row where it was not asked to.
+
+            kind        edit, baseline, main, interaction, or noise, which is never judged
+            change      what changes: for an edit or a main effect the name of the edit
+            terms       the terms of fairness it is made under; empty where the space declares but one set
+            metric      the metric judged
+            before      name of the variant before; None for an effect over several variants
+            after       name of the variant after; None for an effect over several variants
+            n           pairs of seeds that finished on both sides; of an effect over several variants, seeds
+            verdict     better, worse, equivalent, undecided or diverged; None for noise
+            estimate    mean of after less before: a difference, or on the log scale the logarithm of a ratio
+            low, high   its interval at the space's confidence, not adjusted for the number of comparisons; infinite
+                        where n bounds nothing
+            ratio, ratio_low, ratio_high
+                        on the log scale after over before, by geometric means, and its interval: estimate, low and
+                        high as factors; NaN on the linear scale
+            sd          standard deviation of the differences over seeds, on the scale of the estimate
+            p           two-sided p of no difference
+            p_adjusted  that by Holm over the family: verdicts are made by it
+            q           that by Benjamini and Hochberg
+            p_equivalent, p_equivalent_adjusted
+                        the greater p of the two one-sided tests against the margin, and that by Holm
+            method      what made interval and p: student, sign_flip, bootstrap, sign, repeated or pooled
+            df          its degrees of freedom
+            scale       linear or log
+            margin      margin of equivalence on that scale; NaN without one
+            differs     equivalent, and significant all the same
+            more_seeds  pairs more that would decide; missing where it is decided, or no affordable number would
+            note        what is to be said of it: who diverged, who is missing
+        """
+        from ablate.session import dataframes
+
+        return dataframes.verdicts(self.plan, self.summary)
+
+    @property
+    def trials(self) -> pandas.DataFrame:
+        """A row for each trial of the plan, in its order; of a search for each that it has asked for.
+
+        It is read from the results when it is asked for, and raises InputError where these are gone.
+
+            variant     name of its variant
+            seed        decides its batches and its initialisation
+            salt        changes the initialisation alone: of the arm that shows what noise does; 0 otherwise
+            split       what its held-out loss is of: tuning where something is chosen by it, else verdict
+            status      finished, diverged, pruned, bug, out_of_memory, timeout, unfinished or planned
+            ended_step  the step at which it ended; missing until then
+            error       of one that failed, why
+            trial_id    the hash of what decides its numbers
+            variant_id  fingerprint of its variant
+            versions_id what it ran with: the table `versions` in SQL
+            eval_loss, peak_kurtosis, …
+                        a column for each number of a trial in the table `summaries`: <metric> is the whole model's, or
+                        the mean over its parts, at the end of a finished trial; peak_<metric> the largest finite value
+                        over all parts and steps, of a diverged trial too; NaN where there is none
+        """
+        from ablate.session import dataframes
+
+        return dataframes.trials(self.plan, self.results)
+
+    @property
+    def curves(self) -> pandas.DataFrame:
+        """Every metric against the step, over the seeds of each variant, as the view `curves` in SQL has it.
+
+        Diverged and failed trials count for as long as they go. Of a variant that has trials for the verdict those that
+        only chose its settings do not count. It is read from the results when it is asked for, and raises InputError
+        where these are gone.
+
+            variant     name of the variant
+            metric      name of the metric; the run's `definitions` say what each means
+            address     the part measured, as in layers.3.attention; empty for the whole model
+            step        optimiser steps done before it was measured
+            n           trials with a finite value here
+            n_not_finite  trials whose value here is NaN or infinite
+            mean, sd    mean over the n, and sample standard deviation; NaN where n is too small
+            low, high   mean less, and plus, one sd
+            min, max    least and largest of the n
+        """
+        from ablate.session import dataframes
+
+        return dataframes.curves(self.plan, self.results)
 
     @property
     def fruitless(self) -> bool:

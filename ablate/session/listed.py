@@ -65,7 +65,8 @@ def answered(planned: Planned, ended: Ended, store: Results, kept: Documents, re
     summary = judged(plan, planned.space.judge, store)
     gathered = partial(_gathered, planned, store.folder, request)
     unequal = unequal_of(planned) if planned.space.fair != EQUAL_STEPS else ()
-    return Run(plan, ended, failures(plan, store), summary, meanings(kept), gathered=gathered, unequal=unequal)
+    failed, folder = failures(plan, store), store.folder.absolute()
+    return Run(plan, ended, failed, summary, meanings(kept), folder, gathered=gathered, unequal=unequal)
 
 
 def _gathered(planned: Planned, folder: Path, request: Request) -> PageRecord:

@@ -48,6 +48,14 @@ class Planned:
     stage: Stage | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        from ablate.report import wording
+
+        known = len({trial.id for trial in self.plan.trials} & self.known)
+        failed = wording.failed(self.failed[trial.id] for trial in self.plan.trials if trial.id in self.failed)
+        said = f"{len(self.to_run)} to run, {known} known{f', of which {failed}' if failed else ''}"
+        return f"<Planned {self.plan.space}: {self.plan.design}, {wording.trials_of(self.plan)}; {said}>"
+
     @property
     def models(self) -> Models:
         """The space over its corpus."""

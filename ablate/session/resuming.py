@@ -38,6 +38,9 @@ class Resumable:
     mirror: bool | str
     left: int
 
+    def __repr__(self) -> str:
+        return f"<Resumable {self.space.name}: {self.left} left, {self.place.executor}>"
+
 
 def resumable(
     results: PathLike, load: LoadSpace, name: str | None = None

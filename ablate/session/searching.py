@@ -52,7 +52,8 @@ class _Searching:
         versions = {id: str(final["versions"]) for id, final in finals.items()}
         searched = record(self.planned, self.source, summary, definitions, versions, self.request, self.store.folder)
         page = self.store.folder / PAGES / f"{plan.space}.html"
-        done = Run(plan, ended, failures(plan, self.store), summary, definitions, searched, page)
+        failed, folder = failures(plan, self.store), self.store.folder.absolute()
+        done = Run(plan, ended, failed, summary, definitions, folder, searched, page)
         _write(page, done)
         return done
 

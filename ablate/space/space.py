@@ -14,6 +14,7 @@ from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Located, Mapping, to_python
+from ablate.source.problems import shorten
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Files, Judge, Learned, Measure, Model, Noise, Recipe
 from ablate.space.fair import Fair
@@ -71,6 +72,12 @@ class Space:
         """Where each value was written, to point at when a later room finds a mistake."""
         assert isinstance(self.located, Mapping)
         return Origins(self.located, self.path)
+
+    def __repr__(self) -> str:
+        seeds = f"{len(self.seeds)} seeds{' at first' if self.auto else ''}"
+        laid = [f"profile {self.profile}"] * bool(self.profile) + list(map(shorten, self.settings))
+        said = [f"{self.design.kind} of {', '.join(self.design.blocks)}", seeds, f"grammar {self.grammar.name}"]
+        return f"<Space {self.name}: {'; '.join([*said, *laid])}; {self.path}>"
 
     @property
     def folder(self) -> Path:

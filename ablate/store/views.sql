@@ -295,7 +295,8 @@ COMMENT ON COLUMN standings.planned IS 'Trials not begun';
 CREATE OR REPLACE VIEW effects AS
 SELECT
     j.space, j.position, j.kind, j.change, j.terms, j.metric, b.variant AS before, a.variant AS after,
-    j.n, j.estimate, j.low, j.high, CASE WHEN j.scale = 'log' THEN exp(j.estimate) END AS ratio, j.sd,
+    j.n, j.estimate, j.low, j.high, CASE WHEN j.scale = 'log' THEN exp(j.estimate) END AS ratio,
+    CASE WHEN j.scale = 'log' THEN exp(j.low) END AS ratio_low, CASE WHEN j.scale = 'log' THEN exp(j.high) END AS ratio_high, j.sd,
     j.p, j.p_adjusted, j.q, j.p_equivalent, j.p_equivalent_adjusted, j.method, j.df, j.scale, j.margin,
     CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict, j.differs, j.confidence, j.seeds, j.note, j.current
 FROM judged j
@@ -315,6 +316,8 @@ COMMENT ON COLUMN effects.estimate IS 'Mean of after less before: a difference, 
 COMMENT ON COLUMN effects.low IS 'Lower end of its interval; not adjusted for the number of comparisons';
 COMMENT ON COLUMN effects.high IS 'Upper end of its interval';
 COMMENT ON COLUMN effects.ratio IS 'Of a metric on the log scale after over before, by geometric means; NULL on the linear scale';
+COMMENT ON COLUMN effects.ratio_low IS 'Lower end of its interval';
+COMMENT ON COLUMN effects.ratio_high IS 'Upper end of its interval';
 COMMENT ON COLUMN effects.sd IS 'Standard deviation of the differences over seeds, on the scale';
 COMMENT ON COLUMN effects.p IS 'Two-sided p of no difference';
 COMMENT ON COLUMN effects.p_adjusted IS 'That by Holm over the family: verdicts are made by it';

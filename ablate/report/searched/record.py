@@ -113,6 +113,10 @@ class SearchRecord:
     definitions: Mapping[str, str] = field(default_factory=dict)
     known_failed: int = 0
 
+    def __repr__(self) -> str:
+        over = f"so far, {self.spent} spent" if self.partial else f"{self.spent} spent"
+        return f"<SearchRecord of {self.space}: {self.sampler}, {len(self.trained)} blocks trained, {over}>"
+
     @property
     def trained(self) -> tuple[Entry, ...]:
         """The blocks that were proposed and trained: all but the reference."""

@@ -1,0 +1,158 @@
+"""A run as tables: its verdicts, trials and curves as pandas DataFrames, with the columns that SQL has of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ablate.plan.plan import Plan
+from ablate.plan.trial import Trial
+from ablate.report.summary import Effect, Summary
+
+if TYPE_CHECKING:
+    import pandas
+
+WORDS = ("kind", "change", "terms", "metric", "before", "after", "verdict", "method", "scale", "note")
+VERDICTS = (
+    *("kind", "change", "terms", "metric", "before", "after", "n", "verdict"),
+    *("estimate", "low", "high", "ratio", "ratio_low", "ratio_high", "sd"),
+    *("p", "p_adjusted", "q", "p_equivalent", "p_equivalent_adjusted", "method", "df"),
+    *("scale", "margin", "differs", "more_seeds", "note"),
+)
+TRIALS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
+"""The columns that are there whatever was measured; a column for each summary follows."""
+
+ENDS = """
+    SELECT trial_id, status, ended_step, detail, versions_id FROM trials
+    WHERE trial_id IN (SELECT unnest($trials))
+"""
+SUMMARIES = """
+    SELECT trial_id, name, value FROM summaries WHERE trial_id IN (SELECT unnest($trials)) ORDER BY name
+"""
+CURVES = """
+    SELECT
+        m.variant, x.metric, x.address, x.step,
+        count(*) FILTER (isfinite(x.value)) AS n,
+        count(*) FILTER (NOT isfinite(x.value)) AS n_not_finite,
+        avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
+        stddev_samp(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS sd,
+        mean - sd AS low,
+        mean + sd AS high,
+        min(x.value) FILTER (isfinite(x.value)) AS min,
+        max(x.value) FILTER (isfinite(x.value)) AS max
+    FROM metrics x
+    JOIN (
+        SELECT unnest($trials) AS trial_id, unnest($places) AS place, unnest($names) AS variant, unnest($seeds) AS seed
+    ) m USING (trial_id)
+    GROUP BY m.place, m.variant, x.metric, x.address, x.step ORDER BY m.place, x.metric, x.address, x.step
+"""
+"""As the view `curves`, of the trials of one run."""
+
+
+def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
+    """A row for each comparison and each metric; none where nothing was judged."""
+    import pandas
+
+    names = {variant.id: variant.name for variant in plan.variants}
+    rows = [_verdict(effect, names) for effect in (summary.effects if summary is not None else ())]
+    frame = pandas.DataFrame(rows, columns=list(VERDICTS))
+    whole = {"n": "int64", "differs": "bool", "more_seeds": "Int64"}
+    return frame.astype({name: "float64" for name in VERDICTS if name not in (*WORDS, *whole)} | whole)
+
+
+def _verdict(effect: Effect, names: Mapping[str, str]) -> dict[str, Any]:
+    ends = (effect.estimate, effect.low, effect.high)
+    ratios = (_ratio(value) if effect.scale == "log" else None for value in ends)
+    needed = effect.seeds_needed if effect.verdict == "undecided" and effect.judged else None
+    return {
+        **{name: getattr(effect, name, None) for name in VERDICTS},
+        "before": names.get(effect.before),
+        "after": names.get(effect.after),
+        "verdict": effect.verdict if effect.judged else None,
+        **dict(zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True)),
+        "more_seeds": None if needed is None else needed - effect.n,
+    }
+
+
+def _ratio(logarithm: float | None) -> float | None:
+    """What a logarithm of a ratio says; of an end that n does not bound, nothing or everything."""
+    if logarithm is None:
+        return None
+    try:
+        return math.exp(logarithm)
+    except OverflowError:
+        return math.inf
+
+
+def trials(plan: Plan, folder: Path) -> pandas.DataFrame:
+    """A row for each trial of a plan, in its order, as the results have it now."""
+    import pandas
+
+    from ablate.store.query import asking
+
+    given = {"trials": sorted({trial.id for trial in plan.trials})}
+    with asking(folder) as ask:
+        ends = {id: rest for id, *rest in ask(ENDS, given).rows}
+        numbers: dict[str, dict[str, float]] = {}
+        for id, name, value in ask(SUMMARIES, given).rows:
+            numbers.setdefault(id, {})[name] = value
+    rows = []
+    for trial in _once(plan.trials):
+        status, step, detail, versions = ends.get(trial.id, ("planned", None, None, None))
+        rows.append(
+            {
+                "variant": plan.variant(trial.variant).name,
+                "seed": trial.seed,
+                "salt": trial.salt,
+                "split": trial.split,
+                "status": status,
+                "ended_step": step,
+                "error": _error(detail),
+                "trial_id": trial.id,
+                "variant_id": trial.variant,
+                "versions_id": versions,
+                **numbers.get(trial.id, {}),
+            }
+        )
+    measured = sorted({name for each in numbers.values() for name in each})
+    frame = pandas.DataFrame(rows, columns=[*TRIALS, *measured])
+    return frame.astype({"ended_step": "Int64"} | dict.fromkeys(measured, "float64"))
+
+
+def _error(detail: str | None) -> str | None:
+    said = json.loads(detail) if detail else {}
+    found = said.get("error") or said.get("cause")
+    return None if found is None else str(found)
+
+
+def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
+    """Every metric against the step, over the seeds of each variant, as the results have it now."""
+    import pandas
+
+    from ablate.store.query import query
+
+    counted = _counted(plan)
+    places = {variant.id: place for place, variant in enumerate(plan.variants)}
+    given = {
+        "trials": [trial.id for trial in counted],
+        "places": [places[trial.variant] for trial in counted],
+        "names": [plan.variants[places[trial.variant]].name for trial in counted],
+        "seeds": [trial.seed for trial in counted],
+    }
+    answer = query(folder, CURVES, parameters=given)
+    frame = pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
+    return frame.astype(dict.fromkeys(("mean", "sd", "low", "high", "min", "max"), "float64"))
+
+
+def _counted(plan: Plan) -> list[Trial]:
+    """The trials that stand for their variant: where it has some for the verdict, not those that chose its settings."""
+    judged = {trial.variant for trial in plan.trials if trial.split == "verdict"}
+    return [trial for trial in _once(plan.trials) if trial.split == "verdict" or trial.variant not in judged]
+
+
+def _once(trials: Iterable[Trial]) -> list[Trial]:
+    """The trials of each variant, once each."""
+    return list({(trial.variant, trial.id): trial for trial in trials}.values())
