@@ -79,7 +79,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -110,10 +111,14 @@ from ablate.components.protocols import (
     RegulatesQueriesKeys,
     RegulatesWeights,
 )
+from ablate.errors import InputError
+from ablate.source.problems import suggest
 
 __all__ = [
     "Cost",
+    "DeclarationError",
     "Draw",
+    "Fault",
     "GainMaker",
     "GivesBias",
     "Maker",
@@ -210,11 +215,36 @@ def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
 
+FIELDS = "number, arithmetic, scaling, width, flag, word, part, parts, sequence, branches"
+"""What makes a field."""
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A mistake in a declaration: `at` is the field, or the keyword of @component (of its values `word`)."""
+
+    message: str
+    at: str
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    word: object = None
+
+
+class DeclarationError(InputError):
+    """A class cannot be declared as a component; `faults` is all that is wrong with it."""
+
+    def __init__(self, where: str, faults: tuple[Fault, ...]):
+        self.faults = faults
+        ways = ("\n".join([f"error: {where}: {one.message}", *(f"  = {note}" for note in one.notes)]) for one in faults)
+        super().__init__("\n\n".join(ways))
+
+
 def component(
     name: str,
     *,
-    slots: tuple[str, ...],
-    source: str,
+    slots: tuple[str, ...] = (),
+    source: str = "",
     role: str | None = None,
     modifier: bool = False,
     shorthand: str | None = None,
@@ -222,10 +252,22 @@ def component(
     same: Same | None = None,
     stage: int = 0,
 ) -> Callable[[type[T]], type[T]]:
-    """Declare a component; its file's docstring opens with the line that `ablate list components` shows."""
+    """Declare a component; its file's docstring opens with the line that `ablate list components` shows.
+
+    Raises DeclarationError for a class that is none, with everything that is wrong with it.
+    """
+    if isinstance(name, type):
+        way = '@component("a_name", slots=("part",), source="where it is from")'
+        fault = Fault("@component is given no name, slots and source", "name", (f"write {way}",))
+        raise DeclarationError(name.__qualname__, (fault,))
 
     def declare(cls: type[T]) -> type[T]:
+        faults = (*_faults_of(name, slots, source, role), *_faults_in(cls, shorthand, transparent, same))
+        if faults:
+            raise DeclarationError(cls.__qualname__, faults)
         config = dataclass(frozen=True, kw_only=True)(cls)
+        if plain := [f.name for f in dataclasses.fields(config) if not _is_field(f)]:  # type: ignore[arg-type]
+            raise DeclarationError(cls.__qualname__, tuple(_plain(name, dataclasses.MISSING) for name in plain))
         frame_globals = inspect.getmodule(cls).__dict__ if inspect.getmodule(cls) else {}
         document = inspect.cleandoc(frame_globals.get("__doc__") or cls.__doc__ or "")
         spec = ComponentSpec(
@@ -247,6 +289,78 @@ def component(
         return config
 
     return declare
+
+
+def _faults_of(name: str, slots: tuple[str, ...], source: str, role: str | None) -> Iterator[Fault]:
+    """What is wrong with the keywords of @component."""
+    for at, said in (("name", name), ("role", role or "word")):
+        if not isinstance(said, str) or WORD.fullmatch(said) is None:
+            way = "give letters, digits and _, as in rms_norm: it is written in YAML and stands in addresses"
+            yield Fault(f"the {at} of a component must be a word, not {said!r}", at, (way,))
+    if not isinstance(slots, tuple) or not slots or not all(isinstance(slot, str) for slot in slots):
+        way = 'give a tuple of names, such as slots=("part", "norm"); "part" is a place in a sequence'
+        yield Fault("a component says which slots it may fill", "slots", (way,))
+    if not isinstance(source, str) or not source.strip():
+        yield Fault("a component says where it is from", "source", ('give a source, such as source="this work"',))
+
+
+def _faults_in(cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None) -> Iterator[Fault]:
+    """What is wrong with a Config: every field is made, and there is a cost."""
+    inherited = getattr(cls, "__dataclass_fields__", {})
+    own = [name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)]
+    for name in own:
+        value = vars(cls).get(name, dataclasses.MISSING)
+        if not _is_field(value):
+            yield _plain(name, value)
+    for name, _ in inspect.getmembers_static(cls, _is_field):
+        if name not in own and name not in inherited:
+            mine = name in vars(cls)
+            way = f"write its type beside it, such as {name}: float = …"
+            way = way if mine else "decorate the class that has it with @dataclass(frozen=True, kw_only=True)"
+            message = f"field {name!r} has no type, so it would be none" if mine else f"field {name!r} is not inherited"
+            yield Fault(message, name if mine else "class", (way,))
+    fields = {*own, *inherited}
+    if not callable(getattr(cls, "cost", None)):
+        way = "give it def cost(self, sizes, …) -> Cost: its parameters, and the FLOPs of its products for one sequence"
+        yield Fault("a component says what it costs", "class", (way,), "this class has no cost")
+    named = [("shorthand", word) for word in (shorthand,) if word is not None]
+    if transparent is not None:
+        named += [("transparent", word) for word in (*transparent.when, transparent.keep) if word is not None]
+    if same is not None:
+        named += [("same", word) for word in (*same.when, *same.fields.values())]
+    for at, word in named:
+        if word not in fields:
+            way = f"the fields are: {', '.join(sorted(fields)) or 'none'}"
+            yield Fault(f"there is no field {word!r}", at, (way,), suggest(word, fields) or "", word)
+
+
+def _is_field(value: object) -> bool:
+    return isinstance(value, dataclasses.Field) and "field" in value.metadata
+
+
+def _plain(name: str, value: object) -> Fault:
+    """A field that has a plain value, or none, and what would make it one."""
+    meant = (
+        f"{value.__name__}()"
+        if inspect.isfunction(value) and value.__name__ in FIELDS.split(", ")
+        else "flag()"
+        if isinstance(value, bool)
+        else "number()"
+        if isinstance(value, int | float)
+        else f"word({value!r}, …)"
+        if isinstance(value, str)
+        else "number()"
+    )
+    return Fault(
+        f"field {name!r} is not made by one of the field makers"
+        + ("" if value is dataclasses.MISSING else ": it has a plain value"),
+        name,
+        (
+            f"a field is made by one of: {', '.join(f'{maker}()' for maker in FIELDS.split(', '))}",
+            "what it is, is written in YAML: in a block, or for all blocks below `defaults:` of the grammar",
+        ),
+        f"write {name}: … = {meant}",
+    )
 
 
 def implements(config: Any) -> Callable[[type[T]], type[T]]:

@@ -2,30 +2,30 @@
 
 A user's own come in by a plugin's path, or by the entry points of a distribution (`installed.py`).
 
-`declarations()` reads only the heads of the files, up to their first import of torch (or of jaxtyping or kernels,
-which come with it), and gives the catalogue.
+`declarations()` reads only the heads of the files (`head.py`), up to their first import of torch, and gives the
+catalogue.
 `implementation(name)` imports the whole file and gives its module class.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import importlib.util
 import sys
 import types
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.catalogue import Catalogue, ComponentSpec, Part, Parts
 from ablate.components.declare import module_of
+from ablate.components.head import Declared, read_head
 from ablate.components.installed import installed, tell
 from ablate.errors import InputError
+from ablate.source.problems import Problems
 
 FOLDER = Path(__file__).parent
-NOT_COMPONENTS = {"__init__.py", "declare.py", "protocols.py", "solved.py", "installed.py", "registry.py"}
+NOT_COMPONENTS = {"__init__.py", "declare.py", "head.py", "protocols.py", "solved.py", "installed.py", "registry.py"}
 
 
 def component_files() -> tuple[Path, ...]:
@@ -37,16 +37,54 @@ def component_files() -> tuple[Path, ...]:
 def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
     """The catalogue of all components, the user's own files included; imports no torch.
 
-    Raises InputError for a plugin that cannot be read, declares nothing, or takes a name that is taken; an installed
-    distribution of which this is true is left out with a warning.
+    Raises InputError with every mistake in the plugins: one that cannot be read, declares nothing, or takes a name that
+    is taken; an installed distribution of which this is true is left out with a warning.
     """
-    shipped = [spec for path in component_files() for spec in _read_head(path)]
+    problems = Problems()
+    shipped = [one.spec for path in component_files() for one in read_head(path, problems)]
     others = _read_installed({spec.name for spec in shipped})
-    own = [spec for path in plugins for spec in _read_plugin(path)]
-    try:
-        return Catalogue.of([*shipped, *others, *own])
-    except ValueError as error:
-        raise InputError(f"error: {error}\n  = give the one in the plugin another name") from None
+    own = [one for path in plugins for one in read_head(path, problems)]
+    own = _once([*shipped, *others], own, problems)
+    catalogue = Catalogue.of([*shipped, *others, *(one.spec for one in own)])
+    for one in own if not len(problems) else ():  # what a wrong declaration would offer is not known
+        _check_slots(one, catalogue, problems)
+    problems.raise_if_any()
+    return catalogue
+
+
+def _once(taken: list[ComponentSpec], own: list[Declared], problems: Problems) -> list[Declared]:
+    """The user's own components; of two of one name the first, and the other is noted."""
+    paths = {spec.name: spec.path for spec in taken}
+    found: dict[str, Declared] = {}
+    for one in own:
+        name = one.spec.name
+        if name in paths or name in found:
+            first = found.get(name)
+            problems.add(
+                f"component {name!r} is declared twice",
+                one.place(),
+                notes=("give one of them another name",)
+                if first
+                else (f"it is in {paths[name]}; give this another name",),
+                also=((first.place(), "here first"),) if first else (),
+            )
+        found.setdefault(name, one)
+    return [one for name, one in found.items() if name not in paths]
+
+
+def _check_slots(one: Declared, catalogue: Catalogue, problems: Problems) -> None:
+    """Note slots that no component offers, and fields whose slot no component fits."""
+    fields = [kind for spec in catalogue for kind in spec.fields.values() if isinstance(kind, Part | Parts)]
+    offered = sorted({"part", "norm", "init", *(kind.slot for kind in fields)})
+    for slot in one.spec.slots:
+        if slot not in offered:
+            place = one.place("slots", slot)
+            problems.add_unknown(f"nothing has a slot {slot!r}", place, slot, offered, "there are slots for")
+    filled = sorted({slot for spec in catalogue for slot in spec.slots})
+    for name, kind in one.spec.fields.items():
+        if isinstance(kind, Part | Parts) and kind.slot not in filled:
+            message = f"no component fits the slot {kind.slot!r} of field {name!r}"
+            problems.add_unknown(message, one.place(name), kind.slot, filled, "components fit")
 
 
 @functools.cache
@@ -67,59 +105,18 @@ def _read_installed(taken: set[str]) -> list[ComponentSpec]:
     """The declarations of other distributions; what is wrong with one of them is told, and the others are kept."""
     found: dict[str, ComponentSpec] = {}
     for one in installed():
-        try:
-            specs = _read_plugin(one.path)
-        except InputError as error:
-            tell(one.entry, str(error).removeprefix("error: ").partition("\n")[0])
+        problems = Problems()
+        specs = [declared.spec for declared in read_head(one.path, problems)]
+        if len(problems):
+            problem = next(iter(problems))
+            line = "" if problem.span is None else f", in line {problem.span.line} of {one.path}"
+            tell(one.entry, f"{problem.message}{line}")
             continue
         for spec in specs:
             if spec.name in taken or spec.name in found:
                 tell(one.entry, f"there is a component {spec.name!r} already")
             found.setdefault(spec.name, spec)
     return [spec for name, spec in found.items() if name not in taken]
-
-
-def _read_plugin(path: Path) -> list[ComponentSpec]:
-    """The declarations in a user's own file; whatever is wrong with it is the user's to mend, so it is told as such."""
-    try:
-        specs = list(_read_head(path))
-    except Exception as error:
-        raise InputError(
-            f"error: cannot read the plugin {path}: {type(error).__name__}: {error}\n"
-            "  = a plugin is a Python file like those in ablate/components/: what it declares, then its torch imports"
-        ) from error
-    if not specs:
-        raise InputError(
-            f"error: the plugin {path} declares no component\n"
-            "  = decorate its Config with @component(…), above the first import of torch"
-        )
-    return specs
-
-
-def _read_head(path: Path) -> Iterator[ComponentSpec]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    module = types.ModuleType(f"ablate._heads.{path.stem}")
-    module.__file__ = str(path)
-    sys.modules[module.__name__] = module
-    head = ast.Module(body=list(_until_torch(tree.body)), type_ignores=[])
-    exec(compile(head, str(path), "exec", dont_inherit=True), module.__dict__)
-    for value in list(vars(module).values()):
-        if isinstance(getattr(value, "spec", None), ComponentSpec):
-            yield value.spec
-
-
-def _until_torch(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        names = (
-            [alias.name for alias in statement.names]
-            if isinstance(statement, ast.Import)
-            else [statement.module or ""]
-            if isinstance(statement, ast.ImportFrom)
-            else []
-        )
-        if any(name.split(".")[0] in {"torch", "jaxtyping"} or name.startswith("ablate.kernels") for name in names):
-            return
-        yield statement
 
 
 @functools.cache

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.fast
 
 PLUGIN = """\
 \"\"\"A norm of one's own.\"\"\"
-from ablate.components.declare import Cost, component
+from ablate.components.declare import Cost, component, implements
 from ablate.errors import InputError
 
 @component("odd", slots=("part", "norm"), source="nowhere")
@@ -27,6 +27,12 @@ class Config:
 
     def equation(self, x):
         {equation}
+
+from torch import nn
+
+@implements(Config)
+class Odd(nn.Module): ...
+
 """
 FINE = {"cost": "return Cost()", "equation": "return f'odd({x})'"}
 ODD = "compare: [pre_ln, odd]}\nblocks: {odd: [residual: [odd, attention], residual: [odd, mlp]]}"

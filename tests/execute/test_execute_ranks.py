@@ -36,7 +36,7 @@ CLOSE = {"float64": 1e-9, "float32": 1e-4}
 PLUGIN = """\
 import os, signal, sys
 
-from ablate.components.declare import Cost, component
+from ablate.components.declare import Cost, component, implements
 
 
 @component("unused_{name}", slots=("part",), source="of this test")
@@ -58,6 +58,11 @@ if sys.argv[0].endswith("rank.py"):  # not in rank 0, nor here
         return backward(self, parts, readings)
 
     {patch}
+
+from torch import nn
+
+@implements(Config)
+class Unused(nn.Module): ...
 """
 
 
