@@ -1,11 +1,16 @@
 """The command line: verbs of a few lines each. What a verb does stands in `api.py`; what it shows, in `report/`.
 
-app.py       the verbs in the order of `--help`, and what becomes of an error
-options.py   what several verbs take
-console.py   where things are printed
-asking.py    check, plan, sql, show, diff, list: nothing is trained or changed
-training.py  run, resume
-keeping.py   status, doctor, ui: the folder of results
+app.py         the verbs in the order of `--help`, and what becomes of an error
+verb.py        what every verb does: its whole line in `--help`, mistakes as JSON
+options.py     what several verbs take
+naming.py      spaces and grammars by name: which file is meant, what a shell completes
+completion.py  completion in bash, zsh and fish
+console.py     where things are printed
+starting.py    init
+asking.py      check, plan, sql, show, diff, list: nothing is trained or changed
+training.py    run, resume
+reporting.py   report
+keeping.py     status, doctor, ui: the folder of results
 """
 
 from ablate.cli.app import app, main

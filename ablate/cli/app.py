@@ -6,17 +6,19 @@ import io
 import sys
 import traceback
 import warnings
-from typing import TextIO
+from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import asking, keeping, reporting, training
+from ablate.cli import asking, keeping, reporting, starting, training
+from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import note, tell
-from ablate.cli.verb import Verb
+from ablate.cli.verb import Verb, Verbs
 from ablate.errors import AblateError, AblateWarning
 from ablate.output.streams import escape_what_cannot_be_encoded, write_text
 
 VERBS = (
+    starting.init,
     asking.check,
     asking.plan,
     training.run,
@@ -31,6 +33,7 @@ VERBS = (
 )
 
 app = typer.Typer(
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,12 +45,37 @@ for verb in VERBS:
 app.add_typer(asking.listing, name="list")
 
 
+def show_version(asked: bool) -> None:
+    """Print the version; for `--version`."""
+    if asked:
+        from ablate import __version__
+
+        write_text(f"ablate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    completion: Annotated[
+        Literal["bash", "zsh", "fish"] | None,
+        typer.Option(
+            "--show-completion", callback=show_script, is_eager=True, help="Print the script that completes in a shell."
+        ),
+    ] = None,
+) -> None:
+    """Take the options that stand before a verb; each answers by itself."""
+
+
 def main() -> None:
     """Run the command line. A mistake of the user's is a message and exit code 2; a bug of ours keeps its traceback."""
     escape_what_cannot_be_encoded()
     warnings.showwarning = _show_warning
     try:
-        code = app(standalone_mode=False)
+        answer_shell()
+        code = app(complete_var=VARIABLE, standalone_mode=False)
     except AblateError as error:
         tell(error)
         code = error.exit_code

@@ -11,9 +11,9 @@ import typer
 
 from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
-from ablate.cli.naming import space_file
+from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
-from ablate.cli.verb import Verb
+from ablate.cli.verb import Verb, Verbs
 from ablate.errors import InputError
 from ablate.output.streams import write_data, write_text
 
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 
     from ablate.api import Planned
 
-File = Annotated[Path, typer.Argument(help="A space, or a grammar: its file, or its name.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="A space, or a grammar: its file, or its name.", show_default=False, autocompletion=complete_space
+    ),
+]
 
 Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
 
-listing = typer.Typer(no_args_is_help=True, help="List blocks, presets, components, probes or metrics.")
+listing = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="List spaces, blocks, presets, components, probes or metrics."
+)
 
 
 def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
@@ -119,7 +126,13 @@ def show(
     block: str,
     grammar: GrammarFile = GRAMMAR,
     space: Annotated[
-        Path | None, typer.Option("--space", help="Show it as this space has it, at its sizes.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--space",
+            help="Show it as this space has it, at its sizes.",
+            show_default=False,
+            autocompletion=complete_space,
+        ),
     ] = None,
     layers: Layers = None,
     width: Size = None,
@@ -172,6 +185,15 @@ def diff(
 
     of = api.load_grammar(grammar, plugins=plugin or ())
     answer(checked.difference(of, before, after, split=split, as_json=json))
+
+
+@listing.command("spaces", cls=Verb)
+def list_spaces(json: Json = False) -> None:
+    """The spaces that a name finds: one's own here, and those that ship; what each asks."""
+    from ablate.report import listed
+    from ablate.space.known import known_spaces
+
+    answer(listed.spaces(known_spaces(), as_json=json))
 
 
 @listing.command("blocks", cls=Verb)

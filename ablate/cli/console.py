@@ -41,15 +41,15 @@ def tell(error: AblateError) -> None:
 
 def again() -> str:
     """The command that goes on from here: as it was typed, but for `--fresh`, which would start over."""
-    return _typed(*(word for word in sys.argv[1:] if word != "--fresh"))
+    return typed(*(word for word in sys.argv[1:] if word != "--fresh"))
 
 
 def page_of(space: str, results: Path, default: Path) -> str:
     """The command that writes the page of a space."""
-    return _typed("report", space, *(() if results == default else ("--results", str(results))))
+    return typed("report", space, *(() if results == default else ("--results", str(results))))
 
 
-def _typed(*words: str) -> str:
+def typed(*words: str) -> str:
     """A command line of this program, called as it was called."""
     import shlex
     import shutil

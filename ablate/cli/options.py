@@ -7,13 +7,23 @@ from typing import Annotated
 
 import typer
 
-SpaceFile = Annotated[Path, typer.Argument(metavar="SPACE", help="A space: its file, or its name.", show_default=False)]
+from ablate.cli.naming import complete_grammar, complete_space
+
+SpaceFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SPACE", help="A space: its file, or its name.", show_default=False, autocompletion=complete_space
+    ),
+]
 Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder of results.")]
 Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-GrammarFile = Annotated[Path, typer.Option("--grammar", help="The grammar meant: its file, or its name.")]
+GrammarFile = Annotated[
+    Path,
+    typer.Option("--grammar", help="The grammar meant: its file, or its name.", autocompletion=complete_grammar),
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: all that fit).")]
 Mlflow = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate.cli.console import console
-from ablate.cli.naming import space_file
+from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
 from ablate.output.streams import write_text
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 Asked = Annotated[
     str,
-    typer.Argument(metavar="SPACE", help="The file of a space, or the name of one that was run.", show_default=False),
+    typer.Argument(
+        metavar="SPACE",
+        help="A space: the name of one that was run, its file, or its file's name.",
+        show_default=False,
+        autocompletion=complete_space,
+    ),
 ]
 
 

@@ -5,23 +5,19 @@ A name is a word such as `op_vs_preln`; what ends in `.yaml` or names a folder i
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ablate.errors import InputError
-from ablate.source.problems import Problems, quote
+from ablate.source.problems import Problems, quote, shorten, suggest, unknown
 from ablate.source.yaml import is_file
 
 Kind: TypeAlias = Literal["grammar", "space"]
 
 SUFFIXES = (".yaml", ".yml")
-LONGEST = 60
-"""Longer than any name that is looked for among others."""
 WAYS_OUT = {
     "grammar": "--grammar takes a file, or `transformer`, which ships with ablate",
-    "space": "`ablate list spaces` names those there are; `ablate init` writes one to begin with",
+    "space": "`ablate init` writes one to begin with; `ablate init --example NAME` copies one that ships",
 }
 """What to do where there is none of that name."""
 
@@ -89,10 +85,16 @@ def as_typed(path: Path) -> str:
 
 
 def _no_such_name(name: str, kinds: tuple[Kind, ...]) -> InputError:
-    there = {known for kind in kinds for known in (*own_files(kind), *shipped_files(kind))}
+    there = sorted({known for kind in kinds for known in (*own_files(kind), *shipped_files(kind))})
     places = [f"{folder}{name}.yaml" for kind in kinds for folder in (f"{kind}s/", *([""] if kind == "space" else []))]
-    notes = [f"looked for {', '.join(places)}, and among what ships with ablate"]
-    return _refusal(f"there is no {' or '.join(kinds)} {quote(name)}", _nearest(name, there), notes, kinds)
+    return unknown(
+        f"there is no {' or '.join(kinds)} {quote(name)}",
+        name,
+        there,
+        "there are",
+        command="ablate list spaces" if "space" in kinds else "",
+        notes=(f"looked for {shorten(', '.join(places))}, and among what ships with ablate", WAYS_OUT[kinds[0]]),
+    )
 
 
 def _no_such_file(path: Path, kinds: tuple[Kind, ...]) -> InputError:
@@ -102,20 +104,10 @@ def _no_such_file(path: Path, kinds: tuple[Kind, ...]) -> InputError:
         if path.stem in shipped_files(kind)
     ]
     there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    message = f"cannot read {quote(path)}: no such file or directory"
-    return _refusal(message, _nearest(path.name, there), notes, kinds)
-
-
-def _refusal(message: str, near: list[str], notes: Iterable[str], kinds: tuple[Kind, ...]) -> InputError:
     problems = Problems()
-    label = f"did you mean {' or '.join(map(quote, near))}?" if near else ""
-    problems.add(message, label=label, notes=(*notes, WAYS_OUT[kinds[0]]))
-    return InputError(problems.text())
-
-
-def _nearest(name: str, there: Iterable[str]) -> list[str]:
-    """The names, at most three, that a misspelt one may mean."""
-    return [] if len(name) > LONGEST else difflib.get_close_matches(name, sorted(there), n=3, cutoff=0.65)
+    message = f"cannot read {quote(path)}: no such file or directory"
+    problems.add(message, label=suggest(path.name, there) or "", notes=(*notes, WAYS_OUT[kinds[0]]))
+    return InputError(problems.text(), problems.mistakes())
 
 
 def _exists(path: Path) -> bool:

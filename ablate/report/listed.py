@@ -20,6 +20,7 @@ from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
+from ablate.space.known import KnownSpace
 from ablate.space.metrics import Judgeable
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = tuple[str, str, str]
 """A name, a line about it, and where it is from."""
+
+
+def spaces(of: Iterable[KnownSpace], *, as_json: bool = False) -> RenderableType:
+    """Every space that a name finds: one's own under their folder, then what ships; the question each asks."""
+    if as_json:
+        return _dump(
+            {"name": one.name, "question": one.question, "file": str(one.path), "shipped": one.shipped} for one in of
+        )
+    places = ((one, "with ablate" if one.shipped else f"in {one.path.parent}/") for one in of)
+    return _grouped((place, (one.name, one.question, "")) for one, place in places)
 
 
 def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:

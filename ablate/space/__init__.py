@@ -13,6 +13,7 @@
     blocks.py     the blocks a space speaks of
     override.py   `block:`, changes made to every block of the design, and to what a search derives
     space.py      Space: all of it, resolved
+    template.py   the commented space that `ablate init` writes, template.yaml; known.py: spaces by name
 
 This room starts nothing and imports no torch. It defaults nothing: what a space leaves out comes from the `space:` of
 its grammar, and an override that changes no block is a mistake.

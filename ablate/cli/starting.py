@@ -1,0 +1,37 @@
+"""The verb that writes a space to begin with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ablate.cli.console import typed
+from ablate.cli.naming import complete_example
+from ablate.output.streams import write_text
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="What to call it (default: mine, or the example's name).", show_default=False
+    ),
+]
+Example = Annotated[
+    str | None,
+    typer.Option(
+        "--example",
+        metavar="NAME",
+        help="Copy a space that ships: `ablate list spaces` names them.",
+        autocompletion=complete_example,
+    ),
+]
+
+
+def init(name: Name = None, example: Example = None) -> None:
+    """Write a commented space to begin with, or a copy of one that ships."""
+    from ablate.space.template import write_space
+
+    path = write_space(name, example=example)
+    write_text(f"wrote {path}: change it, or try it as it is")
+    for verb in ("check", "plan", "run"):
+        write_text(f"  {typed(verb, path.stem)}")
