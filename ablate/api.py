@@ -127,12 +127,15 @@ def load_block(
 
 
 def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()) -> None:
-    """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them."""
+    """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them.
+
+    Whether the corpus of a profile is on this machine is looked at where it is chosen.
+    """
     profiles = space.located.get("profiles") if isinstance(space.located, Written) else None
     found: list[InputError] = []
     for name in profiles if isinstance(profiles, Written) else ():
         try:
-            check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins))
+            check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins), files=False)
         except InputError as error:
             mistakes = (replace(mistake, profile=str(name)) for mistake in error.mistakes)
             found.append(InputError(f"with --profile {name}:\n\n{error}", mistakes))

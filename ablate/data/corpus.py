@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ablate.data.hub import HubDataset
 from ablate.data.local_files import LocalFiles
+from ablate.data.refusal import CorpusError, Fault
 from ablate.data.splits import assign_splits
 from ablate.data.standard_library import StandardLibrary
-from ablate.data.text import SPLITS, Skipped, Source, Split, Text
-from ablate.errors import InputError, RefusedError
+from ablate.data.text import SPLITS, Skipped, Source, Split, Text, folder_of
+from ablate.errors import InputError
 from ablate.space.documents import Data, Files, Hub
 
 
@@ -56,7 +57,7 @@ def source_of(data: Data, folder: Path) -> Source:
 def read_corpus(data: Data, folder: Path) -> Corpus:
     """Every text that `data` names, in the split of its folder.
 
-    Raises RefusedError when nothing can be read, or when there are too few folders for the splits asked; InputError
+    Raises CorpusError when nothing can be read, or when there are too few folders for the splits asked; InputError
     when the shares held out leave nothing to train on.
     """
     return divide(source_of(data, folder), data)
@@ -73,34 +74,50 @@ def divide(source: Source, data: Data) -> Corpus:
     texts = [each for each in found if isinstance(each, Text)]
     skipped = tuple(each for each in found if isinstance(each, Skipped))
     if not any(text.content for text in texts):
-        raise RefusedError(_empty(source, len(texts), skipped))
+        raise CorpusError([_empty(source, len(texts), skipped)])
     sizes: defaultdict[str, int] = defaultdict(int)
     for text in texts:
         sizes[text.folder] += len(text.content)
     splits = assign_splits(sizes, tuning=data.tuning, verdict=data.verdict)
-    _require_every_split(source, data, sizes, splits)
+    _require_every_split(source, data, sizes)
     members = {split: tuple(text for text in texts if splits[text.folder] == split) for split in SPLITS}
     return Corpus(title=source.title, texts=members, skipped=skipped, notes=source.notes)
 
 
-def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> str:
-    lines = [f"data.corpus: {source.title} holds no text: {read} empty, {len(skipped)} that could not be read."]
-    lines += [f"  {each.name}: {each.reason}" for each in skipped[:5]]
-    return "\n".join([*lines, "Name files that hold UTF-8 text."])
+def survey(data: Data, folder: Path) -> None:
+    """Raise CorpusError where `data` names files that are not there, are all empty, or are too few for the splits.
+
+    No text is read, and no hub is asked.
+    """
+    source = source_of(data, folder)
+    if not isinstance(source, LocalFiles):
+        return
+    sizes: defaultdict[str, int] = defaultdict(int)
+    for file in source.files:
+        sizes[folder_of(file.name)] += max(0, file.size)
+    if not any(sizes.values()):
+        raise CorpusError([_empty(source, len(source.files), ())])
+    _require_every_split(source, data, sizes)
 
 
-def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int], splits: Mapping[str, Split]) -> None:
-    """Raise RefusedError where a split that was asked for is left without text."""
+def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> Fault:
+    found = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
+    reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
+    message = f"{source.title} holds no text: {' and '.join(found) or 'there is no document'}"
+    return Fault(message, notes=(*reasons, "name files that hold UTF-8 text"))
+
+
+def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int]) -> None:
+    """Raise CorpusError where there are fewer folders with text than splits that are asked for."""
     asked = {"train": 1.0, "tuning": data.tuning, "verdict": data.verdict}
     needed = [split for split in SPLITS if asked[split] > 0]
-    given = {splits[name] for name, size in sizes.items() if size > 0}
-    if given >= set(needed):
-        return
     folders = sorted(name for name, size in sizes.items() if size > 0)
-    shown = ", ".join(folders[:5]) + (", …" if len(folders) > 5 else "")
-    raise RefusedError(
-        f"data.corpus: {source.title} has {len(folders)} folder(s) with text ({shown}), and {len(needed)} are needed, "
-        f"one for each of {', '.join(needed)}.\n"
-        "A folder, or a file outside any folder, goes to one split as a whole. Divide a large file into some twenty "
-        "(for instance `split --number=l/20 input.txt part-`), or name more files."
+    if len(folders) >= len(needed):
+        return
+    has = f"{len(folders)} {'folder' if len(folders) == 1 else 'folders'} of text ({', '.join(folders)})"
+    message = f"{source.title} has {has}, and {len(needed)} are needed: one for each of {', '.join(needed)}"
+    notes = (
+        "a folder, or a file outside any folder, goes to one split as a whole",
+        "name more files, or divide a large one: split --number=l/20 input.txt part-",
     )
+    raise CorpusError([Fault(message, notes=notes)])

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ablate.data.refusal import CORPUS, CorpusError, Fault
 from ablate.data.text import Skipped, Text
-from ablate.errors import RefusedError
+from ablate.source.problems import quote, suggest
 
 MOST_BYTES = 2**30
 """A hub data set is read up to the document that reaches this many bytes of text: what training at the sizes of the
@@ -50,7 +51,7 @@ class HubDataset:
         return f"{self.name}/{config}{self.split}/{self.field}/{self.most_bytes}"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Documents, named by their position. Raises RefusedError where the hub cannot be read or lacks the field."""
+        """Documents, named by their position. Raises CorpusError where the hub cannot be read or lacks the field."""
         from datasets import load_dataset
 
         read = 0
@@ -62,16 +63,17 @@ class HubDataset:
                 if read >= self.most_bytes:
                     return
         except (OSError, ValueError, RuntimeError) as error:  # no network, no such set or split; a set that is a script
-            raise RefusedError(
-                f"data.corpus.hub: cannot read split '{self.split}' of '{self.name}': {error}\n"
-                "A hub data set needs a network, and its name, split and access as the hub has them. "
-                "Without a network use python_stdlib or files of your own: data: {corpus: {files: ['texts/*.txt']}}"
-            ) from error
+            message = f"cannot read split {quote(self.split)} of {quote(self.name)}: {error}"
+            notes = (
+                "a hub data set needs a network, and its name, split and access as the hub has them",
+                "without a network: corpus: python_stdlib, or files of your own: corpus: {files: ['texts/**/*.txt']}",
+            )
+            raise CorpusError([Fault(message, (*CORPUS, "hub"), notes=notes)]) from error
 
     def _text(self, name: str, row: dict[str, object]) -> Text | Skipped:
         if self.field not in row:
-            raise RefusedError(
-                f"data.corpus.hub: '{self.name}' has no field '{self.field}'. Its fields: {', '.join(sorted(row))}."
-            )
+            label, notes = suggest(self.field, row) or "", (f"its fields: {', '.join(sorted(row))}",)
+            message = f"{quote(self.name)} has no field {quote(self.field)}"
+            raise CorpusError([Fault(message, (*CORPUS, "field"), label, notes)])
         text = row[self.field]
         return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "holds no text")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ablate.data.refusal import CORPUS, CorpusError, Fault
 from ablate.data.survey import FoundFile, look_at, stamp_of
 from ablate.data.text import Skipped, Text
-from ablate.errors import RefusedError
-from ablate.space.paths import ELSEWHERE, from_elsewhere
+from ablate.source.problems import quote
+from ablate.space.paths import ELSEWHERE, before_wildcards, from_elsewhere
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,14 @@ class LocalFiles:
         """The files, ordered by name: the path below the deepest folder that holds them all.
 
         A file that is reached by several patterns or links is there once, so that it cannot be in two splits.
-        Raises RefusedError naming every pattern that matches no file, or a file outside the folder.
+        Raises CorpusError naming every pattern that matches no file, or a file outside the folder.
         """
         matches = {pattern: self._match(pattern) for pattern in self.patterns}
-        unmatched = [pattern for pattern, paths in matches.items() if not paths]
-        if unmatched:
-            raise RefusedError("\n".join(self._complaint(pattern) for pattern in unmatched))
+        outside = (self._outside(pattern, paths) for pattern, paths in matches.items())
+        faults = [fault for fault in outside if fault is not None]
+        faults += [self._unmatched(pattern) for pattern, paths in matches.items() if not paths]
+        if faults:
+            raise CorpusError(faults)
         # Of several names for one file the first in order is kept, whatever the order of patterns.
         paths = sorted({path for found in matches.values() for path in found}, reverse=True)
         distinct = {os.path.realpath(path): path for path in paths}
@@ -70,28 +73,39 @@ class LocalFiles:
         # Not Path.glob, which refuses absolute patterns.
         found = glob.glob(str(Path(pattern).expanduser()), root_dir=self.place, recursive=True)  # noqa: PTH207
         paths = (Path(os.path.normpath(Path(self.place, name))) for name in found)
-        files = [path for path in paths if path.is_file()]
-        if not Path(pattern).expanduser().is_absolute():
-            self._refuse_outside(pattern, files)
-        return files
+        return [path for path in paths if path.is_file()]
 
-    def _refuse_outside(self, pattern: str, files: Sequence[Path]) -> None:
+    def _fault(self, pattern: str, message: str, label: str, *notes: str) -> Fault:
+        return Fault(message, (*CORPUS, "files", self.patterns.index(pattern)), label, notes)
+
+    def _outside(self, pattern: str, files: Sequence[Path]) -> Fault | None:
+        if Path(pattern).expanduser().is_absolute():
+            return None
         place = os.path.realpath(self.folder)
         for file in files:
             if not (real := Path(os.path.realpath(file))).is_relative_to(place):
-                raise RefusedError(
-                    f"data.corpus.files: '{pattern}' leads to {real}, outside the folder of the space, {place}\n"
-                    f"  = {ELSEWHERE}"
-                )
+                message = f"{quote(pattern)} leads to {real}, outside the folder of the space, {place}"
+                return self._fault(pattern, message, "", ELSEWHERE)
+        return None
 
-    def _complaint(self, pattern: str) -> str:
-        if not self.folder.is_dir():
-            found = "that folder does not exist"
-        elif Path(self.place, pattern).is_dir():
-            found = f"it is a folder; its files are '{pattern.rstrip('/')}/**/*.txt', for instance"
+    def _unmatched(self, pattern: str) -> Fault:
+        """Why nothing matches, as far as that is seen: a folder that is not there, one that is named as a file."""
+        expanded = Path(pattern).expanduser()
+        whole = Path(self.place, expanded)
+        there = before_wildcards(whole)
+        ways: tuple[str, ...] = ("mend the pattern, or put the files there",)
+        missing = next((folder for folder in (*reversed(there.parents), there) if not folder.exists()), None)
+        if whole.is_dir():
+            label, ways = "it is a folder", (f"name its files: {pattern.rstrip('/')}/**/*.txt, for instance",)
+        elif missing is not None:
+            label = f"there is no {missing}"
         else:
-            found = "nothing there matches; mend the pattern or put the files there"
-        return f"data.corpus.files: no file matches '{pattern}' from {self.place}: {found}."
+            label = "nothing there matches"
+        if not expanded.is_absolute():
+            ways = (f"patterns start from the folder of the space, {self.place}", *ways)
+            if glob.glob(pattern, recursive=True):  # noqa: PTH207
+                ways = (*ways, f"it matches from where you are: write {Path.cwd() / pattern}")
+        return self._fault(pattern, f"no file matches {quote(pattern)}", label, *ways)
 
 
 def _read(files: Sequence[FoundFile]) -> Iterator[Text | Skipped]:
@@ -125,5 +139,5 @@ def _texts(paths: Sequence[Path]) -> list[str]:
         )
         texts = [row["text"] for row in rows]
     if len(texts) != len(paths):
-        raise ValueError(f"`datasets` gave {len(texts)} texts for {len(paths)} file(s)")
+        raise ValueError(f"`datasets` gave {len(texts)} texts for {len(paths)} files")
     return texts

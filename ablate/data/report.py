@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ablate.data.refusal import CorpusError, Fault
 from ablate.data.text import SPLITS, Skipped, Split
-from ablate.errors import RefusedError
 from ablate.source.excerpt import drawn
 from ablate.space.documents import Document
 
+DECIDE = (
+    ("model", "context"),
+    ("recipe", "batch"),
+    ("measure", "evaluation", "windows"),
+    ("data", "tuning"),
+    ("data", "verdict"),
+)
+"""What decides, beside the corpus, whether it is enough."""
 SKIPPED_SHOWN = 10
 FAR_FROM_ASKED = 0.25
 """A split whose share differs from what was asked by more than this part of it gets a note."""
@@ -66,29 +74,27 @@ class CorpusReport(Document):
 def require_enough(
     report: CorpusReport, seq_len: int, batch: int, windows: int, held_out: Iterable[Split] = ("verdict",)
 ) -> None:
-    """Raise RefusedError unless train holds one batch without repetition and `held_out` splits hold their windows.
+    """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
 
     A window of seq_len tokens takes seq_len + 1, since the last one predicts its successor.
     """
     needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
     needs += [(split, windows * (seq_len + 1), f"{windows} windows of {seq_len} + 1") for split in held_out]
     short = [
-        f"  {split} holds {report.split(split).tokens:,} tokens in {report.split(split).files:,} file(s), "
-        f"and {why} takes {need:,}"
+        f"{split} holds {_tokens(report.split(split))}, and {why} takes {need:,}"
         for split, need, why in needs
         if report.split(split).tokens < need
     ]
     if short:
-        raise RefusedError(
-            "\n".join(
-                [
-                    f"data: {report.title} is too small:",
-                    *short,
-                    "Name more text, hold out a larger share (data.tuning, data.verdict) of it, or ask for less: "
-                    "model.context, recipe.batch, measure.evaluation.windows.",
-                ]
-            )
+        ways = (
+            "name more text, hold out a larger share of it (data.tuning, data.verdict)",
+            "or ask for less: model.context, recipe.batch, measure.evaluation.windows",
         )
+        raise CorpusError([Fault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
+
+
+def _tokens(split: SplitReport) -> str:
+    return f"{split.tokens:,} tokens in {split.files:,} {'file' if split.files == 1 else 'files'}"
 
 
 def share_notes(report: CorpusReport) -> tuple[str, ...]:

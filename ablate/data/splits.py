@@ -8,6 +8,7 @@ neighbours would be half known. The rule needs no random number and is the same 
      a quarter of the share, so that no single folder makes the verdict, then any that still fits.
   3. The tuning split does the same with what is left, so that its share does not change what the verdict is given on.
   4. A split that nothing fits takes the smallest folder left. The rest is trained on; so are folders without a byte.
+  5. A split leaves one folder for each that comes after it, so that as many folders as splits are enough.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) ->
     left = {name: sizes[name] for name in sorted(sizes, key=_order) if sizes[name] > 0}
     total = sum(left.values())
     held_out: tuple[tuple[Split, float], ...] = (("verdict", verdict), ("tuning", tuning))
-    for split, share in held_out:
-        for name in _fill(left, share * total):
+    for n, (split, share) in enumerate(held_out, 1):
+        later = 1 + sum(share > 0 for _, share in held_out[n:])
+        for name in _fill(left, share * total, len(left) - later):
             splits[name] = split
             del left[name]
     return splits
@@ -42,11 +44,11 @@ def _order(name: str) -> bytes:
     return hashlib.sha256(name.encode("utf-8")).digest()
 
 
-def _fill(left: Mapping[str, int], target: float) -> tuple[str, ...]:
-    """Names of folders that together come close to `target` bytes, from below where anything fits."""
+def _fill(left: Mapping[str, int], target: float, most: int) -> tuple[str, ...]:
+    """Names of at most so many folders that together come close to `target` bytes, from below where anything fits."""
     if target <= 0:
         return ()
-    chosen = tuple(_fitting(left, target))
+    chosen = tuple(_fitting(left, target))[: max(1, most)]
     return chosen or tuple(sorted(left, key=lambda name: left[name])[:1])
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ablate.data.refusal import CorpusError, Fault
 from ablate.data.survey import FoundFile, look_at, stamp_of
 from ablate.data.text import Skipped, Text
-from ablate.errors import RefusedError
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 """Folders inside the library's folder that hold what others installed, or no source."""
@@ -31,14 +31,15 @@ class StandardLibrary:
 
     @staticmethod
     def of_this_interpreter() -> StandardLibrary:
-        """The library that `import` would use. Raises RefusedError where it is not a folder of source files."""
+        """The library that `import` would use. Raises CorpusError where it is not a folder of source files."""
         root = Path(sysconfig.get_path("stdlib"))
         if not (root / "os.py").is_file():
-            raise RefusedError(
-                f"data.corpus python_stdlib: this Python keeps no source files of its standard library in {root}.\n"
-                "Run ablate with a Python that does (python.org, Debian, pyenv, conda and uv builds do), "
-                "or name text files of your own: data: {corpus: {files: ['texts/**/*.txt']}}"
+            message = f"python_stdlib: this Python keeps no source files of its standard library in {root}"
+            notes = (
+                "run ablate with a Python that does (python.org, Debian, pyenv, conda and uv builds do)",
+                "or name text files of your own: corpus: {files: ['texts/**/*.txt']}",
             )
+            raise CorpusError([Fault(message, notes=notes)])
         return StandardLibrary(root)
 
     @property

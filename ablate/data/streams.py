@@ -93,7 +93,7 @@ def check_corpus(
     windows: int,
     held_out: Iterable[Split] = ("verdict",),
 ) -> None:
-    """Raise RefusedError, with what was found and what is needed, where a corpus is too small for a recipe.
+    """Raise CorpusError, with what was found and what is needed, where a corpus is too small for a recipe.
 
     Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in what is `held_out`.
     """

@@ -22,7 +22,12 @@ class Text:
     @property
     def folder(self) -> str:
         """What is held out as one: the first folder of the name, or for a file outside any folder the file itself."""
-        return self.name.partition("/")[0]
+        return folder_of(self.name)
+
+
+def folder_of(name: str) -> str:
+    """The first folder of a name; the name itself where it has none."""
+    return name.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

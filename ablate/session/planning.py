@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ablate.errors import AblateError, InputError, RefusedError
 from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
 from ablate.session.staged import Stage, counts, learns, paced, unfold
+from ablate.source.problems import Problems, together
 from ablate.space.fair import Tune
+from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
@@ -94,11 +98,46 @@ class Planned:
         return self.trial_seconds * -(-most // at_once)
 
 
-def check(space: Space) -> Plan:
-    """Everything about a space that can be checked without reading its corpus; the plan, without its corpus."""
+def check(space: Space, *, files: bool = True) -> Plan:
+    """Everything about a space that can be checked without reading its corpus; the plan, without its corpus.
+
+    With `files` the files of the corpus must be there; a data set of the hub is not asked for. InputError with every
+    mistake; RefusedError where all that is wrong is the corpus.
+    """
+    from ablate.data.corpus import survey
     from ablate.data.tokenizer import vocab_size_of
 
-    return build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+    found: list[AblateError] = []
+    try:
+        plan = build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+    except InputError as error:
+        found.append(error)
+    try:
+        with corpus_located(space):
+            if files:
+                survey(space.data, space.folder)
+    except RefusedError as error:
+        found.append(error)
+    if len(found) > 1:
+        raise together(found)
+    if found:
+        raise found[0]
+    return plan
+
+
+@contextmanager
+def corpus_located(space: Space) -> Iterator[None]:
+    """Show what is wrong with a corpus where the space says it, or the option that was laid over that."""
+    from ablate.data.refusal import CorpusError
+
+    try:
+        yield
+    except CorpusError as error:
+        problems, origins = Problems(), space.origins
+        for fault in error.faults:
+            beside = (keys for keys in fault.beside if origins.layer(origins.key(*keys)) >= PROFILE)
+            origins.add(problems, fault.message, fault.at, *beside, label=fault.label, notes=fault.notes)
+        raise RefusedError(problems.text(), problems.mistakes()) from error
 
 
 def plan_space(
@@ -115,9 +154,10 @@ def plan_space(
 
     check(space)  # so that a mistake in the space is told before its corpus is read
     folder = Path(results)
-    corpus = fingerprint(space.data, space.folder, cache_of(folder))
     held_out = _held_out(space)
-    check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
+    with corpus_located(space):
+        corpus = fingerprint(space.data, space.folder, cache_of(folder))
+        check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     found = known_outcomes(folder) if outcomes is None else outcomes
     known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))

@@ -38,11 +38,11 @@ def from_elsewhere(names: tuple[str, ...], folder: Path, what: str) -> tuple[str
     return tuple(
         f"{what} {drawn(name)} is from outside the folder of the space, {folder.resolve()}"
         for name in found
-        if not is_inside(_fixed(Path(name).expanduser()), folder)
+        if not is_inside(before_wildcards(Path(name).expanduser()), folder)
     )
 
 
-def _fixed(pattern: Path) -> Path:
-    """What stands before the first wildcard."""
+def before_wildcards(pattern: Path) -> Path:
+    """The folder that a pattern starts from: what stands before its first wildcard."""
     wild = next((n for n, part in enumerate(pattern.parts) if any(sign in part for sign in "*?[")), len(pattern.parts))
     return Path(*pattern.parts[:wild])

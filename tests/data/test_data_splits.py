@@ -69,3 +69,22 @@ def test_the_example_in_the_docstring_runs():
     result = doctest.testmod(module)
     assert result.attempted == 1
     assert result.failed == 0
+
+
+few = st.dictionaries(names, st.integers(1, 100), min_size=3, max_size=6)
+large_shares = st.floats(0.05, 0.6)
+
+
+@given(sizes=few, tuning=large_shares, verdict=large_shares)
+@settings(max_examples=200, deadline=None)
+def test_as_many_folders_as_splits_are_enough(sizes, tuning, verdict):
+    splits = assign_splits(sizes, tuning=tuning, verdict=min(verdict, 0.95 - tuning))
+    assert set(splits.values()) == {"train", "tuning", "verdict"}
+
+
+def test_two_small_folders_that_fit_the_verdict_do_not_take_the_last_one_of_training():
+    assert set(assign_splits({"a": 30, "b": 30, "c": 40}, tuning=0.3, verdict=0.6).values()) == {
+        "train",
+        "tuning",
+        "verdict",
+    }

@@ -1,0 +1,39 @@
+"""What is wrong with a corpus, and which value of the space says it; who has the space knows where that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ablate.errors import RefusedError
+from ablate.source.problems import Problems
+
+Keys = tuple[str | int, ...]
+CORPUS: Keys = ("data", "corpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong: `at` are the keys down to the value that says it, `beside` to others it depends on."""
+
+    message: str
+    at: Keys = CORPUS
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    beside: tuple[Keys, ...] = ()
+
+
+class CorpusError(RefusedError):
+    """A corpus that is missing, empty or too small."""
+
+    def __init__(self, faults: Iterable[Fault]):
+        self.faults = tuple(faults)
+        problems = Problems()
+        for fault in self.faults:
+            problems.add(fault.message, label=fault.label, notes=fault.notes)
+        self.text = problems.text()
+        super().__init__(self.text, problems.mistakes())
+        self.args = (self.faults,)  # of which it is made anew in another process
+
+    def __str__(self) -> str:
+        return self.text
