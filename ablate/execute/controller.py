@@ -24,7 +24,7 @@ from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store import claim
 from ablate.store.results import Results
-from ablate.train.events import GOES_ON, Outcome, Row, Saved
+from ablate.train.events import GOES_ON, Began, Outcome, Row, Saved
 
 AGAIN = "again"
 """In the detail of an interrupted trial: what is done with it now, where that is not to go on from its checkpoint."""
@@ -151,6 +151,7 @@ class Controller:
         self._deaths: Counter[str] = Counter()
         self._attempts: dict[str, Attempt] = {}
         self._anew: set[str] = set()
+        self._told: set[str] = set()
         self._ended = Ended()
 
     def run(self, executor: Executor) -> Ended:
@@ -197,6 +198,10 @@ class Controller:
             match event:
                 case Row(metric="train_loss"):
                     self._losses[trial.id] = event.value
+                case Began(attention=uses):
+                    for said in (use.described for use in uses if use.described not in self._told):
+                        self._told.add(said)
+                        self._say(said)
                 case Saved():
                     self._deaths[trial.id] = 0
                 case Outcome():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from ablate.execute.packing import Gpu
+from ablate.store.versions import version_of
 
 
 def device() -> str:
@@ -18,6 +19,14 @@ def device_name() -> str:
         return "cpu"
     major, minor = torch.cuda.get_device_capability()
     return f"{torch.cuda.get_device_name()} sm_{major}{minor}"
+
+
+def device_versions() -> dict[str, str]:
+    """The device and, on a GPU, the libraries that its kernels are from, as they are recorded with a trial."""
+    if device() == "cpu":
+        return {"device": "cpu"}
+    libraries = {name: version_of(name) for name in ("xformers", "triton")}
+    return {"device": device_name(), "cuda": str(torch.version.cuda or torch.version.hip)} | libraries
 
 
 def gpus() -> tuple[Gpu, ...]:

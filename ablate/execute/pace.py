@@ -20,7 +20,7 @@ from typing import cast
 import torch
 
 from ablate.errors import InputError, RefusedError
-from ablate.execute.device import device, device_name
+from ablate.execute.device import device, device_versions
 from ablate.execute.work import compute
 from ablate.plan.trial import Trial
 from ablate.store.versions import installed
@@ -69,7 +69,7 @@ class NoStep(Exception):
 
 def machine() -> dict[str, str]:
     """What of this machine decides how long a step takes: the device, and the versions of what computes."""
-    return installed() | {"device": device_name()}
+    return installed() | device_versions()
 
 
 def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...]) -> Pace:

@@ -30,6 +30,7 @@ from ablate.execute.launch import launch
 from ablate.execute.state import state_of
 from ablate.execute.task import ShouldStop, Task
 from ablate.execute.work import compute
+from ablate.store.versions import ATTENTION
 from ablate.train.events import Outcome, Training
 from ablate.train.parts import Cut
 from ablate.train.ranks import RankLost, Ranks
@@ -94,6 +95,7 @@ def _share(task: Task, ranks: Ranks, should_stop: ShouldStop) -> Iterator[Traini
         resume=state_of(task),
         should_stop=should_stop,
         until=task.until,
+        made_with=task.versions.get(ATTENTION, ""),
         cut=Cut(task.parts, ranks),
     )
 

@@ -13,6 +13,7 @@ from ablate.components.registry import declarations
 from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
 from ablate.errors import RefusedError
+from ablate.execute.attention import choose_kernels
 from ablate.execute.device import device
 from ablate.execute.policy import UNCUT
 from ablate.plan.trial import Trial
@@ -33,11 +34,14 @@ def compute(
     resume: bytes | None,
     should_stop: Callable[[], bool],
     until: int | None = None,
+    made_with: str | None = None,
     cut: Cut = WHOLE,
 ) -> Iterator[Training]:
     """Build the model and train it, from the state `resume` where there is one; see `train.loop.train`.
 
-    `cache` holds the token streams. RefusedError where the corpus is not the one that was planned.
+    What computes its attentions comes first (see `execute.attention`). Where that is not what the state was
+    `made_with`, which None leaves open, the bits would be others, and it is trained from its beginning. `cache` holds
+    the token streams. RefusedError where the corpus is not the one that was planned.
     """
     pin_threads(trial.threads)
     streams = _streams(trial, cache)
@@ -57,6 +61,10 @@ def compute(
         device=device(),
     )
     batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
+    attending = choose_kernels(model, trial, batches.at(0)[0], cut)
+    if made_with is not None and made_with != attending.operators:
+        resume = None
+    yield attending
     lack = _profile(model, batches) if resume is None else None  # a state holds what the first batch decided
     if lack is not None:
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})

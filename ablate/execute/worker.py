@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ablate.execute.device import device_name
+from ablate.execute.device import device_versions
 from ablate.execute.ending import ending_of
 from ablate.execute.gpu import peak, take
 from ablate.execute.ranks import trained
 from ablate.execute.task import Message, ShouldStop, Task
 from ablate.store import checkpoints
 from ablate.store.claim import Claim
-from ablate.store.versions import installed
-from ablate.train.events import Began, Checkpoint, Event, Outcome, Saved, Step
+from ablate.store.versions import ATTENTION, installed, of_machine
+from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Row, Saved, Step, Timing, Training
 
 SPEAK_EVERY = 0.25
 """Seconds between messages of a running trial, so that what is a second old has been handed over."""
@@ -34,10 +34,10 @@ def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
     step = task.resume.step if task.resume else 0
     spoke = time.monotonic()
     for event in _events(task, should_stop):
-        step = max(step, event.step)
+        step = event.step if isinstance(event, Began) else max(step, event.step)
         if not isinstance(event, Step):
             buffer.append(event)
-        if isinstance(event, Saved | Outcome) or time.monotonic() - spoke > SPEAK_EVERY:
+        if isinstance(event, Began | Saved | Outcome) or time.monotonic() - spoke > SPEAK_EVERY:
             yield Message(task.trial.id, tuple(buffer), step)
             buffer.clear()
             spoke = time.monotonic()
@@ -47,7 +47,7 @@ def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
     step = task.resume.step if task.resume else 0
     try:
         for event in _claimed(task, should_stop):
-            step = max(step, event.step)
+            step = event.step if isinstance(event, Began) else max(step, event.step)
             yield replace(event, detail=_how(task) | event.detail) if isinstance(event, Outcome) else event
         return
     except (Exception, SystemExit) as error:  # noqa: BLE001  what a trial does wrong is its outcome, the trace in its row
@@ -69,12 +69,15 @@ def _cut(task: Task) -> dict[str, int]:
 def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
     with Claim(task.folder, task.trial.id, step=task.resume.step if task.resume else 0) as claim:
         take(task.gpu, task.memory, task.contexts)
-        versions = installed() | {"device": device_name()} | {name: str(n) for name, n in _cut(task).items()}
+        versions = installed() | device_versions() | {name: str(n) for name, n in _cut(task).items()}
         task = _from(task, versions)
-        yield Began(task.resume.step if task.resume else 0, versions)
-        limit = _Limit(task.limit)
-        for event in trained(task, lambda: limit.is_reached() or should_stop()):
+        limit, attention = _Limit(task.limit), dict[str, Any]()
+        for event in _taken_up(task, versions, trained(task, lambda: limit.is_reached() or should_stop())):
             match event:
+                case Began(attention=uses):
+                    refused = [use.described for use in uses if use.refused]
+                    attention = {ATTENTION: refused} if refused else {}
+                    yield event
                 case Step():
                     claim.beat(event.step)
                     yield event
@@ -84,13 +87,44 @@ def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
                     pass  # the trial ends here, so nobody goes on from it
                 case Outcome(kind="interrupted", step=step) if limit.reached:
                     yield Outcome("timeout", step, {"error": f"not done after {task.limit:g} s", "limit": task.limit})
+                case Outcome():
+                    yield replace(event, detail=attention | event.detail)
                 case _:
                     yield event
 
 
+def _taken_up(
+    task: Task, versions: dict[str, str], events: Iterator[Training]
+) -> Iterator[Began | Row | Timing | Step | Checkpoint | Outcome]:
+    """What training yields; before it that the trial was taken up, and with what computes its attention.
+
+    Where that has not come to be known, with what it was computed with so far.
+    """
+    at, step = time.time(), task.resume.step if task.resume else 0
+    before = task.versions if task.resume else versions
+    try:
+        first = next(events, None)
+    except (Exception, SystemExit):
+        yield Began(step, before, at=at)
+        raise
+    if isinstance(first, Attending):
+        versions = versions | ({ATTENTION: first.operators} if first.uses else {})
+        if task.resume and versions != task.versions:  # `compute` has let go of that state, too
+            checkpoints.drop(task.folder, task.trial.id)
+            step = 0
+        yield Began(step, versions, first.uses, at)
+    else:
+        yield Began(step, before, at=at)
+        if first is not None:
+            yield first
+    for event in events:
+        if not isinstance(event, Attending):
+            yield event
+
+
 def _from(task: Task, versions: dict[str, str]) -> Task:
     """The task as it goes on. With other versions the bits would be others, so the trial starts over."""
-    if task.resume is not None and versions == task.versions:
+    if task.resume is not None and versions == of_machine(task.versions):
         return task
     checkpoints.drop(task.folder, task.trial.id)
     return replace(task, resume=None)

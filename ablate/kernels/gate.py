@@ -307,7 +307,7 @@ class _Limit:
         limit = self.c * ((u + a) * (norms + mean) + (a + self.d * u) * size) + torch.finfo(actual.dtype).tiny
         if bool((off <= limit).all()):
             return ""
-        return f"{what} is off by {float((off / limit).max()):.2g} times what rounding allows"
+        return f"{what} is off by {float((off / limit).max()):.3g} times what rounding allows"
 
 
 def rounding(site: Site, dtype: torch.dtype) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from ablate.store.ledger import Asked
 from ablate.store.lines import compact
 from ablate.store.segment import Segment
 from ablate.store.verdicts import Verdicts
+from ablate.store.versions import ATTENTION, of_machine
 
 TEXT, WHOLE, REAL, TEXTS = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.list_(pyarrow.string())
 
@@ -54,6 +55,7 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
         "conditions": TEXT,
         "specification": TEXT,
         "versions_id": TEXT,
+        "attention": TEXT,
     }
     | {"attempt": WHOLE, "digest": TEXT},
     "timings": {"trial_id": TEXT, "step": WHOLE, "name": TEXT, "seconds": REAL},
@@ -149,11 +151,12 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     states |= {id: (DAMAGED, states[id][1], None) for id in damaged}
     changed = [id for id in differ if id in anew or stored.trials.get(id) != states[id]]
     ended = [journal.endings[id] for id in changed if states[id][2]]
-    versions = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
+    ran_with = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
+    versions = [of_machine(one) for one in ran_with]
     rows: dict[str, Rows] = {
         **_plan_rows(plans, journal.judged),
         "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
-        "versions": sorted({(digest(dict(one)), name, value) for one in versions for name, value in one.items()}),
+        "versions": sorted({(digest(one), name, value) for one in versions for name, value in one.items()}),
         "timings": [row for ending in ended for row in _clock(ending)],
     }
     files = tuple(sealed.path_of(folder, ending.trial_id) for ending in ended)
@@ -217,7 +220,8 @@ def _trial_row(
         trial.get("split"),
         trial.get("conditions"),
         ledger.text_of(trial) if trial else None,
-        digest(dict(versions)) if versions is not None else None,
+        digest(of_machine(versions)) if versions is not None else None,
+        versions.get(ATTENTION) if versions is not None else None,
         attempt,
         digest_of_rows,
     )

@@ -46,7 +46,7 @@ COMMENT ON COLUMN variants.setting IS 'What of it is not as the space has it for
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
     steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR, split VARCHAR,
-    conditions VARCHAR, specification JSON, versions_id VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
+    conditions VARCHAR, specification JSON, versions_id VARCHAR, attention VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
 );
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
 COMMENT ON COLUMN trials.trial_id IS 'Hash of everything that decides its numbers';
@@ -68,6 +68,7 @@ COMMENT ON COLUMN trials.split IS 'What its held-out loss is of: tuning where a 
 COMMENT ON COLUMN trials.conditions IS 'Hash of all that it is trained and measured under but its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions';
 COMMENT ON COLUMN trials.specification IS 'The whole trial: architecture with its block, data, recipe, measure';
 COMMENT ON COLUMN trials.versions_id IS 'What it ran with: see versions. Trials that differ here are comparable but not bit for bit';
+COMMENT ON COLUMN trials.attention IS 'What computed its attentions: the backend and, where it says so, its operator. It follows from the block and from versions_id, and takes no part in pairing; NULL where nothing was computed';
 COMMENT ON COLUMN trials.attempt IS 'Which attempt this is, from 1; 0 before the first';
 COMMENT ON COLUMN trials.digest IS 'SHA-256 of its sorted metric rows: the same digest means the same numbers, bit for bit';
 

@@ -1,7 +1,7 @@
 """What training yields, and what a worker makes of it on the way to whoever writes it down.
 
-the trainer yields   Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
-a worker sends       Began, Row, Timing, Saved, Outcome           it writes states, the driver the rest
+the trainer yields   Attending, Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
+a worker sends       Began, Row, Timing, Saved, Outcome                      it writes states, the driver the rest
 """
 
 from __future__ import annotations
@@ -50,14 +50,57 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelUse:
+    """The attentions at `address` (`layers.*.attention` where layers agree) are computed by the backend `kernel`.
+
+    `reason` is why it is that one, and `refused` whether this machine does without one that would have come before it.
+    `operator` is what the backend itself runs, where it says so; `memory` the bytes of scores that all of these
+    attentions hold for a step, 0 where none are held.
+    """
+
+    address: str
+    kernel: str
+    reason: str
+    operator: str = ""
+    refused: bool = False
+    memory: int = 0
+
+    @property
+    def named(self) -> str:
+        """The backend, and its operator where that is known."""
+        return f"{self.kernel} ({self.operator})" if self.operator else self.kernel
+
+    @property
+    def described(self) -> str:
+        """In a line: what is used where, why, and what it takes where scores are held."""
+        held = f", {_size(self.memory)} in a step" if self.memory else ""
+        return f"{self.address} uses {self.named}: {self.reason}{held}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attending:
+    """What will compute the attentions of the model: the first that training yields, before anything is computed."""
+
+    uses: tuple[KernelUse, ...]
+    step: int = 0
+
+    @property
+    def operators(self) -> str:
+        """What is kept of it with the versions of a trial: addresses, backends and operators, and no reasons."""
+        return "; ".join(f"{use.address} {use.named}" for use in self.uses)
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A worker has taken the trial up at `step` (0: from its beginning), with these versions of what computes it.
 
-    `at` is when, in seconds since 1970 by the worker's clock.
+    `attention` is what computes its attentions, with reasons; empty where they have not come to be known. `at` is when,
+    in seconds since 1970 by the worker's clock.
     """
 
     step: int
     versions: Mapping[str, str]
+    attention: tuple[KernelUse, ...] = field(default=(), compare=False)
     at: float = field(default_factory=time.time, compare=False)
 
 
@@ -90,5 +133,10 @@ class Outcome:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-Training: TypeAlias = Row | Timing | Step | Checkpoint | Outcome
+Training: TypeAlias = Attending | Row | Timing | Step | Checkpoint | Outcome
 Event: TypeAlias = Began | Row | Timing | Saved | Outcome
+
+
+def _size(n_bytes: int) -> str:
+    power = min(max((n_bytes.bit_length() - 1) // 10, 1), 3)
+    return f"{n_bytes / 1024**power:.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 from attention_cases import MAPS, NUMPY_MAPS, Case, cases, close, gradients, numpy_attention, wanted
+from fake_cuda import fake_cuda, inputs
 from hypothesis import given, settings
 
 from ablate.kernels import Attend, attend
+from ablate.kernels.attend import BACKENDS
 from ablate.kernels.eager import attend_eager
+from ablate.kernels.gate import Gate, Site
 
 pytestmark = pytest.mark.fast
 
@@ -215,6 +218,21 @@ def test_the_module_is_the_function_and_can_be_hooked():
     assert not list(module.parameters())
 
 
+def test_on_a_gpu_where_xformers_has_no_kernels_the_next_backend_is_taken(monkeypatch):
+    """The real xformers beside the real torch, which it is not built for: what a fresh GPU machine has."""
+    pytest.importorskip("xformers")
+    import xformers._cpp_lib
+
+    if xformers._cpp_lib._built_with_cuda:
+        pytest.skip("this xformers has its kernels")
+    used = []
+    monkeypatch.setitem(BACKENDS, "sdpa", lambda q, k, v, **asked: used.append(asked) or v)
+    with fake_cuda(built="13.0"):
+        q, k, v, _ = inputs(gradient=False)
+        attend(q, k, v, causal=True, scale=0.3)
+    assert len(used) == 1
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 class TestOnCUDA:
@@ -236,3 +254,18 @@ class TestOnCUDA:
     def test_flex_equals_eager_forward_and_backward(self, maps, bias, length, dtype):
         case = Case((2, 2, length, length, 32), maps=maps, bias=bias, learned=bias != "none", dtype=dtype)
         equals_eager_in_float64(case, "flex", "cuda")
+
+    @pytest.mark.parametrize("bias", ["none", "shared", "head"])
+    @pytest.mark.parametrize("length", [64, 130, 300])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+    def test_what_the_gate_lets_through_equals_eager_and_is_no_eager(self, bias, length, dtype):
+        """On a machine whose backends are right the gate keeps none out that the dispatcher has an operator for."""
+        case = Case((1, 4, length, length, 64), bias=bias, dtype=dtype)
+        qkv, added = case.draw("cuda")
+        core = Attend(causal=True, scale=0.125, biases=() if added is None else (lambda q, k, scale: added,))
+        site = Site(core, core.needs(*qkv), 4, length, length, qkv[0].device)
+        choice = Gate().choose(site)
+        assert choice.name != "eager", choice
+        assert " is wrong here" not in choice.reason, choice
+        assert " does not compute here" not in choice.reason, choice
+        assert bool(choice.operator) == (choice.name == "xformers")
