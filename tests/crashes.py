@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -55,7 +56,7 @@ class Started:
         }
 
 
-def start(folder: Path, results: Path, *words: str) -> Started:
+def start(folder: Path, results: Path, *words: str, environment: Mapping[str, str] | None = None) -> Started:
     """Start `ablate …` in a process group of its own."""
     mark = uuid.uuid4().hex
     log = (folder / f"{results.name}.log").open("a")
@@ -66,7 +67,7 @@ def start(folder: Path, results: Path, *words: str) -> Started:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        env={**os.environ, MARK: mark, "COLUMNS": "120"},
+        env={**os.environ, MARK: mark, "COLUMNS": "120", **(environment or {})},
     )
     log.close()
     return Started(folder, results, process, mark)

@@ -16,7 +16,7 @@ from ablate.execute.policy import (
     SHARE,
     UNCUT,
     UNTOUCHED,
-    WORKERS_LOST,
+    WORKERS,
     Attempt,
     after_lack,
 )
@@ -113,6 +113,11 @@ class Ended:
     def interrupted(self) -> bool:
         """Whether trials are left to do."""
         return bool(self.waiting or self.open or self.kinds["interrupted"])
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended because trials were lost, which others may wait for, and not because it was asked to."""
+        return bool(self.kinds["lost"] and not (self.waiting or self.kinds["interrupted"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +231,7 @@ class Controller:
         self._deaths[trial.id] += 1
         if self._deaths[trial.id] <= DEATHS_ALLOWED:
             return outcome
-        return Outcome("bug", outcome.step, outcome.detail | {WORKERS_LOST: self._deaths[trial.id]})
+        return replace(outcome, kind="lost", detail=outcome.detail | {WORKERS: self._deaths[trial.id]})
 
     def _lacking(self, trial: Trial, outcome: Outcome) -> Outcome:
         """A trial that ran out of memory has an outcome where nothing is left to be tried."""

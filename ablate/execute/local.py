@@ -41,7 +41,7 @@ class Local:
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Carry out all tasks in the workers; see `Executor.run`. RefusedError where none can be started."""
         with Supervisor(self._say) as supervisor:
-            _Driver(supervisor, self.workers, handle, self._packer).drive(next_task, should_stop)
+            _Driver(supervisor, self.workers, handle, self._packer, self._say).drive(next_task, should_stop)
 
 
 @dataclass
@@ -58,8 +58,15 @@ class _Running:
 class _Driver:
     """What is handed out to which worker, while a run lasts."""
 
-    def __init__(self, supervisor: Supervisor, workers: int, handle: Emit, packer: Packer | None = None):
-        self.supervisor, self.workers, self.handle, self.packer = supervisor, workers, handle, packer
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        workers: int,
+        handle: Emit,
+        packer: Packer | None,
+        say: Callable[[str], None],
+    ):
+        self.supervisor, self.workers, self.handle, self.packer, self.say = supervisor, workers, handle, packer, say
         self.running: dict[str, _Running] = {}
         self.waiting: Task | None = None
         self.more = True
@@ -116,6 +123,8 @@ class _Driver:
     def _lose(self, worker: Worker) -> None:
         """A worker has ended. Its trial, if it had one and has not said how that ended, is interrupted."""
         state = next((state for state in self.running.values() if state.worker is worker), None)
+        if state is None and not worker.leaving:
+            self.say(f"a worker that had no trial was lost ({worker.how})")
         if state is not None:
             self._hear(Message(state.task.trial.id, (_outcome(state, worker),), state.step))
 

@@ -2,7 +2,8 @@
 
     finished       a result; never run again
     diverged       a result; never run again
-    bug            would happen again, so it is not retried; its whole trace is in its row, and the sweep goes on
+    bug            would happen again, so it is not run again until somebody asks for it (`ablate retry`); its whole
+                   trace is in its row, and the sweep goes on
     timeout        not retried under the same limit; a later run with a longer one, or none, trains it from the start
     out_of_memory  retried at once, see `after_lack`: where it shared a GPU, as it was on the largest alone; then from
                    its beginning with each batch in 2, 4, … parts whose gradients are added up, which is the same batch
@@ -11,8 +12,10 @@
                    was tried is in the outcome (LACKED), in how many parts it came through in the versions and the
                    outcome (`parts`)
     interrupted    not an end: asked to stop, or its worker or node was lost or preempted. It goes on from its
-                   checkpoint, in this run unless that was asked to stop; after DEATHS_ALLOWED deaths without having
-                   come any further it is a bug that has cost WORKERS_LOST workers, and only the next run tries it again
+                   checkpoint, in this run unless that was asked to stop
+    lost           its worker died, and those after it, DEATHS_ALLOWED times more without having come any further: by
+                   what the trial does, or by what was done to them, which nobody can tell. The next run tries it again;
+                   a search is told nothing of it, and waits for that
 
 Where the surroundings are at fault (REFUSED: no disk, no corpus, another driver's worker) the whole run stops and says
 so.
@@ -23,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ablate.train.events import Outcome
+from ablate.train.events import Outcome, OutcomeKind
 
-FAILED = ("bug", "out_of_memory", "timeout")
+FAILED: tuple[OutcomeKind, ...] = ("bug", "out_of_memory", "timeout", "lost")
 """Outcomes without a result: the command line ends with exit code 1 where a plan has one."""
 
-WORKERS_LOST = "workers_lost"
-"""In the detail of a bug: how many workers the trial has cost, where that is all that is known."""
+WORKERS = "workers"
+"""In the detail of a lost trial: how many workers it has cost."""
 
 REFUSED = "refused"
 """In the detail of an interrupted trial: what to tell the user, because the surroundings refused."""
@@ -52,6 +55,9 @@ the batch is for training."""
 DEATHS_ALLOWED = 2
 """So many deaths of workers in a row, without a new checkpoint between them, are borne."""
 
+STARTS_ALLOWED = 8
+"""So many starts of workers in a row that fail are borne while no worker is there; then the run stops."""
+
 GRACE = 5.0
 """Seconds that a trial has, after its limit is over, to end by itself; then its worker is killed."""
 
@@ -59,10 +65,8 @@ GRACE = 5.0
 def is_settled(outcome: Outcome, limit: float | None = None) -> bool:
     """Whether a trial that ended so is not run again, by a run that gives each trial `limit` seconds."""
     match outcome.kind:
-        case "finished" | "diverged":
+        case "finished" | "diverged" | "bug":
             return True
-        case "bug":
-            return WORKERS_LOST not in outcome.detail
         case "timeout":
             return limit is not None and limit <= outcome.detail.get("limit", 0.0)
         case _:

@@ -24,16 +24,14 @@ from typing import Any
 from ablate.errors import RefusedError
 from ablate.execute.launch import launch
 from ablate.execute.local_worker import Word
+from ablate.execute.policy import STARTS_ALLOWED
 from ablate.execute.task import Message, Task
 
 READY_WITHIN = 180.0
 """Seconds that a worker may take to start: a busy machine, or a network file system, imports PyTorch slowly."""
 
-STARTS_ALLOWED = 8
-"""So many starts in a row that fail are borne while no worker is there; of those begun together, one counts."""
-
 LATE_COUNTS = 4
-"""A start that was not done within READY_WITHIN counts as so many: it took as long."""
+"""A start that was not done within READY_WITHIN counts as so many of STARTS_ALLOWED: it took as long."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
 """Seconds before the next start after one that failed; each time twice as long."""
@@ -225,7 +223,7 @@ class Supervisor:
         self._failures, self._next_start = 0, float("-inf")
 
     def _start_failed(self, how: str, printed: str, *, began: float, counts: int) -> None:
-        if began > self._failed_at:
+        if began > self._failed_at:  # of those that were begun together, one counts
             self._failures += counts
         now = self._failed_at = time.monotonic()
         others = sum(worker.ready for worker in self._workers)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.report import wording
@@ -59,7 +60,8 @@ def _error(outcome: Outcome) -> str:
 
 
 def _ways_on(plan: Plan, results: Path) -> tuple[str, str]:
-    statement = "SELECT trial_id, status, detail FROM trials WHERE status IN ('bug', 'out_of_memory', 'timeout')"
+    kinds = ", ".join(f"'{kind}'" for kind in FAILED)
+    statement = f"SELECT trial_id, status, detail FROM trials WHERE status IN ({kinds})"
     return (
         f'all that is known of them: ablate sql "{statement}" --results {results}',
         f"to try them again, once what is wrong is mended: {retry(plan.space, results)}",

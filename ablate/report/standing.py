@@ -19,8 +19,15 @@ from ablate.report import ended, wording
 from ablate.store.standing import Standing
 
 UNDER_WAY = ("running", "dead", "paused")
-ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", *UNDER_WAY, "waiting")
-STYLES = {"running": "green", "dead": "bold red", "paused": "yellow", "diverged": "magenta", "bug": "red"}
+ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", "lost", *UNDER_WAY, "waiting")
+STYLES = {
+    "running": "green",
+    "dead": "bold red",
+    "paused": "yellow",
+    "diverged": "magenta",
+    "bug": "red",
+    "lost": "red",
+}
 
 
 def screen(
@@ -84,7 +91,7 @@ def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
 def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> Iterator[Text]:
     """What may grow yet goes on also where all of its trials that are known have ended; `why` says what that is."""
     states = {one.state for one in trials}
-    if "running" not in states and (why or states & {"dead", "paused", "waiting"}):
+    if "running" not in states and (why or states & {"lost", "dead", "paused", "waiting"}):
         yield Text(
             f"{why or 'no worker is at it'}; to go on: ablate resume {trials[0].space} --results {results}",
             style="yellow",

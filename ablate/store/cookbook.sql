@@ -136,7 +136,7 @@ WITH failed AS (
         f.space, f.variant, f.seed, f.status, t.ended_step AS step, f.trial_id, t.detail,
         list_filter(string_split(t.detail ->> '$.trace', chr(10)), lambda line: trim(line) <> '') AS trace
     FROM final f JOIN trials t USING (trial_id)
-    WHERE f.status IN ('bug', 'out_of_memory', 'timeout', 'damaged') AND ($space IS NULL OR f.space = $space)
+    WHERE f.status IN ('bug', 'out_of_memory', 'timeout', 'lost', 'damaged') AND ($space IS NULL OR f.space = $space)
 )
 SELECT
     space, variant, seed, status, step,

@@ -51,7 +51,7 @@ CREATE OR REPLACE TABLE trials (
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
 COMMENT ON COLUMN trials.trial_id IS 'Hash of everything that decides its numbers';
 COMMENT ON COLUMN trials.variant_id IS 'Fingerprint of its variant';
-COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, or damaged (its sealed file is not what was sealed: see ablate doctor)';
+COMMENT ON COLUMN trials.status IS 'planned, unfinished (begun: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, lost (its workers died; the next run tries it again), or damaged (its sealed file is not what was sealed: see ablate doctor)';
 COMMENT ON COLUMN trials.ended_step IS 'Step at which it ended; NULL until then';
 COMMENT ON COLUMN trials.detail IS 'What is known of the end: for diverged the first part with a non-finite output and the last statistics; for bug the trace; for damaged what is wrong with the file';
 COMMENT ON COLUMN trials.steps IS 'Optimiser steps asked for';

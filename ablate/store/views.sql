@@ -58,7 +58,7 @@ SELECT
     count(*) AS n,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
-    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'damaged')) AS failed,
+    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'lost', 'damaged')) AS failed,
     count(*) FILTER (f.status = 'pruned') AS pruned,
     count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
     avg(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_mean,
@@ -84,7 +84,7 @@ COMMENT ON COLUMN leaderboard.split IS 'What the losses are of: tuning for block
 COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
-COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout or damaged';
+COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout, lost or damaged';
 COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a whole training';
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token';
@@ -274,6 +274,7 @@ SELECT
     count(*) FILTER (f.status = 'bug') AS bug,
     count(*) FILTER (f.status = 'out_of_memory') AS out_of_memory,
     count(*) FILTER (f.status = 'timeout') AS timeout,
+    count(*) FILTER (f.status = 'lost') AS lost,
     count(*) FILTER (f.status = 'damaged') AS damaged,
     count(*) FILTER (f.status = 'unfinished') AS unfinished,
     count(*) FILTER (f.status = 'planned') AS planned
@@ -288,6 +289,7 @@ COMMENT ON COLUMN standings.pruned IS 'Trials that a search stopped at a rung';
 COMMENT ON COLUMN standings.bug IS 'Trials that raised an error of their own';
 COMMENT ON COLUMN standings.out_of_memory IS 'Trials that ran out of memory';
 COMMENT ON COLUMN standings.timeout IS 'Trials that took longer than they were given';
+COMMENT ON COLUMN standings.lost IS 'Trials that have lost worker after worker: the next run tries them again';
 COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file is not what was sealed';
 COMMENT ON COLUMN standings.unfinished IS 'Trials that run or were interrupted';
 COMMENT ON COLUMN standings.planned IS 'Trials not begun';

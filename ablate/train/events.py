@@ -114,7 +114,7 @@ class Saved:
 
 
 OutcomeKind: TypeAlias = Literal[
-    "finished", "diverged", "pruned", "out_of_memory", "bug", "timeout", "interrupted", "paused"
+    "finished", "diverged", "pruned", "out_of_memory", "bug", "timeout", "lost", "interrupted", "paused"
 ]
 GOES_ON: tuple[OutcomeKind, ...] = ("interrupted", "paused")
 """Outcomes that are no end: what is kept of the trial is where it goes on from."""
@@ -124,9 +124,9 @@ GOES_ON: tuple[OutcomeKind, ...] = ("interrupted", "paused")
 class Outcome:
     """How a trial ended. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
     the last statistics; for `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done
-    (they were asked to stop, or their worker or its node was lost): they go on from their checkpoint. So do `paused`
-    ones, which have come to the rung of a search they were asked to come to; the search ends those that it does not
-    let go on as `pruned`."""
+    (they were asked to stop, or their worker or its node was lost): they go on from their checkpoint; one that lost
+    worker after worker ends as `lost`, which says nothing of what it computes. `paused` ones go on, too: they have come
+    to the rung of a search they were asked to come to; the search ends those that it does not let go on as `pruned`."""
 
     kind: OutcomeKind
     step: int

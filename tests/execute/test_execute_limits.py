@@ -12,6 +12,7 @@ from rich.console import Console
 from worlds import rows_of, write_world
 
 import ablate
+from ablate.errors import FailedError
 from ablate.execute import worker
 from ablate.execute.local import Local
 from ablate.execute.policy import REFUSED
@@ -34,11 +35,15 @@ def tasks_of(space, results, **changes):
 
 def test_a_trial_over_its_limit_ends_at_its_next_step(space, tmp_path):
     """Its rows are kept; it is not tried again with the same limit, and is trained with a longer one."""
-    done = ablate.run(space, results=tmp_path, executor="inline", limit=1e-6, **QUIET)
+    with pytest.raises(FailedError) as failed:
+        ablate.run(space, results=tmp_path, executor="inline", limit=1e-6, **QUIET)
+    done = failed.value.run
     assert done.ended.kinds == {"timeout": 4}
     ((_, outcome), *_) = done.failed
     assert outcome.detail == {"error": "not done after 1e-06 s", "limit": 1e-06}
-    assert ablate.run(space, results=tmp_path, executor="inline", limit=1e-6, **QUIET).ended.kinds == {}
+    with pytest.raises(FailedError) as failed:
+        ablate.run(space, results=tmp_path, executor="inline", limit=1e-6, **QUIET)
+    assert failed.value.run.ended.kinds == {}
     assert ablate.run(space, results=tmp_path, executor="inline", limit=600, **QUIET).ended.kinds == {"finished": 4}
     ablate.run(space, results=tmp_path / "calm", executor="inline", **QUIET)
     assert rows_of(tmp_path) == rows_of(tmp_path / "calm")

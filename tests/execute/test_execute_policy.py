@@ -5,6 +5,7 @@ from rich.console import Console
 from worlds import write_world
 
 import ablate
+from ablate.errors import FailedError
 from ablate.execute.policy import is_settled
 from ablate.store.results import Results
 from ablate.train.events import Outcome
@@ -17,7 +18,7 @@ from ablate.train.events import Outcome
         (Outcome("finished", 10), True),
         (Outcome("diverged", 3, {"cause": "train_loss is nan"}), True),
         (Outcome("bug", 0, {"error": "KeyError", "trace": "…"}), True),
-        (Outcome("bug", 5, {"error": "the worker ended", "workers_lost": 3}), False),
+        (Outcome("lost", 5, {"error": "its worker was lost", "workers": 3}), False),
         (Outcome("out_of_memory", 1), False),
         (Outcome("timeout", 1), False),
         (Outcome("interrupted", 4), False),
@@ -42,9 +43,12 @@ def test_a_failed_trial_is_told_every_time_and_lack_of_memory_is_tried_again(tmp
     victim = ablate.check(space).variants[-1].id
     again = {"results": tmp_path / "results", "executor": "inline", "console": Console(quiet=True), "mirror": False}
     monkeypatch.setattr(work, "train", short_of_memory)
-    for _ in range(2):
-        done = ablate.run(space, **again)
-        assert [(trial.variant, outcome.kind) for trial, outcome in done.failed] == [(victim, "out_of_memory")]
+    first = ablate.run(space, **again)
+    with pytest.raises(FailedError) as failed:  # the second run trains nothing else
+        ablate.run(space, **again)
+    done = failed.value.run
+    for one in (first, done):
+        assert [(trial.variant, outcome.kind) for trial, outcome in one.failed] == [(victim, "out_of_memory")]
     assert done.ended.kinds == {"out_of_memory": 1}, "only what failed is tried again"
     monkeypatch.setattr(work, "train", whole)
     done = ablate.run(space, **again)

@@ -110,6 +110,22 @@ def test_a_trial_that_failed_is_not_tried_again_within_its_search(
     assert fresh.ended.kinds == {"finished": 9}
 
 
+def test_a_search_is_told_nothing_of_a_trial_that_is_lost_and_waits_for_it(
+    world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its workers died, which says nothing of its block: the next run trains it, and proposes what it would have."""
+    space = space_of(world, trials=4)
+    victim = carry_out(space, tmp_path / "calm").plan.variants[1].id
+    fault("lost", 5, lambda trial: trial.variant == victim)
+    rested = carry_out(space, tmp_path / "lost")
+    assert rested.ended.kinds["lost"] and rested.ended.interrupted and rested.ended.lost
+    ((left,), _) = ablate.resumable(tmp_path / "lost")
+    assert left.left >= 1
+    monkeypatch.undo()
+    assert not carry_out(space, tmp_path / "lost").ended.interrupted
+    assert tables_of(tmp_path / "lost") == tables_of(tmp_path / "calm")
+
+
 def test_seeds_that_rest_at_a_rung_are_ended_where_another_one_diverged(
     world: Path, tmp_path: Path, fault: Callable[..., None]
 ) -> None:

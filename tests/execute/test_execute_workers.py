@@ -97,6 +97,26 @@ def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     assert "exits.py" in outcome.detail["trace"]
 
 
+def test_a_trial_that_never_comes_to_its_next_step_does_not_keep_the_run_from_stopping(world, tmp_path, monkeypatch):
+    """It has some time to save; SIGTERM ends the run, however one of its trials hangs, and without a limit."""
+    from ablate.execute import local
+    from ablate.store import claim
+
+    monkeypatch.setattr(local, "STOP_WITHIN", 0.5, raising=False)
+    _, space, _ = world
+    hangs = plugin(tmp_path, "hangs", "import time\n\ntime.sleep(600)\n")
+    waiting, messages = [task_of(space, tmp_path, plugins=(hangs,))], []
+    end = time.monotonic() + PATIENCE
+
+    def stop():
+        if time.monotonic() > end:
+            raise TimeoutError("the run does not stop")
+        return any(holder.alive for holder in claim.holders(tmp_path).values())
+
+    Local(workers=1).run(lambda: waiting.pop() if waiting else None, messages.append, stop)
+    assert messages[-1].events[-1].kind == "interrupted"
+
+
 SABOTAGE = """\
 import os, sys
 if not any("ablate.cli" in word for word in sys.orig_argv):
@@ -142,3 +162,26 @@ def test_what_a_worker_prints_while_it_starts_is_shown_once_it_is_there(world, t
     said = Console(file=StringIO())
     ablate.run(space, results=tmp_path / "results", workers=1, console=said, mirror=False)
     assert capfd.readouterr().err.splitlines().count("a warning") == 1
+
+
+def test_workers_of_a_cluster_that_never_take_a_trial_up_stop_the_run(world, tmp_path):
+    """Nor do they cost the trials anything: such a death is none of theirs."""
+    from ray.exceptions import ActorDiedError
+
+    from ablate.execute.policy import STARTS_ALLOWED, UNTOUCHED
+    from ablate.execute.ray.driver import Conductor, Escape
+
+    _, space, _ = world
+    task, heard = task_of(space, tmp_path), []
+    conductor = Conductor(lambda: task, heard.append, lambda: False, lambda: 9, lambda task: 0.0)
+    for number in range(STARTS_ALLOWED - 1):
+        conductor.take(str(number))
+        conductor.lost(str(number), ActorDiedError())
+    assert all(UNTOUCHED in message.events[-1].detail for message in heard)
+    conductor.take("last")
+    with pytest.raises(Escape) as stopped:
+        conductor.lost("last", ActorDiedError())
+    assert isinstance(stopped.value.__cause__, RefusedError)
+    assert str(stopped.value.__cause__).startswith(
+        "no worker can be started: 8 in a row were gone before they had begun"
+    )

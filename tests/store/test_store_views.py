@@ -163,7 +163,7 @@ def test_costs_and_standings_count_everyone(folder):
         for name in tokens
     }
     assert dict(ask(folder, "SELECT variant, seconds FROM costs")) == pytest.approx(spent, rel=1e-9)
-    assert ask(folder, "FROM standings") == [("small", 3, 6, 5, 1, 0, 0, 0, 0, 0, 0, 0)]
+    assert ask(folder, "FROM standings") == [("small", 3, 6, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0)]
 
 
 def test_proposals_are_kept_in_order_whatever_their_number(folder):

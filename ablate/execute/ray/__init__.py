@@ -29,6 +29,8 @@ What Ray does that one would not expect, and what is done about it:
 - where nothing answers at an address it waits for minutes: we look before;
 - Tune itself restarts a trial whose node was preempted, even with no failures allowed, unless that is said to count;
 - Tune sends a trial's configuration back with each result, so the task goes to the worker by a call of its own;
+- a trial is its actor's before that process is there, and stays with one that is reused, perhaps dead: whether a worker
+  had taken it is known from its answer, and where none ever does the run stops;
 - an actor that asked for no GPU is shown all of them: ours hides them;
 - `ray.init` and Tune put their own handlers for SIGTERM, SIGINT and SIGUSR1, and `breakpoint`, over ours;
 - after SIGTERM a worker would be gone at once, its trial with it: ours saves it, says so, and ends when it is told to

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray.actor import ActorHandle
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune import Callback, Stopper
 from ray.tune.experiment import Trial
 from ray.tune.search import Searcher
@@ -25,7 +26,7 @@ from ray.tune.stopper import NoopStopper
 
 from ablate.errors import RefusedError
 from ablate.execute.packer import with_share
-from ablate.execute.policy import REFUSED
+from ablate.execute.policy import REFUSED, STARTS_ALLOWED, UNTOUCHED
 from ablate.execute.ray.worker import MESSAGE, WARNING
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out
@@ -50,12 +51,14 @@ def escaping() -> Iterator[None]:
 
 @dataclass
 class _Running:
-    """A trial that was handed to Tune and has not ended. `worker` is None until it has one, `place` until it spoke."""
+    """A trial that was handed to Tune and has not ended. `worker` is None until it has one that is there, `begun` is
+    that worker's answer to being given the task, and `place` is empty until it spoke."""
 
     task: Task
     gpus: float
     began: float
     worker: ActorHandle[Any] | None = None
+    begun: ray.ObjectRef[None] | None = None
     place: str = ""
     step: int = 0
 
@@ -82,6 +85,7 @@ class Conductor:
         self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
         self._gpus, self._over, self._sharing, self._say = gpus, over, sharing, say
         self._warned: set[str] = set()
+        self._failed_starts = 0
 
     def take(self, name: str) -> tuple[Task, float] | None:
         """A task for a free worker, if there is one of each, and its GPUs; `over` once there will be none."""
@@ -117,7 +121,7 @@ class Conductor:
         """A trial has a worker, which Tune will tell to step right after this."""
         running = self.running[name]
         running.worker, running.began = worker, time.monotonic()
-        worker.begin.remote(_anywhere(running.task))
+        running.begun = worker.begin.remote(_anywhere(running.task))
         if self.stopping:
             worker.stop_soon.remote()
 
@@ -125,6 +129,7 @@ class Conductor:
         """A trial has said something."""
         running = self.running[name]
         running.step, running.place = message.step, place
+        self._failed_starts = 0
         with escaping():
             if outcome_of(message) is not None:
                 del self.running[name]
@@ -139,9 +144,20 @@ class Conductor:
                 self._say(text)
 
     def lost(self, name: str, error: Exception) -> None:
-        """A trial has no worker any more."""
-        if (running := self.running.get(name)) is not None:
-            self._end(name, _outcome_of(running, error))
+        """A trial has no worker any more. Where none ever takes a trial up, the run stops."""
+        if (running := self.running.get(name)) is None:
+            return
+        outcome = _outcome_of(running, error)
+        self._end(name, outcome)
+        if UNTOUCHED in outcome.detail:
+            self._failed_starts += 1
+            if self._failed_starts >= STARTS_ALLOWED and not any(one.place for one in self.running.values()):
+                with escaping():
+                    raise RefusedError(
+                        f"no worker can be started: {self._failed_starts} in a row were gone before they had begun a "
+                        f"trial, the last: {error}\n"
+                        "  = what was trained is kept; once it is mended, go on with: ablate resume"
+                    )
 
     def end_waiting(self) -> None:
         """End what has never had a worker: the run was stopped before."""
@@ -175,13 +191,28 @@ def _outcome_of(running: _Running, error: Exception) -> Outcome:
     limit, trial_id = running.task.limit, running.task.trial.id
     if isinstance(error, RayTaskError) and isinstance(error.cause, RefusedError):
         return Outcome("interrupted", running.step, {"error": str(error.cause), REFUSED: str(error.cause)})
-    if isinstance(error, RayTaskError):
-        return Outcome("bug", running.step, {"error": f"the worker failed: {error.cause!r}", "trace": str(error)})
+    if isinstance(error, RayTaskError):  # around the trial, whose own mistakes are told by itself
+        detail = {"error": f"its worker failed: {error.cause!r}", "trace": str(error)}
+        return Outcome("interrupted", running.step, detail)
     if limit is not None and running.worker is not None and time.monotonic() - running.began > limit:
         return timed_out(running.task.folder, trial_id, running.step, limit)
     why = "its node was taken back" if isinstance(error, RayActorError) and error.preempted else "its worker was lost"
-    detail = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
-    return Outcome("interrupted", running.step, detail)
+    told = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
+    untouched = {} if running.place or _answered(running.begun) else {UNTOUCHED: True}
+    return Outcome("interrupted", running.step, told | untouched)
+
+
+def _answered(begun: ray.ObjectRef[None] | None) -> bool:
+    """Whether a worker that is gone had taken the task it was given."""
+    if begun is None:
+        return False
+    try:
+        ray.get(begun, timeout=0)
+    except RayTaskError:
+        return True
+    except RayError:
+        return False
+    return True
 
 
 class Tasks(Searcher):

@@ -5,7 +5,9 @@ where the metric is judged on the log scale and none is at or below 0). What con
 
 What the folder knows is not trained again: a job all of whose trials are known is told at once, so a search that is
 taken up again goes through its jobs without training, and on from the first that is not known. A trial of this search
-that failed stays failed: the proposals after it were made knowing that. `anew` trains all of it again.
+that failed stays failed: the proposals after it were made knowing that. One that is lost says nothing of its block: the
+search is not told, comes to a rest where it needs to know, and is open until another run has trained it. `anew` trains
+all of it again.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ class SearchSource:
         self.blocks: dict[str, _Block] = {}
         self.confirming = False
         self._models, self._store, self._keep, self._limit = models, store, keep, limit
-        self._outcomes = {} if anew else store.outcomes()
+        known = {} if anew else store.outcomes()
+        self._outcomes = {id: outcome for id, outcome in known.items() if outcome.kind != "lost"}
         self._past = past or Past()
         names = {*models.space.grammar.blocks, *models.space.blocks}
         self._called = "proposal_" if any(re.fullmatch(r"p\d+", name) for name in names) else "p"
@@ -123,7 +126,9 @@ class SearchSource:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial has ended or paused; the job whose last one it was is told."""
+        """A trial has ended or paused; the job whose last one it was is told. Of one that is lost nobody is."""
+        if outcome.kind == "lost":
+            return
         self._outcomes[trial.id] = outcome
         if trial.id in self._jobs:
             job = self._jobs.pop(trial.id)

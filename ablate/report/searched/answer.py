@@ -18,6 +18,7 @@ OUTCOMES = {
     "out_of_memory": "out of memory",
     "bug": "ended by a bug",
     "timeout": "timed out",
+    "lost": "lost with its workers",
     "interrupted": "interrupted",
 }
 """What became of a block, as it is said; any other word as it is."""

@@ -13,7 +13,7 @@ Outside this package only `mirror.py` and `ui.py` know of it. Decided, and why:
 
 - *A divergence is a result*: its run is FINISHED in MLflow, and found at once by its name (`op seed 1 diverged`), its
   tag `status` and the metric `diverged`, whose mean over a group is the share of seeds that diverged. MLflow's red
-  FAILED is kept for trials without a result: bug, out_of_memory, timeout.
+  FAILED is kept for trials without a result: bug, out_of_memory, timeout, lost.
 - *Means must be those of the verdicts*: what a group of runs averages has values in finished trials alone. A curve is
   shown for as long as it goes, so `eval_loss` is the curve, and `final_eval_loss` what is judged.
 - *Per-layer series stay in DuckDB*: hundreds of series in a run are more than MLflow's pages bear. What is shown of
