@@ -30,7 +30,7 @@ from ablate.execute.cores import MOST_PACKED
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.grammar.named_files import find_file
-from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Run, check
+from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Retriable, Run, check
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, together, unknown
 from ablate.source.yaml import parse_yaml
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ablate.execute.cores import Pack
     from ablate.session import ExecutorName
     from ablate.store.query import Answer
+    from ablate.store.requests import Request
 
 __all__ = [
     "Place",
@@ -210,13 +211,27 @@ def resumable(
 
     The second value says of others why they cannot be gone on with.
     """
-    return session.resumable(
-        results,
-        lambda request: load_space(
-            request.path, profile=request.profile, settings=request.settings, plugins=request.plugins
-        ),
-        name,
-    )
+    return session.resumable(results, _as_asked, name)
+
+
+def retriable(
+    results: PathLike = RESULTS,
+    name: str | None = None,
+    *,
+    trials: Sequence[str] = (),
+    outcomes: Sequence[str] = (),
+) -> tuple[tuple[Retriable, ...], tuple[AblateError, ...]]:
+    """The runs of a results folder with trials that failed; `ablate retry` trains these again.
+
+    `trials` are ids, `outcomes` ways to fail; left out, all that failed. The second value says of others why they
+    cannot be trained again.
+    """
+    return session.retriable(results, _as_asked, name, trials=trials, outcomes=outcomes)
+
+
+def _as_asked(request: Request) -> Space:
+    """The space of a run that was asked for."""
+    return load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
 
 
 def read_seconds(text: str) -> float:

@@ -8,7 +8,7 @@ completion.py  completion in bash, zsh and fish
 console.py     where things are printed
 starting.py    init
 asking.py      check, plan, sql, show, diff, list: nothing is trained or changed
-training.py    run, resume
+training.py    run, resume, retry
 reporting.py   report
 keeping.py     status, doctor, ui: the folder of results
 """

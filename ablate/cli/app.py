@@ -23,6 +23,7 @@ VERBS = (
     asking.plan,
     training.run,
     training.resume,
+    training.retry,
     reporting.report,
     keeping.status,
     asking.sql,

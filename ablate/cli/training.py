@@ -1,4 +1,4 @@
-"""Verbs that train: `run`, and `resume`, which asks again for what was not finished."""
+"""Verbs that train: `run`; `resume`, which asks again for what was not finished, and `retry`, for what failed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from ablate.errors import InputError
 from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rich.console import Console
 
-    from ablate.api import Place, Planned, Run, Space
+    from ablate.api import Place, Planned, Resumable, Run, Space
+    from ablate.errors import AblateError
 
 Executor = Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")]
 Address = Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")]
@@ -89,10 +90,7 @@ def resume(
     """Go on with every run that was not finished, as it was asked for; options given here count instead."""
     from ablate import api
 
-    given: dict[str, Any] = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus, "ranks": ranks}
-    given["pack"] = None if pack is None else api.read_pack(pack)
-    changes = {name: value for name, value in given.items() if value is not None}
-    changes |= {} if timeout is None else {"limit": api.read_seconds(timeout)}
+    changes = _changes(executor, workers, address, cpus, gpus, pack, ranks, timeout)
     found, refused = api.resumable(results, space)
     if not found and not refused:
         from ablate.report import standing
@@ -103,21 +101,98 @@ def resume(
             write_text(said, stderr=json)
     codes = [0]
     for one in found:
-        # Another executor knows nothing of what the first was told of cluster and resources.
-        place = (
-            one.place
-            if executor in (None, one.place.executor)
-            else api.Place(limit=one.place.limit, ranks=one.place.ranks)
-        )
-        place = replace(place, executor=executor or one.place.executor, **changes)
-        mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
-        codes.append(_train(one.space, place, results, one.plugins, fresh=False, mirror=mirror, json=json))
+        codes.append(_train_again(one, changes, results, mlflow, no_mlflow, json=json))
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(max((*codes, *_tell(refused))))
+
+
+def retry(
+    space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
+    trial: Annotated[list[str] | None, typer.Option(metavar="ID", help="A trial that failed (default: all).")] = None,
+    outcome: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="What failed so: bug, lost, timeout, out_of_memory.")
+    ] = None,
+    results: ResultsFolder = RESULTS,
+    executor: Executor = None,
+    workers: Workers = None,
+    address: Address = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    pack: Pack = None,
+    ranks: Ranks = None,
+    timeout: Timeout = None,
+    mlflow: Mlflow = None,
+    no_mlflow: NoMlflow = False,
+    json: Json = False,
+) -> None:
+    """Train again the trials that failed, as they were asked for; all else that is known stays."""
+    from ablate import api
+
+    changes = _changes(executor, workers, address, cpus, gpus, pack, ranks, timeout)
+    found, refused = api.retriable(results, space, trials=trial or (), outcomes=outcome or ())
+    if not found and not refused:
+        write_text(f"nothing to retry in {results}: no trial has failed", stderr=json)
+    codes, tried = [0], set[str]()
+    for one in found:
+        for standing in one.trials:
+            said = f"retrying {standing.space}: {standing.variant}, seed {standing.seed} ({standing.state})"
+            write_text(f"{said} {standing.trial_id}", stderr=json)
+        ids = {standing.trial_id for standing in one.trials} - tried  # what several spaces share is trained once
+        codes.append(_train_again(one.run, changes, results, mlflow, no_mlflow, json=json, retry=ids))
+        tried |= ids
+        if codes[-1] == INTERRUPTED:
+            raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(max((*codes, *_tell(refused))))
+
+
+def _changes(
+    executor: str | None,
+    workers: int | None,
+    address: str | None,
+    cpus: float | None,
+    gpus: float | None,
+    pack: str | None,
+    ranks: int | None,
+    timeout: str | None,
+) -> dict[str, Any]:
+    """What of the place of an earlier run is otherwise now."""
+    from ablate import api
+
+    given: dict[str, Any] = {"executor": executor, "workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    given |= {"ranks": ranks, "pack": None if pack is None else api.read_pack(pack)}
+    given["limit"] = None if timeout is None else api.read_seconds(timeout)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _train_again(
+    one: Resumable,
+    changes: Mapping[str, Any],
+    results: Path,
+    mlflow: str | None,
+    no_mlflow: bool,
+    *,
+    json: bool,
+    retry: Collection[str] = (),
+) -> int:
+    """Go on with an earlier run, with changes to its place."""
+    from ablate import api
+
+    place = one.place
+    if changes.get("executor", place.executor) != place.executor:
+        # Another executor knows nothing of what the first was told of cluster and resources.
+        place = api.Place(limit=place.limit, ranks=place.ranks)
+    mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
+    return _train(
+        one.space, replace(place, **changes), results, one.plugins, fresh=False, retry=retry, mirror=mirror, json=json
+    )
+
+
+def _tell(refused: Sequence[AblateError]) -> list[int]:
+    """Print why runs cannot be gone on with; their exit codes."""
     for error in refused:
         tell(error)
-        codes.append(error.exit_code)
-    raise typer.Exit(max(codes))
+    return [error.exit_code for error in refused]
 
 
 def _mirror(mlflow: str | None, no_mlflow: bool) -> bool | str:
@@ -135,6 +210,7 @@ def _train(
     fresh: bool,
     mirror: bool | str,
     json: bool,
+    retry: Collection[str] = (),
 ) -> int:
     """Run, show, and say with which code to exit."""
     from ablate import session
@@ -153,6 +229,7 @@ def _train(
             results=results,
             place=place,
             fresh=fresh,
+            retry=retry,
             plugins=plugins,
             console=screen,
             show_plan=show,
@@ -162,7 +239,7 @@ def _train(
     except KeyboardInterrupt:
         write_text(f"stopped at once; what was written stays. To go on:\n  {again()}", stderr=True)
         return INTERRUPTED
-    if done.ended.interrupted:
+    if done.ended.interrupted and not done.ended.lost:
         return INTERRUPTED
     if done.failed:
         screen.print(ended.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True)

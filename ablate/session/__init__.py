@@ -13,12 +13,14 @@ judging.py    the verdicts of a plan, kept with it
 reporting.py  the page of a space, from its results
 searching.py  a search; searched.py is what it has found, as one record
 resuming.py   what was not finished, asked for again as it was asked
+retrying.py   what failed, asked for again
 """
 
 from ablate.session.answer import Run
 from ablate.session.place import ExecutorName, Place
 from ablate.session.planning import PathLike, Planned, check, plan_space
 from ablate.session.resuming import Resumable, resumable
+from ablate.session.retrying import Retriable, retriable
 from ablate.session.running import RESULTS, run
 
 __all__ = [
@@ -28,9 +30,11 @@ __all__ = [
     "Place",
     "Planned",
     "Resumable",
+    "Retriable",
     "Run",
     "check",
     "plan_space",
     "resumable",
+    "retriable",
     "run",
 ]

@@ -54,36 +54,50 @@ def resumable(
     from ablate.store.standing import growing, standings
 
     folder = Path(results)
-    asked, grows = latest(folder), growing(folder)
-    if not asked:
-        raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
-    if name is not None and name not in asked:
-        raise unknown(
-            f"no run of the space {quote(name)} in {folder}", name, asked, "there are", command=listing(folder)
-        )
+    asked, grows = request_of(folder, name), growing(folder)
     trials: dict[str, dict[str, str]] = {}
     for one in standings(folder):
         trials.setdefault(one.space, {})[one.trial_id] = one.state
     found, refused = [], []
-    for request in [asked[name]] if name is not None else asked.values():
+    for request in asked.values():
         states = trials.get(request.space, {})
         kept = grows.get(request.space)
         if not (kept and kept.open) and (set(states.values()) <= ENDED or (kept and kept.search)):
             continue
         try:
-            if kept is None:
-                space, left = _planned(folder, request, load, set(states))
-            elif kept.search:
-                space, left = _search(request, load, kept, states)
-            else:
-                space, left = _staged(folder, request, load, kept, set(states))
+            run = as_asked(folder, request, load, kept, states)
         except AblateError as error:
             refused.append(error)
             continue
-        if left:
-            place = Place.of(request.place)
-            found.append(Resumable(space, place, tuple(map(Path, request.plugins)), request.mirror, left))
+        found += [run] if run.left else []
     return tuple(found), tuple(refused)
+
+
+def request_of(folder: Path, name: str | None) -> dict[str, Request]:
+    """The last run of each space, or of the space `name`. InputError where nothing was run, or not that space."""
+    asked = latest(folder)
+    if not asked:
+        raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
+    if name is None:
+        return asked
+    if name not in asked:
+        raise unknown(
+            f"no run of the space {quote(name)} in {folder}", name, asked, "there are", command=listing(folder)
+        )
+    return {name: asked[name]}
+
+
+def as_asked(
+    folder: Path, request: Request, load: LoadSpace, kept: Growing | None, states: Mapping[str, str]
+) -> Resumable:
+    """The run of a request, with how its trials stand by id; an AblateError where it would ask something else now."""
+    if kept is None:
+        space, left = _planned(folder, request, load, set(states))
+    elif kept.search:
+        space, left = _search(request, load, kept, states)
+    else:
+        space, left = _staged(folder, request, load, kept, set(states))
+    return Resumable(space, Place.of(request.place), tuple(map(Path, request.plugins)), request.mirror, left)
 
 
 def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> tuple[Space, int]:

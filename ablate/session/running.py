@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ def run(
     results: PathLike = RESULTS,
     place: Place | None = None,
     fresh: bool = False,
+    retry: Collection[str] = (),
     plugins: Sequence[PathLike] = (),
     console: Console | None = None,
     show_plan: Callable[[Planned], None] | None = None,
@@ -40,7 +41,8 @@ def run(
 ) -> Run:
     """Train what the plan asks for and the results folder does not know, and judge it; of a search, say what it found.
 
-    `place` says where (default: worker processes on this machine); `fresh` trains everything again. `show_plan` is
+    `place` says where (default: worker processes on this machine); `fresh` trains everything again, `retry` the trials
+    of these ids, which have failed. `show_plan` is
     called before training and `show_run` when the answer is known, before it is mirrored to MLflow: to the store in the
     results folder, or to the tracking server whose URI `mirror` is. A Ctrl-C stops at the next step of each running
     trial and leaves all of it resumable by calling this again. Raises RefusedError where the folder is locked by
@@ -60,7 +62,7 @@ def run(
         plugins=tuple(Path(plugin).resolve() for plugin in plugins), limit=place.limit, ranks=place.ranks or 1
     )
     with Results(folder, say=_note_on(console)) as store:
-        known = {} if fresh else store.outcomes()
+        known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
         planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
         if show_plan is not None:
             show_plan(planned)
@@ -71,7 +73,7 @@ def run(
                 _ask(planned, store, request)
             planned = _paced(planned, folder, order, known, console, show_plan, fresh=fresh)
             rehearse(space, planned.plan, planned.to_run, order.plugins)
-        begun = _begin(planned, store, request, order, console, fresh=fresh)
+        begun = _begin(planned, store, request, order, console, fresh=fresh, retry=retry)
         record(folder, request)
         ended = _train(planned, begun, store, place, order, console)
         done = begun.answer(ended)
@@ -115,7 +117,16 @@ def _paced(
     return paced
 
 
-def _begin(planned: Planned, store: Results, request: Request, order: Order, console: Console, *, fresh: bool) -> Begun:
+def _begin(
+    planned: Planned,
+    store: Results,
+    request: Request,
+    order: Order,
+    console: Console,
+    *,
+    fresh: bool,
+    retry: Collection[str],
+) -> Begun:
     if planned.space.design.search is not None:
         from ablate.session.searching import begin_search
 
@@ -123,7 +134,8 @@ def _begin(planned: Planned, store: Results, request: Request, order: Order, con
     if planned.stage is not None:
         from ablate.session.staged import begin_staged
 
-        return begin_staged(planned, store, request, fresh=fresh, limit=order.limit, say=line_writer(console))
+        say = line_writer(console)
+        return begin_staged(planned, store, request, fresh=fresh, retry=retry, limit=order.limit, say=say)
     from ablate.session.listed import begin
 
     return begin(planned, store, request, fresh=fresh)

@@ -60,8 +60,10 @@ def begin_staged(
     fresh: bool,
     limit: float | None,
     say: Callable[[str], None],
+    retry: Collection[str] = (),
 ) -> Begun:
-    """Keep the plan of the present stage; hand out its trials, then those of the next."""
+    """Keep the plan of the present stage; hand out its trials, then those of the next. How trials to `retry` have ended
+    counts for nothing."""
     from ablate.execute.policy import is_settled
     from ablate.session.answer import Begun
     from ablate.session.judging import document
@@ -93,6 +95,7 @@ def begin_staged(
         settled=lambda outcome: is_settled(outcome, limit),
         say=say,
         anew=past if fresh else None,
+        retry=retry,
     )
     total = None if stage.plan.open else len(planned.to_run)
 
@@ -214,8 +217,8 @@ class StagedSource:
     """Hands out the trials of the present stage, and when all of them have ended those of the next.
 
     `unfold` gives the stage that follows from the trials ended, by id, once the store has their numbers; `keep` is
-    given each stage as it begins. Trials whose outcome is `settled` are not trained again. With `anew`, the ids that
-    the space was last asked for, nothing of what the store knows of its trials counts.
+    given each stage as it begins. Trials whose outcome is `settled` are not trained again, but for those to `retry`.
+    With `anew`, the ids that the space was last asked for, nothing of what the store knows of its trials counts.
     """
 
     def __init__(
@@ -228,11 +231,13 @@ class StagedSource:
         settled: Callable[[Outcome], bool],
         say: Callable[[str], None],
         anew: Collection[str] | None = None,
+        retry: Collection[str] = (),
     ):
         self.stage = stage
         self._unfold, self._store, self._keep, self._say = unfold, store, keep, say
         self._anew = anew
-        outcomes: Mapping[str, Outcome] = {} if anew is not None else store.outcomes()
+        known: Mapping[str, Outcome] = {} if anew is not None else store.outcomes()
+        outcomes = {id: outcome for id, outcome in known.items() if id not in retry}
         self._ended = {id for id, outcome in outcomes.items() if counts(outcome)}
         self._done = {id for id, outcome in outcomes.items() if settled(outcome)}
         self._queue: deque[Work] = deque()
