@@ -7,6 +7,7 @@ libraries of the one the tests run in.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class Installed:
             cwd=self.here,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1800,
             env={**environment, "COLUMNS": "100", "NO_COLOR": "1"},
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -113,3 +114,16 @@ def test_what_ships_is_there_by_name(installed):
     )
     assert installed("python", "-c", program).split() == sorted(SPACES)
     assert not list(installed.here.iterdir())
+
+
+@pytest.mark.slow
+def test_what_init_writes_is_run_to_a_verdict(installed):
+    assert "wrote spaces/mine.yaml" in installed("ablate", "init")
+    screen = installed("ablate", "run", "mine", "--no-mlflow")
+    answer = " ".join(screen.partition("• half_norm against pre_ln: ")[2].split())
+    assert re.match(r"(lowers|raises) eval loss by .* \((better|worse)\)|eval loss (equivalent|undecided)", answer), (
+        screen
+    )
+    assert "its page: " in screen
+    installed("ablate", "report", "mine")
+    assert (installed.here / "results" / "pages" / "mine.html").is_file()

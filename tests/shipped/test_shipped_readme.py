@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 from typer.testing import CliRunner
 from worlds import write_world
@@ -46,7 +47,6 @@ def test_every_statement_answers(words, results):
 @pytest.mark.fast
 @pytest.mark.parametrize("words", [words for words in LOOKING if "--plugin" not in words], ids=" ".join)
 def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
-    (tmp_path / "grammars").symlink_to(ROOT / "grammars")
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -54,14 +54,24 @@ def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
 
 
 @pytest.mark.fast
-def test_the_space_it_shows_is_fine(tmp_path):
+def test_the_space_it_shows_is_the_one_that_init_writes(tmp_path, monkeypatch):
     shown = re.search(r"```yaml\n# spaces/mine.yaml\n(.*?)```", README, re.DOTALL)
     assert shown
-    (tmp_path / "grammars").symlink_to(ROOT / "grammars")
-    (tmp_path / "spaces").mkdir()
-    (tmp_path / "spaces" / "mine.yaml").write_text(shown[1], encoding="utf-8")
-    plan = ablate.check(ablate.load_space(tmp_path / "spaces" / "mine.yaml"))
-    assert [variant.name for variant in plan.variants] == ["pre_ln", "half_norm"]
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    written = yaml.safe_load(Path("spaces/mine.yaml").read_text(encoding="utf-8"))
+    assert written.pop("profiles")
+    assert yaml.safe_load(shown[1]) == written
+
+
+@pytest.mark.fast
+def test_every_space_it_runs_by_name_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    names = set(re.findall(r"\bablate (?:run|check|plan) ([a-z_]+)(?=[\s`])", README))
+    assert len(names) >= 5
+    for name in names:
+        assert ablate.load_space(name).name == name
 
 
 @pytest.mark.fast
