@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
+from ablate.plan.addresses import pairing_notes
 from ablate.plan.designs import Arm, Contrast, Layout, lay_out
 from ablate.plan.fair import Fitted, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
@@ -67,6 +68,7 @@ def build_plan(
         *terms.notes,
         *tuning_notes(space, len(variants)),
         *models.notes,
+        *pairing_notes(variants, baseline, space.grammar.catalogue),
         *search_notes(space),
     )
     return Plan(

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from ablate.block.address import name_parts
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.expression import Block, Node
 from ablate.block.normal import normalise
 from ablate.block.printer import print_value
@@ -125,9 +125,14 @@ def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int
 
 
 def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader) -> Node:
-    """The node with the field that `fields` leads to changed; the node itself where an empty slot is on the way."""
+    """The node with the field that `fields` leads to changed.
+
+    The node itself where an empty slot is on the way, or where it has the role of a component whose field that is.
+    """
     spec, span = reader.catalogue[node.name], override.key.span
     first, rest = fields[0], fields[1:]
+    if first not in spec.fields and _stands_for_one_with(first, spec, reader.catalogue):
+        return node
     if first not in spec.fields:
         message = f"{spec.name} has no field {quote(first)}"
         reader.problems.add_unknown(message, span, first, spec.fields, "its fields are")
@@ -142,6 +147,11 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
         reader.problems.add(message, span, notes=(f"say all of it: {spec.name}.{first}: …",))
         raise Invalid
     return node.replace({first: _set(inner, rest, override, reader)})
+
+
+def _stands_for_one_with(field: str, spec: ComponentSpec, catalogue: Catalogue) -> bool:
+    """Whether it has the role of another that has the field: what stands in attention's place has no `position`."""
+    return spec.role != spec.name and spec.role in catalogue and field in catalogue[spec.role].fields
 
 
 def _changes(override: Override, drawn: Drawn | None) -> bool:

@@ -46,7 +46,7 @@ def plugin(tmp_path: Path) -> Path:
 def contract(plugin: Path) -> ComponentContract:
     """The second block of code, run as it stands, for the file as it is here."""
     names: dict[str, object] = {}
-    exec(code("python")[1], names)
+    exec(code("python")[2], names)
     checks = names["TestDyT"]()
     assert checks.plugins == (plugin.name,)
     checks.plugins, checks.grammar = (plugin,), GRAMMAR
@@ -86,6 +86,24 @@ def test_the_example_is_checked_planned_shown_and_trained(plugin: Path, tmp_path
     assert not ran.failed and len(ran.plan.trials) == 2
     losses = ablate.query("SELECT value FROM metrics WHERE metric = 'train_loss' ORDER BY step", results=results)
     assert len(losses) and losses.value.notna().all()
+
+
+def test_the_example_of_plain_layers_holds_the_contract_and_takes_attentions_place(tmp_path: Path) -> None:
+    plugin = tmp_path / "pool.py"
+    plugin.write_text(code("python")[1], encoding="utf-8")
+
+    class Pool(ComponentContract):
+        plugins = (plugin,)
+        component = "pool: {dropout: 0.1}"
+        grammar = GRAMMAR
+
+    Pool().check_all()
+    written = write_world(tmp_path, steps=5, seeds=1)
+    text = written.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, pool]}")
+    block = "blocks: {pool: [residual: [layer_norm, pool: {dropout: 0.1}], residual: [layer_norm, mlp]]}\n"
+    written.write_text(f"{text}{block}", encoding="utf-8")
+    checked = ablate.check(ablate.load_space(written, plugins=[plugin]))
+    assert [variant.name for variant in checked.variants] == ["pre_ln", "pool"] and not checked.notes
 
 
 PACKAGE = {
