@@ -15,7 +15,6 @@ def fake_cuda(capability=(9, 0), *, built=None):
     """Within, tensors are fake ones, `cuda` is a device of that capability, and torch says it is `built` for a CUDA."""
     with (
         mock.patch.object(fake_tensor, "init_gpu_context", lambda device: None),
-        mock.patch.object(torch.cuda, "is_available", lambda: True),
         mock.patch.object(torch.cuda, "get_device_capability", lambda device=None: capability),
         mock.patch.object(torch.version, "cuda", built or torch.version.cuda),
         fake_tensor.FakeTensorMode(),
