@@ -7,7 +7,7 @@ naming.py      spaces and grammars by name: which file is meant, what a shell co
 completion.py  completion in bash, zsh and fish
 console.py     where things are printed
 starting.py    init
-asking.py      check, plan, sql, show, diff, list: nothing is trained or changed
+asking.py      check, plan, machine, sql, show, diff, list: nothing is trained or changed
 training.py    run, resume, retry
 reporting.py   report
 keeping.py     status, doctor, ui: the folder of results

@@ -31,6 +31,7 @@ VERBS = (
     asking.show,
     asking.diff,
     keeping.doctor,
+    asking.machine,
 )
 
 app = typer.Typer(

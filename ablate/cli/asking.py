@@ -87,6 +87,15 @@ def plan(
         screen.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
 
+def machine(json: Json = False) -> None:
+    """Print this machine: devices, versions, attention backends and operators that work, and why others do not."""
+    from ablate.execute.machine import examine
+    from ablate.report import machine as report
+
+    found = examine()
+    answer(report.as_json(found) if json else report.screen(found))
+
+
 def sql(
     statement: Annotated[
         str | None,
