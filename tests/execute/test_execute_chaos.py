@@ -18,7 +18,7 @@ from worlds import write_world
 import ablate
 from ablate.store import ledger
 
-IN_A_RUN = 5
+IN_A_RUN = 10
 NOTICED_WITHIN = 10.0
 EACH = [*((phase, "kill") for phase in ("step", "import", "measuring", "handshake", "saving")), ("step", "exit")]
 
