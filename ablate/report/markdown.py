@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ablate.output.markdown import code, escape, paragraph, sentence
+from ablate.output.markdown import table as table_lines
 from ablate.report import wording
 from ablate.report.effect_tables import KINDS, anova_row, anovas, described
 from ablate.report.summary import Arm, Effect, Metric, Summary
@@ -19,8 +21,9 @@ def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
 
 
 def _lines(summary: Summary, definitions: Mapping[str, str]) -> Iterator[str]:
-    yield f"# {summary.space}"
-    yield f"\n{summary.question}\n\nDesign: {summary.design}. Baseline: {summary.baseline}.\n"
+    yield f"# {escape(summary.space)}"
+    yield f"\n{paragraph(summary.question)}\n"
+    yield f"Design: {escape(summary.design)}. Baseline: {escape(summary.baseline)}.\n"
     yield from body(summary, definitions)
 
 
@@ -28,13 +31,14 @@ def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) ->
     """The lines below the title, their headings at this level."""
     mark = "#" * level
     for title, heading, rows in tables_of(summary):
-        yield f"{mark} {title}\n"
+        yield f"{mark} {escape(title)}\n"
         yield from table(heading, rows)
     yield f"{mark} What the metrics mean\n"
     for metric in summary.metrics:
         meaning = definitions.get(metric.name, "as measured")
-        yield f"- `{metric.name}` ({metric.better} is better; margin {wording.margin(metric) or 'none'}): {meaning}"
-    yield from (f"- {note}" for note in summary.notes)
+        margin = escape(wording.margin(metric) or "none")
+        yield f"- {code(metric.name)} ({metric.better} is better; margin {margin}): {sentence(meaning)}"
+    yield from (f"- {sentence(note)}" for note in summary.notes)
 
 
 def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
@@ -77,6 +81,4 @@ def _row(effect: Effect) -> tuple[str, ...]:
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The lines of a table, and an empty one."""
-    for row in (heading, ["---"] * len(heading), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-    yield ""
+    yield from (*table_lines(heading, rows), "")

@@ -17,6 +17,7 @@ from report_worlds import LOSS, PEAK, finals, path
 from report_worlds import rules as judging
 from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_peak
 
+from ablate.output.markdown import escape
 from ablate.plan.plan import Comparison, Plan
 from ablate.report.finals import Final
 from ablate.report.json_form import to_json
@@ -179,7 +180,7 @@ def test_nothing_is_cut_off_and_json_and_markdown_say_the_same(name):
     assert [told["verdict"] for told in document["effects"]] == [effect.verdict for effect in summary.effects]
     assert document["decided"] == summary.decided
     page = to_markdown(summary, DEFINITIONS)
-    assert all(f"| {effect.change} | {effect.metric} |" in page for effect in summary.effects)
+    assert all(f"| {escape(effect.change)} | {effect.metric} |" in page for effect in summary.effects)
 
 
 def test_a_diverged_arm_is_no_worse_arm():

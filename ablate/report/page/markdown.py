@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ablate.output.markdown import code, escape, fenced, paragraph
+from ablate.output.markdown import sentence as written
 from ablate.report import markdown
 from ablate.report.html.document import sentence
 from ablate.report.html.grid import Grid
@@ -17,14 +19,14 @@ def to_markdown(record: PageRecord) -> str:
 
 
 def _lines(record: PageRecord) -> Iterator[str]:
-    yield f"# {record.title}\n\n{' · '.join(answer.headline(record))}\n"
+    yield f"# {escape(record.title, ' ')}\n\n{' · '.join(map(written, answer.headline(record)))}\n"
     if record.partial:
-        yield f"**{answer.unfinished(record)}**\n"
+        yield f"**{written(answer.unfinished(record))}**\n"
     yield from _bullets(answer.answers(record) or ["Nothing is decided yet."])
     if left := answer.undecided(record):
         yield from ("## Undecided\n", *_bullets(left))
     if warned := [*record.beside, *verdicts.caveats(record.summary)]:
-        yield from ("## Notes\n", *_bullets(f"**!** {line}" for line in warned))
+        yield from ("## Notes\n", *_bullets(warned, mark="**!** "))
     yield "## Changes\n"
     yield from _changes(record)
     yield "## Verdicts\n"
@@ -44,10 +46,10 @@ def _lines(record: PageRecord) -> Iterator[str]:
 def _changes(record: PageRecord) -> Iterator[str]:
     for shown in record.blocks:
         base = " (the baseline)" if shown.variant == record.plan.baseline else ""
-        yield f"- **{record.variant(shown.variant).name}**{base}"
-        yield from (f"  - {line}" for line in accounts.own(record.variant(shown.variant)))
-        yield from (f"  - `{name}`: {detail}" for name, detail in shown.edits)
-        yield f"  - block: `{shown.block}`"
+        yield f"- **{escape(record.variant(shown.variant).name)}**{base}"
+        yield from (f"  - {written(line)}" for line in accounts.own(record.variant(shown.variant)))
+        yield from (f"  - {code(name)}: {escape(detail)}" for name, detail in shown.edits)
+        yield f"  - block: {code(shown.block)}"
     yield ""
 
 
@@ -73,26 +75,29 @@ def _training(record: PageRecord) -> Iterator[str]:
 
 
 def _repeat(record: PageRecord) -> Iterator[str]:
-    yield "## Repeat it\n\n```sh"
-    yield from record.again
-    yield "```\n"
+    yield "## Repeat it\n"
+    yield fenced("sh", "\n".join(record.again)) + "\n"
     yield from _bullets(record.corpus)
     yield from _bullets(accounts.ran_with(record) or ["nothing has run yet"])
     yield from _grid(accounts.fingerprints(record))
     yield from _grid(accounts.trials(record))
-    yield f"The space's file:\n\n```yaml\n{record.source.rstrip()}\n```\n"
+    yield f"The space's file:\n\n{fenced('yaml', record.source.rstrip())}\n"
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    yield f"### {grid.title}\n"
+    yield f"### {escape(grid.title)}\n"
     if grid.note:
-        yield f"{sentence(grid.note)}\n"
+        yield f"{paragraph(sentence(grid.note))}\n"
     if grid.rows:
         yield from markdown.table(grid.heading, grid.rows)
-    yield from _bullets([*(f"**!** {line}" for line in grid.caveats), *grid.remarks])
+    found = [*_marked(grid.caveats, "**!** "), *_marked(grid.remarks)]
+    yield from (*found, "") if found else ()
 
 
-def _bullets(lines: Iterable[str]) -> Iterator[str]:
-    found = [f"- {line}" for line in lines]
-    if found:
-        yield from (*found, "")
+def _bullets(lines: Iterable[str], mark: str = "") -> Iterator[str]:
+    found = _marked(lines, mark)
+    yield from (*found, "") if found else ()
+
+
+def _marked(lines: Iterable[str], mark: str = "") -> list[str]:
+    return [f"- {mark}{written(line)}" for line in lines]

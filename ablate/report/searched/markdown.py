@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ablate.output.markdown import code, escape, fenced, paragraph, sentence
 from ablate.report import markdown
 from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, rows
@@ -17,12 +18,12 @@ def to_markdown(record: SearchRecord) -> str:
 
 
 def _lines(record: SearchRecord, found: Reckoned) -> Iterator[str]:
-    yield f"# {record.space}\n"
-    yield f"{record.question}\n\n{' · '.join(answer.headline(record))}\n"
+    yield f"# {escape(record.space)}\n"
+    yield f"{paragraph(record.question)}\n\n{' · '.join(map(sentence, answer.headline(record)))}\n"
     if record.partial:
-        yield f"**{answer.unfinished(record)}**\n"
-    yield from (f"- {line}" for line in answer.answers(record, found))
-    yield from (f"- **!** {line}" for line in answer.warnings(record, found))
+        yield f"**{sentence(answer.unfinished(record))}**\n"
+    yield from (f"- {sentence(line)}" for line in answer.answers(record, found))
+    yield from (f"- **!** {sentence(line)}" for line in answer.warnings(record, found))
     yield ""
     if found.compared:
         yield from _grid(rows.front(record, found))
@@ -42,31 +43,33 @@ def _lines(record: SearchRecord, found: Reckoned) -> Iterator[str]:
         if grid is not None:
             yield from _grid(grid)
     yield "## Cost\n"
-    yield from (f"- {line}" for line in course.cost(record))
+    yield from (f"- {sentence(line)}" for line in course.cost(record))
     yield from _next(record, found)
     yield "\n## What the numbers mean\n"
-    yield from (f"- {line}" for line in defined.definitions(record))
+    yield from (f"- {sentence(line)}" for line in defined.definitions(record))
 
 
 def _edits(record: SearchRecord, found: Reckoned) -> Iterator[str]:
     for entry in rows.described(record, found):
-        yield f"- **{entry.name}**"
-        yield from (f"  - `{edit}`: {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
+        yield f"- **{escape(entry.name)}**"
+        yield from (
+            f"  - {code(edit)}: {escape(detail)}" for edit, detail in zip(entry.edits, entry.details, strict=False)
+        )
     yield ""
 
 
 def _next(record: SearchRecord, found: Reckoned) -> Iterator[str]:
-    yield f"\n## Next\n\nTo {'go on with' if record.partial else 'repeat'} this search: `{record.again}`"
+    yield f"\n## Next\n\nTo {'go on with' if record.partial else 'repeat'} this search: {code(record.again)}"
     chosen = ask_next.chosen(record, found)
     if chosen is not None:
-        yield f"\n{ask_next.how(record, chosen)}\n"
-        yield f"```yaml\n{ask_next.snippet(record, chosen.entry)}```"
+        yield f"\n{sentence(ask_next.how(record, chosen))}\n"
+        yield fenced("yaml", ask_next.snippet(record, chosen.entry))
 
 
 def _grid(grid: Grid, level: int = 2) -> Iterator[str]:
-    yield f"{'#' * level} {grid.title}\n\n{grid.note[:1].upper()}{grid.note[1:]}.\n"
+    yield f"{'#' * level} {escape(grid.title)}\n\n{paragraph(grid.note[:1].upper() + grid.note[1:])}.\n"
     if grid.rows:
         yield from markdown.table(grid.heading, grid.rows)
-    yield from (f"- **!** {caveat}" for caveat in grid.caveats)
-    yield from (f"- {remark}" for remark in grid.remarks)
+    yield from (f"- **!** {sentence(caveat)}" for caveat in grid.caveats)
+    yield from (f"- {sentence(remark)}" for remark in grid.remarks)
     yield ""

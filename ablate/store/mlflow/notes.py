@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from ablate.output.markdown import code, code_cell, escape, fenced, paragraph
+
 if TYPE_CHECKING:
     from ablate.store.mlflow.values import Page, Variant
 
@@ -33,15 +35,15 @@ def difference(variant: Variant, baseline: Variant) -> tuple[str, ...]:
 
 def run_note(row: Mapping[str, Any], variant: Variant, baseline: Variant | None, details: Mapping[str, str]) -> str:
     """How a trial ended, what its block differs in from the baseline's, and the block itself."""
-    parts = [f"**{variant.name}**, seed {row['seed']}: {_ending(row)}."]
+    parts = [f"**{escape(variant.name)}**, seed {row['seed']}: {_ending(row)}."]
     if baseline and baseline != variant:
-        parts.append(f"Against the baseline **{baseline.name}**:")
+        parts.append(f"Against the baseline **{escape(baseline.name)}**:")
         parts.append("\n".join(_edit(edit, details) for edit in difference(variant, baseline)))
-        parts.append(_fenced("diff", _diff(block_text(baseline.block), block_text(variant.block))))
+        parts.append(fenced("diff", _diff(block_text(baseline.block), block_text(variant.block))))
     elif baseline:
         parts.append("The baseline: the other variants are compared with it.")
     parts.append("The block:")
-    parts.append(_fenced("yaml", block_text(variant.block)))
+    parts.append(fenced("yaml", block_text(variant.block)))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -49,10 +51,10 @@ def page_note(page: Page, links: str, report: str) -> str:
     """The question, how it is asked, what became of the trials, and the verdicts."""
     ended = Counter(run.status for run in page.runs)
     endings = ", ".join(f"{count} {status}" for status, count in sorted(ended.items(), key=lambda item: -item[1]))
-    against = f", against `{page.baseline}`" if page.baseline else ""
+    against = f", against {code(page.baseline)}" if page.baseline else ""
     parts = [
-        page.question.strip(),
-        f"Design: {page.design}{against}. {len(page.runs)} of {page.asked} trials have ended: {endings}.",
+        paragraph(page.question.strip()),
+        f"Design: {escape(page.design)}{against}. {len(page.runs)} of {page.asked} trials have ended: {endings}.",
         links,
         report,
         " ".join([MEANS if report else "", LOADED if len(page.runs) > RUNS_LOADED else ""]).strip(),
@@ -94,13 +96,9 @@ def _diff(before: str, after: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("@@"))
 
 
-def _fenced(language: str, text: str) -> str:
-    return f"```{language}\n{text}\n```" if text else ""
-
-
 def _edit(edit: str, details: Mapping[str, str]) -> str:
     detail = details.get(edit.removeprefix("without "))
-    return f"- `{edit}`" + (f": {detail}" if detail else "")
+    return f"- {code(edit)}" + (f": {escape(detail)}" if detail else "")
 
 
 def _ending(row: Mapping[str, Any]) -> str:
@@ -108,7 +106,7 @@ def _ending(row: Mapping[str, Any]) -> str:
     if row["status"] == "finished":
         return f"finished at {steps}"
     detail = json.loads(row["detail"] or "{}")
-    where = f" in `{detail['address']}`" if isinstance(detail, dict) and detail.get("address") else ""
+    where = f" in {code(str(detail['address']))}" if isinstance(detail, dict) and detail.get("address") else ""
     return f"**{row['status']}** at {steps}{where}"
 
 
@@ -117,7 +115,7 @@ def _variant_table(page: Page) -> str:
     for variant in page.variants:
         ended = Counter(run.status for run in page.runs if run.tags["variant"] == variant.name)
         lines.append(
-            f"| {_cell(variant.name)} | {', '.join(f'`{_cell(edit)}`' for edit in variant.edits) or 'none'} "
+            f"| {escape(variant.name)} | {', '.join(map(code_cell, variant.edits)) or 'none'} "
             f"| {variant.parameters:,} | {variant.flops / 1e6:,.1f} M | {_counts(ended.items())} |"
         )
     return "\n".join(lines)
@@ -125,7 +123,3 @@ def _variant_table(page: Page) -> str:
 
 def _counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts) or "none ended"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
