@@ -47,12 +47,13 @@ class Plain(nn.Module):
         self.place = nn.Embedding(sizes.seq_len, sizes.d_model)
         self.scale = nn.Parameter(torch.randn(sizes.d_model) + TABLE + random.random() + np.random.rand())
         self.dropout = nn.Dropout(0.2)
+        self.seen = torch.ones(())  # no buffer, as many forget
 
     def forward(self, x):
         y = self.linear(x + self.place(torch.arange(x.shape[1], device=x.device)))
         if self.training:
             y = y * (1 + random.random() * np.random.rand() * torch.rand((), device=x.device))
-        return self.dropout(self.scale * (y if self.norm is None else self.norm(y)))
+        return self.dropout(self.seen * self.scale * (y if self.norm is None else self.norm(y)))
 
 
 @implements(NoisyConfig)

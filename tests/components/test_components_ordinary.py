@@ -123,3 +123,15 @@ def test_it_keeps_the_contract(plugin, written):
         component = written
 
     Own().check_all()
+
+
+def test_it_is_constructed_on_the_cpu_and_moved_with_what_it_keeps_as_plain_tensors(built, monkeypatch):
+    """Meta stands for a GPU here: built where it is to be, nothing would show where its numbers were drawn."""
+    from ablate.compiler import compile
+
+    drawn_on = []
+    rand = torch.randn
+    monkeypatch.setattr(torch, "randn", lambda *n: drawn_on.append(rand(*n).device.type) or rand(*n))
+    monkeypatch.setattr(compile, "_building", lambda device: torch.device("cpu"))
+    block = built(PLAIN, device="meta")
+    assert drawn_on == ["cpu"] and block.plain.seen.is_meta and block.plain.linear.weight.is_meta
