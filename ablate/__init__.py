@@ -12,6 +12,7 @@ it. The rooms stand in one order, and values move through them one way:
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,10 +29,21 @@ if TYPE_CHECKING:
         resumable,
         run,
     )
+    from ablate.block.expression import Block
     from ablate.block.sizes import Sizes
     from ablate.compiler import compile_model
+    from ablate.errors import AblateError, FailedError, InputError, RefusedError
+    from ablate.grammar.grammar import Grammar
+    from ablate.session import Run
 
 __all__ = [
+    "AblateError",
+    "Block",
+    "FailedError",
+    "Grammar",
+    "InputError",
+    "RefusedError",
+    "Run",
     "Sizes",
     "Space",
     "catalogue",
@@ -49,14 +61,20 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+_ELSEWHERE = {
+    "compile_model": "ablate.compiler",
+    **dict.fromkeys(("AblateError", "FailedError", "InputError", "RefusedError"), "ablate.errors"),
+}
+"""The names that are not in `ablate.api`, and where they are."""
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use, so that `import ablate` and `ablate --help` are quick."""
-    if name == "compile_model":
-        import ablate.compiler
+    if name not in __all__:
+        raise AttributeError(f"module 'ablate' has no attribute {name!r}")
+    return getattr(importlib.import_module(_ELSEWHERE.get(name, "ablate.api")), name)
 
-        return ablate.compiler.compile_model
-    if name in __all__:
-        import ablate.api
 
-        return getattr(ablate.api, name)
-    raise AttributeError(f"module 'ablate' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """The face alone: rooms are imported by their names."""
+    return [*__all__, "__version__"]
