@@ -102,7 +102,7 @@ class Run:
             seed        decides its batches and its initialisation
             salt        changes the initialisation alone: of the arm that shows what noise does; 0 otherwise
             split       what its held-out loss is of: tuning where something is chosen by it, else verdict
-            status      finished, diverged, pruned, bug, out_of_memory, timeout, unfinished or planned
+            status      finished, diverged, pruned, bug, out_of_memory, timeout, lost, unfinished or planned
             ended_step  the step at which it ended; missing until then
             error       of one that failed, why
             trial_id    the hash of what decides its numbers
