@@ -78,7 +78,9 @@ def _run(head: Sequence[ast.stmt], document: str | None, path: Path, text: _Text
             for fault in error.faults:
                 problems.append(text.problem(node, fault))
             continue
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the user's own code raises
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever the user's own code raises, `sys.exit()` too
             if isinstance(error, NameError) and error.name in wrong:
                 continue  # it speaks of a declaration that is told already
             problems.append(text.failure(error, node))

@@ -90,7 +90,7 @@ def _check_slots(one: Declared, catalogue: Catalogue, problems: Problems) -> Non
 @functools.cache
 def implementation(spec_name: str, path: Path) -> Any:
     """The module class of a declared component; imports torch."""
-    for value in vars(_import_whole(path)).values():
+    for value in vars(_import_or_refuse(path)).values():
         if isinstance(getattr(value, "spec", None), ComponentSpec) and value.spec.name == spec_name:
             if not hasattr(value, "implementation"):
                 raise InputError(
@@ -120,6 +120,19 @@ def _read_installed(taken: set[str]) -> list[ComponentSpec]:
 
 
 @functools.cache
+def _import_or_refuse(path: Path) -> types.ModuleType:
+    """A component's whole file. What it raises keeps its trace; that it ends the process (`sys.exit()`) is refused."""
+    try:
+        return _import_whole(path)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise InputError(
+            f"error: the plugin {path} ends the process when it is imported: {type(error).__name__}: {error}\n"
+            '  = take that out of it, or put it under `if __name__ == "__main__":`'
+        ) from error
+
+
 def _import_whole(path: Path) -> types.ModuleType:
     if path.is_relative_to(FOLDER):
         relative = path.relative_to(FOLDER).with_suffix("")
