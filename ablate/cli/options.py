@@ -17,7 +17,16 @@ SpaceFile = Annotated[
 ]
 Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
-ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder of results.")]
+
+
+def _usable(folder: Path) -> Path:
+    from ablate.store.durable import check_folder
+
+    check_folder(folder)
+    return folder
+
+
+ResultsFolder = Annotated[Path, typer.Option("--results", callback=_usable, help="The folder of results.")]
 Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 GrammarFile = Annotated[

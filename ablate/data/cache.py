@@ -17,7 +17,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,15 +84,21 @@ def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
         sidecar = _unseal(Sidecar, cache / f"{fingerprint}.json")
         if sidecar is None:
             return None
-        tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
-        if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
-            raise ValueError("its bytes are not those that were written")
+        tokens = _tokens(path, sidecar)
     except (OSError, ValueError) as error:  # np.memmap raises ValueError for a file of no or an odd number of bytes
         _log.warning("token cache %s is damaged (%s) and is made anew", path, error)
         return None
     ends = np.cumsum([sidecar.lengths[split] for split in SPLITS])
     streams = {split: tokens[end - sidecar.lengths[split] : end] for split, end in zip(SPLITS, ends, strict=True)}
     return HeldTokens(streams, sidecar.tokenizer)
+
+
+def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
+    """The tokens that a file of them holds; ValueError where it is not as it was written."""
+    tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
+    if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
+        raise ValueError("its bytes are not those that were written")
+    return tokens
 
 
 def remember(cache: Path, source: str, found: Found) -> None:
@@ -124,6 +130,23 @@ def kept(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | Non
     except (OSError, ValueError) as error:
         _log.warning("%s is damaged (%s) and is made anew", path, error)
         return None
+
+
+def faults(cache: Path) -> Iterator[tuple[Path, str]]:
+    """The files of a cache that are not as they were written, each with what is wrong; every byte is read.
+
+    Whoever needs one finds the same and makes it anew; what was never finished does not count.
+    """
+    for path in sorted(cache.glob("*.json")):
+        try:
+            if "." in path.stem:
+                _unsealed(path)
+            elif (sidecar := _unseal(Sidecar, path)) is not None:
+                _tokens(path.with_suffix(".tokens"), sidecar)
+        except FileNotFoundError:
+            yield path.with_suffix(".tokens"), "is gone"
+        except (OSError, ValueError) as error:
+            yield (path.with_suffix(".tokens") if "." not in path.stem and _is_whole(path) else path), str(error)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
@@ -177,13 +200,26 @@ def _seal(document: Document) -> bytes:
 
 def _unseal(kind: type[SomeDocument], path: Path) -> SomeDocument | None:
     """A sealed document; None where there is no such file, ValueError where it is not as it was written."""
+    content = _unsealed(path)
+    return None if content is None else kind.model_validate_json(json.dumps(content))
+
+
+def _unsealed(path: Path) -> Any:
+    """What a sealed document holds, of whatever kind."""
     try:
         sealed = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     if not isinstance(sealed, dict) or sealed.get("checksum") != _checksum(sealed.get("content")):
         raise ValueError("its checksum does not hold")
-    return kind.model_validate_json(json.dumps(sealed["content"]))
+    return sealed["content"]
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return _unsealed(path) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def _checksum(content: Any) -> str:

@@ -14,8 +14,9 @@ from ablate.session.planning import PathLike, plan_space
 from ablate.source.located import to_python
 from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
+from ablate.store import ledger, lines
 from ablate.store.lines import compact
-from ablate.store.requests import Request, latest, listing
+from ablate.store.requests import FILE, Request, latest, listing
 
 if TYPE_CHECKING:
     from ablate.store.standing import Growing
@@ -58,7 +59,12 @@ def resumable(
     trials: dict[str, dict[str, str]] = {}
     for one in standings(folder):
         trials.setdefault(one.space, {})[one.trial_id] = one.state
-    found, refused = [], []
+    found: list[Resumable] = []
+    refused: list[AblateError] = [
+        _forgotten(folder, space)
+        for space, states in trials.items()
+        if space not in asked and name is None and not set(states.values()) <= ENDED
+    ]
     for request in asked.values():
         states = trials.get(request.space, {})
         kept = grows.get(request.space)
@@ -76,10 +82,12 @@ def resumable(
 def request_of(folder: Path, name: str | None) -> dict[str, Request]:
     """The last run of each space, or of the space `name`. InputError where nothing was run, or not that space."""
     asked = latest(folder)
-    if not asked:
+    if not asked and not (folder / ledger.PLANS).exists():
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is None:
         return asked
+    if name not in asked and name in ledger.asked(lines.read(folder / ledger.PLANS)).plans:
+        raise _forgotten(folder, name)
     if name not in asked:
         raise unknown(
             f"no run of the space {quote(name)} in {folder}", name, asked, "there are", command=listing(folder)
@@ -98,6 +106,13 @@ def as_asked(
     else:
         space, left = _staged(folder, request, load, kept, set(states))
     return Resumable(space, Place.of(request.place), tuple(map(Path, request.plugins)), request.mirror, left)
+
+
+def _forgotten(folder: Path, space: str) -> RefusedError:
+    return RefusedError(
+        f"{folder / FILE} does not say how {space} was run\n"
+        f"  = `ablate doctor --results {folder}` gets back what can be got back; or run it again with `ablate run`"
+    )
 
 
 def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> tuple[Space, int]:

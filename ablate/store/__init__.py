@@ -4,6 +4,7 @@ Only the driver process writes, and one driver at a time. Everything true is in 
 the DuckDB file and the MLflow store are projections, which can be deleted and are filled again. In a results folder:
 
     lock                       held by the driver while it writes; says who it is
+    runs.jsonl                 what runs were asked for, each once more in plans.jsonl
     plans.jsonl                what was asked: every plan, and every trial's specification once
     outcomes.jsonl             how each trial ended, one line each: the index that answers "is it known?"
     paces.jsonl                seconds a step, measured once where a wall-clock budget needs them
@@ -18,6 +19,8 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     durable.py     files that are wholly there or not at all
     lock.py        one driver at a time
     lines.py       text lines with a checksum
+    records.py     what those lines say, as types; what another version has written
+    requests.py    what runs were asked for, each kept twice
     segment.py     a trial while it runs
     sealed.py      a trial that has ended
     ending.py      how it ended

@@ -7,6 +7,7 @@ last checkpoint that the segment names is there.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from ablate.store.durable import write_whole, writing
 from ablate.train.events import Checkpoint, Saved
 
 FOLDER = "checkpoints"
+NAME = re.compile(r"(?P<trial>.+)\.(?P<step>\d+)\.pt")
 
 
 def write(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
@@ -36,7 +38,8 @@ def read(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
 
 def steps(folder: Path, trial_id: str) -> tuple[int, ...]:
     """The steps a trial has states of, in order."""
-    return tuple(sorted(int(path.suffixes[-2][1:]) for path in _states(folder, trial_id)))
+    names = (NAME.fullmatch(path.name) for path in _states(folder, trial_id))
+    return tuple(sorted(int(name["step"]) for name in names if name))
 
 
 def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | None = None) -> None:
@@ -51,7 +54,8 @@ def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | 
 
 def trials(folder: Path) -> set[str]:
     """The trials that have a state."""
-    return {path.name.rsplit(".", 2)[0] for path in (folder / FOLDER).glob("*.pt")}
+    names = (NAME.fullmatch(path.name) for path in (folder / FOLDER).glob("*.pt"))
+    return {name["trial"] for name in names if name}
 
 
 def _states(folder: Path, trial_id: str) -> Iterator[Path]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ablate.store import checkpoints, ledger, lines, rescue, restore, sealed, segment
+from ablate.data import cache
+from ablate.store import checkpoints, ledger, lines, paces, requests, rescue, restore, sealed, segment, verdicts
 from ablate.store.changes import Stored
 from ablate.store.durable import DAMAGED
 from ablate.store.ending import Ending
@@ -18,8 +19,12 @@ from ablate.store.ledger import Asked
 from ablate.store.lines import Reading
 from ablate.store.projection import DATABASE
 from ablate.store.recovery import last_good
+from ablate.store.requests import Request
 from ablate.store.sealed import Examined
 from ablate.store.segment import Segment
+
+CORPUS = "corpus"
+"""The folder, in a results folder, for token streams (see `ablate.data.cache`)."""
 
 WORDS = {
     "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
@@ -69,6 +74,9 @@ def findings(looked: Looked) -> Iterator[Finding]:
         yield from _of_lines(looked, path, reading)
     for trial_id, examined in looked.examined.items():
         yield from _of_sealed(looked, trial_id, examined)
+    yield from _of_requests(looked)
+    yield from _of_verdicts(looked)
+    yield from _of_corpora(looked)
     yield from _of_specifications(looked)
     yield from _of_clocks(looked)
     for trial_id, content in looked.segments.items():
@@ -79,20 +87,86 @@ def findings(looked: Looked) -> Iterator[Finding]:
 def _of_lines(looked: Looked, path: Path, reading: Reading) -> Iterator[Finding]:
     numbers, torn = restore.broken(path, reading)
     kept = f"taken out, the file as it was kept in {DAMAGED}"
-    severity: Severity = "repaired"
-    then = ""
-    if path.name == ledger.OUTCOMES:
-        then = "; its trial is listed anew from what was sealed"
-    elif path.name == ledger.PLANS and numbers:
-        severity = "repaired" if len(looked.back) >= len(numbers) else "lost"
-        then = (
-            f"; it is got back from {DATABASE}" if severity == "repaired" else "; it comes again when its space is run"
-        )
+    severity, then = _what_becomes_of(looked, path, numbers) if numbers else ("repaired", "")
     for number in numbers:
         yield Finding("damaged line", severity, "is damaged", path, kept + then, number)
     if torn:
         yield Finding("torn", "repaired", f"ends in the middle of a line ({torn} bytes)", path, "cut off")
     yield from _unknown(path, reading)
+
+
+def _what_becomes_of(looked: Looked, path: Path, numbers: Sequence[int]) -> tuple[Severity, str]:
+    """Whether what damaged lines of a file have said is got back, and from where."""
+    match path.name:
+        case ledger.OUTCOMES:
+            return "repaired", "; its trial is listed anew from what was sealed"
+        case ledger.PLANS:
+            copies = [one for one in _requests_lacking(looked)[1] if requests.length(one) in _lengths(path, numbers)]
+            if len(looked.back) + len(copies) >= len(numbers):
+                sources = [*([DATABASE] if looked.back else []), *([requests.FILE] if copies else [])]
+                return "repaired", f"; it is got back from {' and '.join(sources)}"
+            return "lost", "; it comes again when its space is run"
+        case requests.FILE:
+            if len(_requests_lacking(looked)[0]) >= len(numbers):
+                return "repaired", f"; it is got back from {ledger.PLANS}"
+            return "lost", "; how that run was asked for is not known any more"
+        case verdicts.FILE if _verdicts_lost(looked):
+            return "lost", ""
+        case paces.FILE:
+            return "lost", "; what was timed there is timed again by a run that needs it"
+    return "repaired", ""
+
+
+def _requests_lacking(looked: Looked) -> tuple[list[Request], list[Request]]:
+    runs, plans = (looked.ledgers.get(looked.folder / name, lines.NOTHING) for name in (requests.FILE, ledger.PLANS))
+    return requests.lacking(runs, plans)
+
+
+def _lengths(path: Path, numbers: Sequence[int]) -> set[int]:
+    """The lengths in bytes of these lines: what a flipped bit does not change."""
+    with path.open("rb") as file:
+        return {len(line) for number, line in enumerate(file, 1) if number in numbers}
+
+
+def _of_requests(looked: Looked) -> Iterator[Finding]:
+    """Runs that only the copies in `plans.jsonl` know of, and spaces whose runs nobody knows of any more."""
+    path = looked.folder / requests.FILE
+    runs = looked.ledgers.get(path, lines.NOTHING)
+    damaged = restore.broken(path, runs)[0] if runs.torn or runs.damaged else ()
+    gone, _ = _requests_lacking(looked)
+    if gone and not damaged:
+        said = "is not there" if path not in looked.ledgers else f"lacks {len(gone)} of the runs that were asked for"
+        yield Finding("request", "repaired", said, path, f"got back from {ledger.PLANS}")
+    if len(damaged) > len(gone):
+        known = requests.last_of(requests.kept(runs, looked.ledgers.get(looked.folder / ledger.PLANS, lines.NOTHING)))
+        for space, request in sorted(requests.found_again(looked.asked, known).items()):
+            remedy = "run it again with `ablate run`"
+            if request is not None:
+                remedy = f"taken to be of {request.path}, which has its text; with what else it was run is not known"
+            yield Finding("request", "lost", f"does not say any more how {space} was run", path, remedy)
+
+
+def _verdicts_lost(looked: Looked) -> list[str]:
+    asked = {space: mark for space, mark in looked.stored.judged.items() if space in looked.asked.plans}
+    lost = verdicts.lost(looked.folder, asked)
+    path = looked.folder / verdicts.FILE
+    reading = looked.ledgers.get(path, lines.NOTHING)
+    if (reading.torn or reading.damaged) and not looked.stored.plans:  # no database says who was judged
+        lost += sorted(looked.asked.plans.keys() - verdicts.read(looked.folder).keys())
+    return lost
+
+
+def _of_verdicts(looked: Looked) -> Iterator[Finding]:
+    for space in _verdicts_lost(looked):
+        what = f"does not say any more what {space} was judged to be"
+        remedy = "the next `ablate run` of it judges it again, and trains nothing for that"
+        yield Finding("verdicts", "lost", what, looked.folder / verdicts.FILE, remedy)
+
+
+def _of_corpora(looked: Looked) -> Iterator[Finding]:
+    for path, fault in cache.faults(looked.folder / CORPUS):
+        remedy = f"kept in {DAMAGED}; made anew from the texts by the next run that reads them"
+        yield Finding("corpus", "repaired", fault, path, remedy)
 
 
 def _unknown(path: Path, reading: Reading) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from ablate.store.changes import Changes, Journal, Stored
 from ablate.store.durable import DAMAGED
 from ablate.store.ending import Ending
 from ablate.store.findings import Finding
-from ablate.store.loading import KEYS, SUMMARIES, load
+from ablate.store.loading import KEYS, SUMMARIES, load, quoted
 from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST, TABLES
 
 ROWS_AT_ONCE = 1_000_000
@@ -39,8 +39,7 @@ def findings(folder: Path, journal: Journal, excused: Collection[str], stored: S
         return
     try:
         with duckdb.connect() as connection:
-            quoted = str(path).replace("'", "''")
-            connection.execute(f"ATTACH '{quoted}' AS stored (READ_ONLY)")
+            connection.execute(f"ATTACH {quoted(str(path.absolute()))} AS stored (READ_ONLY)")
             yield from _compared(connection, folder, journal, excused, stored)
     except duckdb.Error as error:
         first = str(error).splitlines()[0]

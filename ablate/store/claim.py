@@ -20,6 +20,7 @@ from types import TracebackType
 
 from ablate.errors import RefusedError
 from ablate.store.durable import writing
+from ablate.store.records import ForeignError, HolderRecord, understood
 
 FOLDER = "running"
 TRACE = ".trace"
@@ -127,16 +128,21 @@ def holders(folder: Path) -> dict[str, Holder]:
 
 
 def read(path: Path) -> Holder | None:
-    """What a claim's file says; None if it is gone or says nothing yet."""
+    """What a claim's file says; None if it is gone, says nothing yet, or nothing that this version understands."""
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read())
+            told = understood(HolderRecord, json.loads(file.read()), path)
             heard = os.fstat(file.fileno()).st_mtime
             return Holder(
                 path.name, told["pid"], told["host"], told["since"], told["step"], heard, _held(file.fileno())
             )
-    except (FileNotFoundError, ValueError, KeyError):
+    except (OSError, ValueError, RecursionError, ForeignError):
         return None
+
+
+def silent(folder: Path) -> tuple[Path, ...]:
+    """The files of claims that do not say, or not as this version does, whose they are."""
+    return tuple(path for path in sorted((folder / FOLDER).glob("*")) if not path.suffix and read(path) is None)
 
 
 def trace_of(folder: Path, trial_id: str) -> Path:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from ablate.data import cache
 from ablate.errors import InputError, RefusedError
 from ablate.store import (
     changes,
@@ -23,6 +24,7 @@ from ablate.store import (
     lock,
     projection,
     recovery,
+    requests,
     restore,
     sealed,
     segment,
@@ -31,10 +33,11 @@ from ablate.store import (
 from ablate.store.changes import Journal
 from ablate.store.checkup import Looked
 from ablate.store.claim import Holder
-from ablate.store.durable import DAMAGED, copy_aside, set_aside, unfinished_in, write_whole, writing
+from ablate.store.durable import DAMAGED, check_folder, copy_aside, set_aside, unfinished_in, write_whole, writing
 from ablate.store.findings import UNDER_WAY, Finding, Findings
 from ablate.store.lock import Lock
 from ablate.store.projection import DATABASE, Say
+from ablate.store.requests import Request
 
 PLACES = (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER)
 SPACE_LOW = 256 * 2**20
@@ -49,6 +52,7 @@ def examine(folder: Path, *, mirror: Look | None = None) -> Findings:
 
     While a run is writing, what may only be unfinished is passed over.
     """
+    check_folder(folder)
     if not any((folder / name).exists() for name in (ledger.PLANS, ledger.OUTCOMES, DATABASE, sealed.FOLDER)):
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
     workers = claim.holders(folder)
@@ -80,8 +84,14 @@ def repair(
         recovery.recover(folder, heard.append, thorough=True)
         for trial_id in sorted(ledger.open_trials(folder)):
             _mend_segment(folder, trial_id, heard.append)
+        again = _requests_again(folder)
         for path in sorted(folder.glob("*.jsonl")):
             _take_out(folder, path)
+        again()
+        for path, _ in cache.faults(folder / checkup.CORPUS):
+            for one in (path, path.with_suffix(".json")):
+                if one.exists():
+                    set_aside(folder, one)
         _mend_database(folder, findings, heard.append)
         if rebuild_mirror and any(finding.severity != "harmless" for finding in _mirrored(folder, mirror)):
             try:
@@ -127,6 +137,31 @@ def _take_out(folder: Path, path: Path) -> None:
         write_whole(path, b"".join(map(lines.framed, reading.bodies)))
 
 
+def _requests_again(folder: Path) -> Callable[[], None]:
+    """What writes again the runs that damaged or missing lines of either file have said, once those are taken out."""
+    path, plans = folder / requests.FILE, folder / ledger.PLANS
+    runs, copies = lines.read(path), lines.read(plans)
+    gone, uncopied = requests.lacking(runs, copies)
+    known = requests.kept(runs, copies)
+    damaged, plans_damaged = restore.broken(path, runs)[0], restore.broken(plans, copies)[0]
+    again: list[Request] = []
+    if len(damaged) > len(gone):
+        found = requests.found_again(ledger.asked(copies), requests.last_of(known))
+        again = [request for _, request in sorted(found.items()) if request is not None]
+
+    def write() -> None:
+        if gone:
+            others = (body for body in lines.read(path).bodies if not body.startswith(b'["run"'))
+            runs_again = (lines.encode(["run", asdict(request)]) for request in known)
+            write_whole(path, b"".join([*map(lines.framed, others), *runs_again]))
+        if again:
+            requests.append(path, again)
+        if uncopied and plans_damaged:
+            requests.append(plans, uncopied)
+
+    return write
+
+
 def _mend_database(folder: Path, findings: Findings, say: Say) -> None:
     """Bring the DuckDB file up to the journal, from nothing if it is wrong; not while another program has it."""
     found = [finding for finding in findings.found if finding.kind == "database"]
@@ -158,6 +193,8 @@ def _surroundings(folder: Path, workers: Mapping[str, Holder], holder: str | Non
     for place in (folder, *(folder / name for name in PLACES)):
         for path in unfinished_in(place):
             yield Finding("leftover", "repaired", "was being written by a run that was killed", path, "deleted")
+    for path in claim.silent(folder):
+        yield Finding("worker", "harmless", "does not say whose it is", path, "deleted, unless a worker holds it")
     for worker in workers.values():
         if not worker.alive:
             what = f"was left by a worker that died (process {worker.pid} on {worker.host}, at step {worker.step})"

@@ -8,13 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ablate.errors import RefusedError
+from ablate.errors import InputError, RefusedError
 
 UNFINISHED = ".new"
 """How the name of a file ends until it is whole. Whoever holds the lock may delete what is left of one."""
 
 DAMAGED = "damaged"
 """The folder, in a results folder, for what was found damaged: nothing of the user's is deleted."""
+
+
+UNREADABLE = {"?": "options", "\\": "another separator of folders"}
+"""What may not be in the path of a results folder, and what DuckDB takes it for."""
+
+
+def check_folder(folder: Path) -> None:
+    """InputError for a results folder whose path DuckDB would read otherwise than it is meant."""
+    for letter, taken_for in UNREADABLE.items():
+        if letter in str(folder.absolute()):
+            raise InputError(
+                f"a folder of results cannot have {letter} in its path: {folder.absolute()}\n"
+                f"  = DuckDB, which keeps the tables, takes it for {taken_for}: choose another folder with --results"
+            )
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from typing import Any, Literal, TypeAlias
 Severity: TypeAlias = Literal["harmless", "repaired", "lost"]
 Kind: TypeAlias = Literal[
     "torn", "damaged line", "unknown line", "segment", "outcome", "sealed", "unlisted", "checkpoint", "specification",
-    "leftover", "database", "worker", "killed", "clock", "space", "kept", "mirror",
+    "leftover", "database", "worker", "killed", "clock", "space", "kept", "mirror", "request", "verdicts", "corpus",
 ]  # fmt: skip
 
-UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror")
+UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror", "corpus")
 """What looks like this while a run is writing may only be unfinished."""
 
 

@@ -2,6 +2,7 @@
 
     ["plan", digest, {"space": …}]     the latest line of a space is that space
     ["trial", {"trial": …}]            each trial's specification, once
+    ["run", {"space": …}]              a run as it was asked for, kept here for the second time (see `requests`)
     ["ended", {"trial": …}]            an `Ending`; the latest line of a trial counts
     ["forgotten", {"trial": …}]        its sealed file was damaged or is gone: how it ended is not known any more
 
@@ -24,6 +25,7 @@ from typing import Any
 from ablate.store import lines, segment
 from ablate.store.ending import Ending
 from ablate.store.lines import Reading, compact
+from ablate.store.records import EndedRecord, ForeignError, ForgottenRecord, PlanRecord, TrialRecord, understood
 from ablate.train.events import Outcome
 
 PLANS = "plans.jsonl"
@@ -37,10 +39,10 @@ HEAD = re.compile(
 
 
 class Document(Mapping[str, Any]):
-    """A JSON object as it was written, parsed when it is first looked into."""
+    """A JSON object of a `kind` of record as it was written at `path`, parsed when it is first looked into."""
 
-    def __init__(self, written: bytes):
-        self._written = written
+    def __init__(self, written: bytes, kind: Any, path: Path):
+        self._written, self._kind, self._path = written, kind, path
 
     @property
     def text(self) -> str:
@@ -49,7 +51,11 @@ class Document(Mapping[str, Any]):
 
     @cached_property
     def _parsed(self) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(self._written)
+        try:
+            parsed: dict[str, Any] = json.loads(self._written)
+        except (ValueError, RecursionError) as error:
+            raise ForeignError(self._path, f"a line that is not JSON ({error})") from None
+        understood(self._kind, parsed, self._path)
         return parsed
 
     def __getitem__(self, key: str) -> Any:
@@ -81,16 +87,20 @@ def asked(reading: Reading) -> Asked:
     trials: dict[str, Mapping[str, Any]] = {}
     for body in reading.bodies:
         if not (head := HEAD.match(body)):
+            if body.startswith((b'["plan"', b'["trial"')):
+                raise ForeignError(reading.path, "a line that begins " + body[1:60].decode(errors="replace"))
             continue
-        name, document = _text(head["name"]), Document(body[head.start("document") : -1])
-        if head["key"] == b"trial":
+        is_trial = head["key"] == b"trial"
+        written = body[head.start("document") : -1]
+        name, document = _name(head["name"]), Document(written, TrialRecord if is_trial else PlanRecord, reading.path)
+        if is_trial:
             trials[name] = document
         else:
             plans[name] = (head["digest"].decode(), document)
     return Asked(plans, trials)
 
 
-def _text(written: bytes) -> str:
+def _name(written: bytes) -> str:
     """A JSON string; most have nothing escaped, and there are tens of thousands."""
     return str(json.loads(written)) if b"\\" in written else written[1:-1].decode()
 
@@ -100,9 +110,11 @@ def endings(reading: Reading) -> dict[str, Ending]:
     found: dict[str, Ending] = {}
     for record in reading.records:
         match record:
-            case ["ended", ending]:
+            case ["ended", *said]:
+                ending = understood(EndedRecord, next(iter(said), None), reading.path)
                 found[ending["trial"]] = Ending.of(ending)
-            case ["forgotten", trial]:
+            case ["forgotten", *said]:
+                trial = understood(ForgottenRecord, next(iter(said), None), reading.path)
                 found.pop(trial["trial"], None)
     return found
 

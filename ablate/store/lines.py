@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ablate.errors import RefusedError
 from ablate.store.durable import reading, sync_folder, writing
 
 
@@ -32,11 +33,18 @@ class Reading:
     ends: tuple[int, ...]
     torn: int
     damaged: tuple[int, ...]
+    path: Path = Path()
 
     @cached_property
     def records(self) -> tuple[Any, ...]:
         """What every line says. Parsed when first asked for: whoever needs few of many lines looks into `bodies`."""
-        return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one for each
+        try:
+            return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one for each
+        except (ValueError, RecursionError) as error:
+            raise RefusedError(
+                f"{self.path} has a whole line that is not JSON ({error})\n"
+                "  = no version of ablate writes that: take it out, or choose another folder with --results"
+            ) from None
 
 
 NOTHING = Reading((), (), 0, ())
@@ -84,7 +92,7 @@ def read(path: Path) -> Reading:
                 broken.clear()
     except FileNotFoundError:
         return NOTHING
-    return Reading(tuple(bodies), tuple(ends), end - (ends[-1] if ends else 0), tuple(damaged))
+    return Reading(tuple(bodies), tuple(ends), end - (ends[-1] if ends else 0), tuple(damaged), path)
 
 
 class Appender:

@@ -8,6 +8,7 @@ keep every batch in memory, and who reads sees the whole anyway, since it is a c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,9 @@ from ablate.store.changes import OF_PLANS, Changes, table_of
 from ablate.store.segment import Segment
 
 SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
+
+PATTERN = re.compile(r"([*?[])")
+"""What in the name of a file to read DuckDB takes for any letters; within brackets it is itself."""
 
 FILES_AT_ONCE = 500
 BYTES_AT_ONCE = 16 * 2**20
@@ -85,7 +89,7 @@ def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
-    paths = ", ".join(quoted(str(file)) for file in files)
+    paths = ", ".join(quoted(PATTERN.sub(r"[\1]", str(file.absolute()))) for file in files)
     try:
         connection.execute(f"CREATE TEMP VIEW incoming AS SELECT * FROM read_parquet([{paths}])")
         _spread(connection)

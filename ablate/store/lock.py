@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ablate.errors import RefusedError
-from ablate.store.durable import writing
+from ablate.store.durable import check_folder, writing
 
 PATIENCE = 0.2
 """Seconds to wait for a lock: who only looks has it for a moment, and who has just taken it says so within that."""
@@ -36,7 +36,8 @@ class Lock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock; the folder is made if it is not there."""
+        """Take the lock; the folder is made if it is not there. InputError for one whose path cannot be used."""
+        check_folder(self.path.parent)
         with _guard:
             # A POSIX lock does not bar its own process, and closing any descriptor of the file would drop it.
             if self.path in _held:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ablate.store import lines
 from ablate.store.lines import Appender
+from ablate.store.records import PacesRecord, understood
 
 FILE = "paces.jsonl"
 
@@ -60,7 +61,9 @@ def record(folder: Path, paces: Paces) -> None:
 
 def kept(folder: Path) -> tuple[Paces, ...]:
     """All that was measured, in that order."""
-    return tuple(map(_of, (record[1] for record in lines.read(folder / FILE).records)))
+    path = folder / FILE
+    said = (record[1:] for record in lines.read(path).records if isinstance(record, list) and record[:1] == ["paces"])
+    return tuple(_of(understood(PacesRecord, next(iter(one), None), path)) for one in said)
 
 
 def holding(found: Collection[Paces], models: Collection[str], conditions: Conditions) -> Paces | None:

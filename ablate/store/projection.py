@@ -88,6 +88,29 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
 
 
+def put_damaged_aside(folder: Path, say: Say) -> bool:
+    """Read every block of the DuckDB file; one that is damaged, in whatever table, is put aside and will be filled
+    anew. Whether it was.
+
+    DuckDB looks at the checksum of a block when it reads it: a copy of the file takes a damaged block along unseen.
+    """
+    path = folder / DATABASE
+    if not path.exists():
+        return False
+    try:
+        with duckdb.connect(path.absolute(), read_only=True) as connection:
+            for (table,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
+                its = table.replace('"', '""')
+                connection.execute(f'SELECT bit_xor(hash(t)) FROM "{its}" AS t').fetchall()
+    except duckdb.Error as error:
+        if not is_damage(error):  # open in another program, or no DuckDB file at all: `refresh` says so
+            return False
+        kept = set_aside(folder, path)
+        say(f"{path} is damaged ({str(error).splitlines()[0]}); it is kept as {kept} and filled anew from the journal")
+        return True
+    return False
+
+
 def say_damaged(folder: Path, changes: Changes, say: Say) -> None:
     """Name every trial whose sealed file cannot be believed, and so has no numbers."""
     for trial_id, fault in changes.damaged.items():
@@ -127,7 +150,7 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
     if not path.exists():
         return Stored({}, {})
     try:
-        with duckdb.connect(path, read_only=True) as connection:
+        with duckdb.connect(path.absolute(), read_only=True) as connection:
             return _stored_in(connection)
     except duckdb.Error as error:
         # Another process has it open for writing, or it is damaged: then it is written anew, and `refresh` says so.
@@ -182,7 +205,7 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
 def reading(path: Path, config: Mapping[str, Any] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection; a RefusedError where another process writes to the file in place, or it is damaged."""
     try:
-        connection = duckdb.connect(path, read_only=True, config=dict(config or {}))
+        connection = duckdb.connect(path.absolute(), read_only=True, config=dict(config or {}))
     except duckdb.Error as error:
         raise RefusedError(unreadable(path, error)) from error
     with connection:
@@ -212,10 +235,10 @@ def unreadable(path: Path, error: duckdb.Error) -> str:
 def _writable_copy(path: Path, copy: Path) -> duckdb.DuckDBPyConnection:
     """A connection to a copy of `path`, or to an empty file if there is none."""
     if not path.exists():
-        return duckdb.connect(copy)
+        return duckdb.connect(copy.absolute())
     shutil.copyfile(path, copy)
     try:
-        return duckdb.connect(copy)
+        return duckdb.connect(copy.absolute())
     except duckdb.Error as error:
         raise UnusableError(path, error) from error
 

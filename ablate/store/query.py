@@ -22,7 +22,7 @@ from ablate.source.excerpt import drawn
 from ablate.source.problems import quote
 from ablate.store import changes as changed
 from ablate.store.changes import Changes
-from ablate.store.durable import UNFINISHED, put_in_place
+from ablate.store.durable import UNFINISHED, check_folder, put_in_place
 from ablate.store.loading import KEYS, OF_ROWS, load, quoted, replaces
 from ablate.store.lock import Lock
 from ablate.store.projection import (
@@ -97,6 +97,7 @@ def asking(folder: Path, *, say: Say = warnings.warn) -> Iterator[Ask]:
 
 
 def _refuse_nothing(folder: Path) -> None:
+    check_folder(folder)
     if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
 
@@ -129,7 +130,7 @@ def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Sa
         unfinished = path.with_name(path.name + UNFINISHED)
         with changing(path, unfinished):
             shutil.copyfile(path, unfinished)
-            with duckdb.connect(unfinished, config=dict(CLOSED)) as connection:
+            with duckdb.connect(unfinished.absolute(), config=dict(CLOSED)) as connection:
                 answer = _execute(connection, sql, parameters, path)
                 connection.execute("CHECKPOINT")
             put_in_place(unfinished, path)
@@ -170,7 +171,7 @@ def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDB
 
 def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     try:
-        connection.execute(f"ATTACH {quoted(str(path))} AS stored (READ_ONLY)")
+        connection.execute(f"ATTACH {quoted(str(path.absolute()))} AS stored (READ_ONLY)")
     except duckdb.Error as error:
         raise RefusedError(unreadable(path, error)) from error
 

@@ -13,7 +13,7 @@ from ablate.store.durable import DAMAGED, remove, set_aside, unfinished_in, writ
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.lines import Appender
-from ablate.store.projection import DATABASE, Say, read_stored
+from ablate.store.projection import DATABASE, Say, put_damaged_aside, read_stored
 from ablate.store.segment import Mark, Segment, Start
 
 
@@ -28,8 +28,8 @@ def recover(folder: Path, say: Say, *, thorough: bool = False) -> tuple[Asked, d
     claim.sweep(folder)
     stored = read_stored(folder / DATABASE)
     asked = restore.asked(folder, stored, say)
-    for path in sorted(folder.glob("*.jsonl")):
-        restore.cut_tail(path, say)
+    for path in sorted({*folder.glob("*.jsonl")} - {folder / ledger.PLANS, folder / ledger.OUTCOMES}):
+        restore.whole_lines(path, say)
     outcomes = Appender(folder / ledger.OUTCOMES)
     try:
         endings = restore.endings(folder, stored, outcomes, say, thorough)
@@ -43,6 +43,7 @@ def recover(folder: Path, say: Say, *, thorough: bool = False) -> tuple[Asked, d
         if trial_id not in endings:
             say(f"trial {trial_id} has a checkpoint and no journal any more; it starts over")
         checkpoints.drop(folder, trial_id)
+    put_damaged_aside(folder, say)
     return asked, endings
 
 

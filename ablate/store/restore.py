@@ -25,7 +25,7 @@ from ablate.store.projection import DATABASE, Say
 def asked(folder: Path, stored: Stored, say: Say) -> Asked:
     """The plans and specifications, with those that a damaged line has lost got back if they can be."""
     path = folder / ledger.PLANS
-    reading = _read(path, say)
+    reading = whole_lines(path, say)
     known = ledger.asked(reading)
     found = lacking(folder, reading, known, stored)
     if not found:
@@ -109,7 +109,7 @@ def _count(records: list[list[Any]]) -> str:
 
 def endings(folder: Path, stored: Stored, outcomes: Appender, say: Say, thorough: bool) -> dict[str, Ending]:
     """The endings of the index, with the sealed files as the judge of what is there."""
-    reading = _read(outcomes.path, say)
+    reading = whole_lines(outcomes.path, say)
     known = ledger.endings(reading)
     sizes = sealed.sizes(folder)
     thorough = thorough or bool(reading.damaged or reading.torn)
@@ -160,8 +160,8 @@ def _judge(folder: Path, trial_id: str, listed: Ending | None, say: Say) -> tupl
     return back, False
 
 
-def _read(path: Path, say: Say) -> Reading:
-    """The whole lines of one of the ledger's files, its torn tail cut off."""
+def whole_lines(path: Path, say: Say) -> Reading:
+    """The whole lines of one of the folder's files, its torn tail cut off; what is damaged is said."""
     reading = lines.read(path)
     numbers, torn = broken(path, reading)
     if torn:

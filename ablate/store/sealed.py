@@ -26,6 +26,7 @@ from ablate.errors import RefusedError
 from ablate.store.durable import set_aside, write_whole, writing
 from ablate.store.ending import Ending
 from ablate.store.lines import compact
+from ablate.store.records import EndedRecord, ForeignError, understood
 from ablate.store.segment import Segment
 
 FOLDER = "trials"
@@ -174,7 +175,7 @@ def examine(path: Path, listed: Ending | None) -> Examined:
         return Examined(None, f"cannot be read: {error.strerror}")
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        ending = _ending(file.schema_arrow.metadata or {})
+        ending = _ending(file.schema_arrow.metadata or {}, path)
         same = listed is not None and listed.file in (None, _sum(content)) and ending == replace(listed, file=None)
         later = listed is None or ending.attempt > listed.attempt
         if not (same or later):
@@ -212,12 +213,17 @@ def _rows_fault(file: pyarrow.parquet.ParquetFile, path: Path, ending: Ending) -
     return None
 
 
-def _ending(metadata: dict[bytes, bytes]) -> Ending:
+def _ending(metadata: dict[bytes, bytes], path: Path) -> Ending:
     """How the trial of a sealed file ended by its metadata; ValueError or KeyError if that is not ours or not whole."""
     said = metadata[METADATA_KEY]
     if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(said):
         raise ValueError("what it says of its trial's end has changed since it was sealed")
-    return Ending.of(json.loads(said))
+    try:
+        return Ending.of(understood(EndedRecord, json.loads(said), path))
+    except ForeignError as error:
+        if CHECKSUM_KEY in metadata:
+            raise
+        raise ValueError(str(error).partition("\n")[0]) from None  # it may be damage as well as another version
 
 
 def _sum(content: bytes) -> tuple[int, int]:

@@ -18,12 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any
+from typing import Any, get_args
 
 from ablate.store import lines
-from ablate.train.events import Outcome, Row, Saved, Timing
+from ablate.store.lines import compact
+from ablate.store.records import BeginRecord, ForeignError, understood
+from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
 FOLDER = "journal"
+KINDS = get_args(OutcomeKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +115,25 @@ def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
 def read(path: Path) -> Segment | None:
     """What a segment says; None if it is gone or its first line is not whole."""
     reading = lines.read(path)
-    if not reading.records or reading.records[0][0] != "begin" or 1 in reading.damaged:
+    if not reading.records or 1 in reading.damaged:
         return None
+    head = _beginning(reading.records[0], path)
     rows: list[tuple[int, str, str, float]] = []
     timings: list[tuple[int, str, float]] = []
     marks: list[Mark] = []
     outcome, ended = None, None
     for record, end in zip(reading.records, reading.ends, strict=True):
         match record:
-            case ["row", step, metric, address, value]:
-                rows.append((step, intern(metric), intern(address), float(value)))
-            case ["timing", step, name, seconds]:
-                timings.append((step, intern(name), float(seconds)))
-            case ["checkpoint", step, crc, size]:
+            case ["row", int(step), str(metric), str(address), float() | int() | str() as value]:
+                rows.append((step, intern(metric), intern(address), _number(value, path)))
+            case ["timing", int(step), str(name), float() | int() | str() as seconds]:
+                timings.append((step, intern(name), _number(seconds, path)))
+            case ["checkpoint", int(step), int(crc), int(size)]:
                 marks.append(Mark(Saved(step, crc, size), end))
-            case ["outcome", kind, step, detail, when]:
-                outcome, ended = Outcome(kind, step, detail), when
-    head = reading.records[0][1]
+            case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS:
+                outcome, ended = Outcome(kind, step, detail), float(when)
+            case ["row" | "timing" | "checkpoint" | "outcome" as word, *_]:
+                raise ForeignError(path, f"the {word} {compact(record)[:100]}")
     return Segment(
         beginning=Beginning(head["trial"], head["attempt"], head["began"], head["versions"]),
         rows=tuple(rows),
@@ -143,3 +148,19 @@ def read(path: Path) -> Segment | None:
         # Lines 1 to damaged[0] - 1 are whole, so that many ends come before the damage.
         first_damage=reading.ends[reading.damaged[0] - 2] if reading.damaged else None,
     )
+
+
+def _beginning(record: Any, path: Path) -> Any:
+    """What the first line says."""
+    match record:
+        case ["begin", *said]:
+            return understood(BeginRecord, next(iter(said), None), path)
+    raise ForeignError(path, f"it begins with {compact(record)[:100]}")
+
+
+def _number(value: float | str, path: Path) -> float:
+    """A number; JSON has none for three of them, which are written as words."""
+    try:
+        return float(value)
+    except ValueError:
+        raise ForeignError(path, f"{str(value)[:100]!r} where there is a number") from None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from ablate.errors import RefusedError
-from ablate.store.mlflow.connection import ARTIFACTS, QUIET, STORE
+from ablate.store.mlflow.connection import ARTIFACTS, QUIET, STORE, sqlite_uri
 from ablate.store.mlflow.sent import read_sent
 from ablate.store.mlflow.views import links
 
@@ -88,7 +88,7 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """A server that answers; when the block ends, however it does, so do all of its processes."""
     root = folder.resolve()
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{root / STORE}", "--no-serve-artifacts"]
+    command += ["--backend-store-uri", sqlite_uri(root / STORE), "--no-serve-artifacts"]
     command += ["--default-artifact-root", (root / ARTIFACTS).as_uri(), "--uvicorn-opts", "--log-level warning"]
     command += ["--allowed-hosts", ",".join(f"{name}:{port}" for name in NAMES)]
     command += ["--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in NAMES)]

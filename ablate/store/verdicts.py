@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from ablate.store import lines
 from ablate.store.describe import digest
 from ablate.store.lines import Appender
+from ablate.store.records import ForeignError, JudgedRecord, understood
 
 FILE = "verdicts.jsonl"
 
@@ -55,9 +56,21 @@ def read(folder: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
     found = {}
     for record in lines.read(folder / FILE).records:
         match record:
-            case ["judged", str(mark), {"space": str(space)} as document]:
-                found[space] = (mark, document)
+            case ["judged", str(mark), document]:
+                found[understood(JudgedRecord, document, folder / FILE)["space"]] = (mark, document)
+            case ["judged", *_]:
+                raise ForeignError(folder / FILE, "verdicts without their digest")
     return found
+
+
+def lost(folder: Path, judged: Mapping[str, str]) -> list[str]:
+    """The spaces that were judged, by the digest of what was `judged` last, and that no line says this of any more."""
+    marks: set[str] = set()
+    for record in lines.read(folder / FILE).records:
+        match record:
+            case ["judged", str(mark), *_]:
+                marks.add(mark)
+    return sorted(space for space, mark in judged.items() if mark not in marks)
 
 
 def record(folder: Path, document: Mapping[str, Any]) -> None:

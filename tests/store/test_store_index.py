@@ -12,11 +12,13 @@ from dataclasses import replace
 import pytest
 from store_worlds import DOCUMENTS, RECIPE, VERSIONS, fill, opened, plan, trial
 
+from ablate.errors import RefusedError
 from ablate.store import describe, ledger, lines
 from ablate.store.ending import Ending
 from ablate.store.ledger import Document, known_outcomes
 from ablate.store.lines import encode
 from ablate.store.pace import trial_seconds
+from ablate.store.records import TrialRecord
 from ablate.train.events import Outcome
 
 
@@ -39,7 +41,7 @@ def test_five_thousand_trials_are_known_at_once(tmp_path):
 def test_what_was_asked_is_read_as_it_was_written(tmp_path):
     document = describe.trial_document(trial())
     first, second = (describe.plan_document(plan(seeds), DOCUMENTS) for seeds in ((0,), (0, 1)))
-    odd = {"space": 'a "quoted" \\ name → é\n', "seeds": []}
+    odd = {**first, "space": 'a "quoted" \\ name → é\n', "seeds": []}
     records = [["trial", document], ["plan", "1", first], ["plan", "o", odd], ["plan", "2", second], ["later", {}]]
     (tmp_path / "plans.jsonl").write_bytes(b"".join(map(encode, records)))
     asked = ledger.asked(lines.read(tmp_path / "plans.jsonl"))
@@ -49,10 +51,10 @@ def test_what_was_asked_is_read_as_it_was_written(tmp_path):
     assert ledger.text_of(asked.trials[trial().id]) == ledger.text_of(document) == lines.compact(document)
 
 
-def test_a_document_is_parsed_when_it_is_looked_into():
-    broken = Document(b'{"trial":')
+def test_a_document_is_parsed_when_it_is_looked_into(tmp_path):
+    broken = Document(b'{"trial":', TrialRecord, tmp_path / "plans.jsonl")
     assert broken.text == '{"trial":'
-    with pytest.raises(ValueError):
+    with pytest.raises(RefusedError, match=r"plans.jsonl is not as this version of ablate writes it: a line"):
         broken["trial"]
 
 

@@ -54,7 +54,7 @@ class Destination:
     @property
     def tracking(self) -> str:
         """The URI for MLflow, with its secrets."""
-        return self.uri or f"sqlite:///{(self.folder / STORE).resolve()}"
+        return self.uri or sqlite_uri(self.folder / STORE)
 
     @property
     def key(self) -> str:
@@ -72,6 +72,11 @@ class Destination:
         if urlsplit(self.tracking).scheme in ("http", "https", "databricks"):
             return None
         return (self.folder / ARTIFACTS).resolve().as_uri()
+
+
+def sqlite_uri(path: Path) -> str:
+    """The URI of a SQLite file: SQLAlchemy reads %20 in it as a blank, and all other letters as they are."""
+    return f"sqlite:///{str(path.resolve()).replace('%', '%25')}"
 
 
 def without_secrets(uri: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from ablate.store.durable import UNFINISHED, put_in_place, writing
-from ablate.store.mlflow.connection import ARTIFACTS, STORE, Destination, connected
+from ablate.store.mlflow.connection import ARTIFACTS, STORE, Destination, connected, sqlite_uri
 
 SIDECARS = ("-journal", "-wal", "-shm")
 """What SQLite keeps beside a file; what is left of one must not be applied to the file that comes after it."""
@@ -28,7 +28,7 @@ def new_store(folder: Path) -> Iterator[tuple[Any, Any]]:
         left.unlink()
     # A name of its own: MLflow remembers for each name that the tables are there.
     path = folder / f"{STORE}.{uuid4().hex[:8]}{UNFINISHED}"
-    with unsynced(), connected(Destination(folder, f"sqlite:///{path.resolve()}")) as (mlflow, client):
+    with unsynced(), connected(Destination(folder, sqlite_uri(path))) as (mlflow, client):
         client.search_experiments(max_results=1)
         yield mlflow, client
     with writing(folder / STORE):

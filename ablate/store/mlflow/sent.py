@@ -87,9 +87,15 @@ def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
     """For each space what was last sent to a destination. What is not of today's form counts as never sent."""
     found = {}
     for record in lines.read(folder / FILE).records:
-        if isinstance(record, dict) and set(record) == set(Sent.__slots__) and record["destination"] == destination:
+        if _is_sent(record) and record["destination"] == destination:
             found[record["space"]] = Sent(**record)
     return found
+
+
+def _is_sent(record: object) -> bool:
+    if not isinstance(record, dict) or set(record) != set(Sent.__slots__):
+        return False
+    return all(isinstance(value, int if name == "created" else str) for name, value in record.items())
 
 
 def kept_reports(folder: Path) -> dict[str, Report]:

@@ -1,0 +1,308 @@
+"""What the lines of a results folder say, as types, and what becomes of a whole line that says something else.
+
+A line whose first word this version does not know is a newer version's business and is passed over. One of a known
+word that lacks what this version needs, or has it as something else, is refused: nothing can be right without it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
+
+from pydantic import ConfigDict, Strict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from ablate.errors import RefusedError
+from ablate.train.events import OutcomeKind
+
+AS_WRITTEN = ConfigDict(extra="allow", strict=True)
+"""Nothing is taken for something else that it could be read as, and what a newer version says besides is let be."""
+
+Number: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"] | None
+"""JSON has no number for the words."""
+
+
+class EndedRecord(TypedDict):
+    """An `Ending`, in a line of `outcomes.jsonl` and in the metadata of a sealed file."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    trial: str
+    attempt: int
+    kind: OutcomeKind
+    step: int
+    detail: dict[str, Any]
+    rows: int
+    digest: str
+    began: float
+    ended: float
+    versions: dict[str, str]
+    file: NotRequired[Annotated[tuple[int, int], Strict(False)]]
+
+
+class ForgottenRecord(TypedDict):
+    """A trial whose sealed file was lost."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    trial: str
+
+
+class BeginRecord(TypedDict):
+    """The first line of a segment."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    trial: str
+    attempt: int
+    began: float
+    versions: dict[str, str]
+
+
+class VariantRecord(TypedDict):
+    """A variant of a plan."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    id: str
+    name: str
+    names: list[str]
+    edits: list[str]
+    parameters: int
+    flops: int
+    block: str
+
+
+class ComparisonRecord(TypedDict):
+    """A comparison of a plan."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    kind: str
+    change: str
+    detail: str
+    before: str
+    after: str
+
+
+class DefinitionRecord(TypedDict):
+    """What a metric is."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    metric: str
+    definition: str
+    source: str
+
+
+class ProposalRecord(TypedDict):
+    """A block that a search has proposed."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    k: int
+    derivation: str
+    variant: str
+    repeat: bool
+    choices: int
+    random: int
+
+
+class PlanRecord(TypedDict):
+    """A plan and what is kept with it, in `plans.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    space: str
+    question: str
+    design: str
+    baseline: str
+    seeds: list[int]
+    notes: list[str]
+    variants: list[VariantRecord]
+    comparisons: list[ComparisonRecord]
+    trials: list[Annotated[tuple[str, str, int], Strict(False)]]
+    source: str
+    resolved: dict[str, Any]
+    definitions: list[DefinitionRecord]
+    corpus: dict[str, Any]
+    proposals: NotRequired[list[ProposalRecord]]
+    open: NotRequired[bool]
+    looks: NotRequired[list[int]]
+
+
+class SizesRecord(TypedDict):
+    """The sizes of a model."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    seq_len: NotRequired[int]
+    n_layers: NotRequired[int]
+    d_model: NotRequired[int]
+
+
+class ArchitectureRecord(TypedDict):
+    """The model of a trial."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    sizes: NotRequired[SizesRecord]
+
+
+class RecipeRecord(TypedDict):
+    """How a trial is trained."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    steps: NotRequired[int]
+    batch: NotRequired[int]
+    optimizer: NotRequired[dict[str, dict[str, Any]]]
+
+
+class TrialRecord(TypedDict):
+    """A trial's specification, in `plans.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    trial: str
+    variant: str
+    seed: int
+    salt: int
+    threads: int
+    corpus: str
+    split: NotRequired[str]
+    conditions: NotRequired[str]
+    folder: NotRequired[str]
+    architecture: ArchitectureRecord
+    recipe: RecipeRecord
+
+
+class RunRecord(TypedDict):
+    """A run as it was asked for, in `runs.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    space: str
+    path: str
+    settings: list[str]
+    plugins: list[str]
+    profile: NotRequired[str | None]
+    place: NotRequired[dict[str, Any]]
+    mirror: NotRequired[bool | str]
+    at: NotRequired[float]
+
+
+class ConditionsRecord(TypedDict):
+    """Under what a step was timed."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+
+    batch: int
+    dtype: str
+    threads: int
+
+
+class PacesRecord(TypedDict):
+    """Seconds a step, in `paces.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    reference: str
+    seconds: dict[str, float]
+    conditions: ConditionsRecord
+    machine: dict[str, str]
+    unmeasured: NotRequired[dict[str, str]]
+    middles: NotRequired[dict[str, Annotated[tuple[float, float], Strict(False)]]]
+    anew: NotRequired[bool]
+    at: NotRequired[float]
+
+
+class MetricRecord(TypedDict):
+    """A metric that was judged."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    name: str
+    better: str | None
+
+
+class EffectRecord(TypedDict):
+    """What came of a comparison on a metric."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    kind: str
+    change: str
+    metric: str
+    before: NotRequired[str | None]
+    after: NotRequired[str | None]
+    n: NotRequired[int]
+    estimate: NotRequired[Number]
+    low: NotRequired[Number]
+    high: NotRequired[Number]
+    sd: NotRequired[Number]
+    p: NotRequired[Number]
+    p_adjusted: NotRequired[Number]
+    q: NotRequired[Number]
+    p_equivalent: NotRequired[Number]
+    p_equivalent_adjusted: NotRequired[Number]
+    method: NotRequired[str | None]
+    df: NotRequired[Number]
+    scale: NotRequired[str | None]
+    margin: NotRequired[Number]
+    verdict: NotRequired[str | None]
+    differs: NotRequired[bool | None]
+    seeds_needed: NotRequired[int | None]
+    note: NotRequired[str | None]
+    terms: NotRequired[str | None]
+
+
+class JudgedRecord(TypedDict):
+    """What a space was judged to be, in `verdicts.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    space: str
+    asked: str
+    seeds: list[int]
+    confidence: float
+    metrics: list[MetricRecord]
+    effects: list[EffectRecord]
+
+
+class HolderRecord(TypedDict):
+    """Who trains a trial, in `running/`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    pid: int
+    host: str
+    since: str
+    step: int
+
+
+class ForeignError(RefusedError):
+    """A whole line, or a whole file, says something else than this version writes there."""
+
+    def __init__(self, path: Path, fault: str):
+        super().__init__(
+            f"{path} is not as this version of ablate writes it: {fault}\n"
+            "  = a newer version wrote it, perhaps: use that one for these results, or another folder with --results"
+        )
+
+
+def understood(kind: Any, said: Any, path: Path) -> Any:
+    """What a record says, if it is one of that kind; a ForeignError if not."""
+    try:
+        _adapter(kind).validate_python(said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"]) or "its record"
+        raise ForeignError(path, f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+    return said
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
