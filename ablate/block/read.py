@@ -110,7 +110,8 @@ class Reader:
             return extended
         if is_reference(located):
             what = quote(located.value) if isinstance(located, Scalar) else "this"
-            fail(self.problems, f"{what} has a meaning only in the rules of a grammar", located)
+            notes = ("write the value itself here",)
+            fail(self.problems, f"{what} has a meaning only in the rules of a grammar", located, notes)
         return None
 
     def _field(self, spec: ComponentSpec, field: str, said: Map[str, Located]) -> Value:

@@ -95,7 +95,7 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
     if low is None or high is None:
         return None
     if low >= high:
-        problems.add("between goes from a lower number to a higher one", located.span)
+        problems.add("between goes from a lower number to a higher one", located.span, notes=(WRITTEN,))
         return None
     return low, high
 
@@ -130,5 +130,5 @@ def _scale(located: Located, problems: Problems) -> Scale | None:
     if found is None and isinstance(located, Scalar):
         problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")
     elif found is None:
-        problems.add(f"scale is {' or '.join(SCALES)}", located.span)
+        problems.add(f"scale must be {' or '.join(SCALES)}", located.span)
     return found

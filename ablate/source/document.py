@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -33,7 +35,40 @@ MANY: Final = 20
 """More unknown keys than this in one mapping are counted, not shown."""
 
 
-def validate(model: type[T], located: Located, problems: Problems, where: str = "") -> T | None:
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What types do not tell of what was meant.
+
+    `ways` are ways out by the name of a value (`recipe.dtype`; `*` stands for anything). `other_names` are keys as they
+    are called elsewhere, with the name of the value here, or a sentence about what there is instead.
+    """
+
+    ways: Map[str, str] = field(default_factory=dict)
+    other_names: Map[str, str] = field(default_factory=dict)
+
+    def way(self, name: str) -> tuple[str, ...]:
+        """The way out for a value; nothing where there is none."""
+        found = self.ways.get(name) or next((way for key, way in self.ways.items() if fnmatchcase(name, key)), None)
+        return (found,) if found else ()
+
+    def meant(self, word: str, inside: str, free: Iterable[str]) -> str | None:
+        """The key of a mapping that a word means by another name."""
+        section, _, key = self.other_names.get(word.lower(), "").rpartition(".")
+        elsewhere = section.split(".")[0] != inside.split(".")[0]
+        return key if key in free and (section == inside or elsewhere) else None
+
+    def instead(self, word: str) -> str:
+        """What there is here instead of a key of another name, for a label."""
+        found = self.other_names.get(word.lower(), "")
+        return f"here it is {found}" if found and " " not in found else found
+
+
+NO_HINTS: Final = Hints()
+
+
+def validate(
+    model: type[T], located: Located, problems: Problems, where: str = "", hints: Hints = NO_HINTS
+) -> T | None:
     """The document that a value spells; None if it has mistakes, which are then in `problems`.
 
     `where` names the value in messages (`recipe`); without it they speak of the document.
@@ -42,11 +77,11 @@ def validate(model: type[T], located: Located, problems: Problems, where: str = 
     try:
         return model.model_validate(to_python(located))
     except ValidationError as error:
-        _note(place, error.errors(include_url=False), problems)
+        _note(place, error.errors(include_url=False), problems, hints)
         return None
 
 
-def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> None:
+def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems, hints: Hints) -> None:
     """Sort the errors by what they are about, so that one mistake is shown once."""
     mappings: dict[Loc, tuple[Place, list[str], dict[str, None]]] = {}
     seen: set[Loc] = set()
@@ -58,7 +93,7 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> No
         elif is_union(bare(place.wanted)) and rest:
             if at not in seen:  # each arm complains; the value is judged once
                 seen.add(at)
-                _note_union(place, problems)
+                _note_union(place, problems, hints)
         elif is_model(bare(place.wanted)) and error["type"] in ("missing", "extra_forbidden", "invalid_key"):
             _, missing, unknown = mappings.setdefault(at, (place, [], {}))
             if error["type"] == "missing":
@@ -68,9 +103,29 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems) -> No
             else:  # a number, true, false or null, of which pydantic gives no place
                 unknown.update(dict.fromkeys(key.text for key in _keys(place) if not isinstance(key.value, str)))
         else:
-            _note_value(place, error, problems)
+            _note_value(place, error, problems, hints)
     for place, missing, unknown in mappings.values():
-        _note_keys(place, missing, list(unknown), problems)
+        _note_keys(place, missing, list(unknown), problems, hints)
+
+
+def note_unknown_key(
+    problems: Problems,
+    key: Scalar,
+    where: str,
+    known: Sequence[str],
+    free: Iterable[str],
+    lead: str,
+    hints: Hints,
+) -> str | None:
+    """Note a key that is none of those `known`; the one of those not said yet, `free`, that it means, if any."""
+    left = list(free)
+    meant = hints.meant(key.text, where, left)
+    instead = "" if meant else hints.instead(key.text)
+    meant = meant or (None if instead else nearest(key.text, left))
+    label = f"did you mean {quote(meant)}?" if meant else instead or suggest(key.text, known) or ""
+    notes = (f"{lead}: {', '.join(known)}",)
+    problems.add(f"unknown key {quote(key.text)} in {where or 'a space'}", key.span, label=label, notes=notes)
+    return meant
 
 
 def _note_key(place: Place, parent: Place, problems: Problems) -> None:
@@ -96,7 +151,7 @@ def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
     return place, ()
 
 
-def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: Problems) -> None:
+def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: Problems, hints: Hints) -> None:
     """Unknown and missing keys of one mapping; a misspelt key is not missing as well."""
     known = fields(bare(place.wanted))
     inside = f" in {place.name}" if place.name else ""
@@ -104,10 +159,13 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
     spelt = {key.text: key for key in _keys(place)}
     free = [key for key in known if key not in spelt]
     for word in unknown[:MANY]:
-        meant = nearest(word, free)
+        meant = hints.meant(word, place.name, free)
+        instead = "" if meant else hints.instead(word)
+        meant = meant or (None if instead else nearest(word, free))
         missing = [key for key in missing if key != meant]
         free = [key for key in free if key != meant]
-        label = suggest(word, known if meant is None else (meant,)) or ""  # a key said rightly too may still be meant
+        also = instead or suggest(word, known) or ""  # a key said rightly too may still be meant
+        label = f"did you mean {quote(meant)}?" if meant else also
         problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=(accepted,))
     if len(unknown) > MANY:
         more = f"{len(unknown) - MANY} more unknown keys{inside}"
@@ -122,6 +180,9 @@ def _opening(place: Place) -> Span:
     return place.found.span if place.key is None else place.key.span
 
 
+WHOLE: Final = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)\s*([kKmM]?)")
+"""A whole number as it is written elsewhere: 1_000, 1,000, 1e3, 80k."""
+THOUSANDS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNEXPECTED: Final = ("literal_error", "enum", "string_pattern_mismatch")
 _BOUNDS: Final[Map[str, str]] = {
     "greater_than": "be greater than {gt}",
@@ -137,36 +198,52 @@ _BOUNDS: Final[Map[str, str]] = {
 }
 
 
-def _note_value(place: Place, error: ErrorDetails, problems: Problems) -> None:
+def _note_value(place: Place, error: ErrorDetails, problems: Problems, hints: Hints) -> None:
     """A value of the wrong type or outside its bounds."""
     kind, context = error["type"], error.get("ctx", {})
     subject = place.name or "this"
-    span = place.found.span
+    span, way = place.found.span, hints.way(place.name)
     fixed_list = get_origin(bare(place.wanted)) is tuple and Ellipsis not in get_args(bare(place.wanted))
     if (
         kind in ("literal_error", "enum", "string_pattern_mismatch")
         or kind.endswith("_type")
         or (fixed_list and kind in ("missing", "too_long"))
     ):
-        _note_unexpected(place, problems)
+        _note_unexpected(place, problems, hints)
     elif kind in _BOUNDS:
         bounds = _BOUNDS[kind].format(**{name: _number(limit) for name, limit in context.items()})
-        problems.add(f"{subject} must {bounds}, got {shown(place.found)}", span)
+        problems.add(f"{subject} must {bounds}, got {shown(place.found)}", span, notes=way)
     elif kind in ("value_error", "assertion_error"):
-        problems.add(f"{subject}: {context['error']}", span)
+        problems.add(f"{subject}: {context['error']}", span, notes=way)
     else:
-        problems.add(f"{subject}: {error['msg']}", span)
+        problems.add(f"{subject}: expected {described(place.wanted)}, got {shown(place.found)}", span, notes=way)
 
 
-def _note_unexpected(place: Place, problems: Problems) -> None:
+def _note_unexpected(place: Place, problems: Problems, hints: Hints) -> None:
     """A value that is none of what its type accepts."""
     found = place.found
     prefix = f"{place.name}: " if place.name else ""
     label = ""
     if isinstance(found, Scalar) and isinstance(found.value, str):
         words = [word for word in choices(place.wanted) if isinstance(word, str)]
-        label = suggest(found.value, words) or _unquote(place.wanted, found)
-    problems.add(f"{prefix}expected {described(place.wanted)}, got {shown(found)}", found.span, label=label)
+        label = suggest(found.value, words) or _unquote(place.wanted, found) or _rewritten(place.wanted, found.value)
+    elif isinstance(found, Scalar) and isinstance(found.value, float):
+        label = _rewritten(place.wanted, found.text)
+    message, notes = f"{prefix}expected {described(place.wanted)}, got {shown(found)}", hints.way(place.name)
+    problems.add(message, found.span, label=label, notes=notes)
+
+
+def _rewritten(wanted: Any, text: str) -> str:
+    """How a value is written that is meant to be a list, or a whole number."""
+    kinds = [get_origin(bare(arm)) or bare(arm) for arm in arms(wanted)]
+    if {tuple, list} & set(kinds):
+        words = ", ".join(word.strip() for word in text.strip("()[] ").split(","))
+        return f"write a list: [{words}]" if words else ""
+    match = WHOLE.fullmatch(text) if int in kinds else None
+    if match is None:
+        return ""
+    number = float(re.sub("[_,]", "", match[1])) * THOUSANDS[match[2].lower()]
+    return f"write {number:.0f}" if number.is_integer() and number < 1e15 else ""
 
 
 def _unquote(wanted: Any, found: Scalar) -> str:
@@ -181,7 +258,7 @@ def _unquote(wanted: Any, found: Scalar) -> str:
     return "remove the quotes" if fits else ""
 
 
-def _note_union(place: Place, problems: Problems) -> None:
+def _note_union(place: Place, problems: Problems, hints: Hints) -> None:
     """A value that no arm of a choice accepts: the complaints of the arm that was meant, or what is accepted."""
     arm = _meant(place)
     if arm is not None:
@@ -193,8 +270,8 @@ def _note_union(place: Place, problems: Problems) -> None:
         except ValidationError as error:
             errors = error.errors(include_url=False)
             if all(one["type"] != "string_pattern_mismatch" for one in errors):
-                return _note(replace(place, wanted=wanted), errors, problems)
-    return _note_unexpected(place, problems)
+                return _note(replace(place, wanted=wanted), errors, problems, hints)
+    return _note_unexpected(place, problems, hints)
 
 
 def _meant(place: Place) -> Any | None:

@@ -10,6 +10,7 @@ from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named import ABOUT
 from ablate.grammar.named_files import shipped_files
+from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
@@ -20,6 +21,7 @@ from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
 from ablate.space.sections import Sections
 from ablate.space.space import Space
+from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
 OPTIONAL = ("preset", "block", "blocks", "fair", "noise", "profiles")
@@ -124,8 +126,8 @@ def _check_keys(located: Mapping, problems: Problems) -> None:
     known = (*REQUIRED, *OPTIONAL)
     unknown = [key for key, _ in located.entries if key.value not in known]
     for key in unknown:
-        message = f"unknown key {quote(key.text)} in a space"
-        problems.add_unknown(message, key.span, key.text, known, "a space accepts", said=located)
+        free = [word for word in known if word not in located]
+        note_unknown_key(problems, key, "", known, free, "a space accepts", HINTS)
 
 
 def _check_profiles(located: Mapping, problems: Problems) -> None:
@@ -138,7 +140,8 @@ def _check_profiles(located: Mapping, problems: Problems) -> None:
 
 def _check_missing(located: Mapping, problems: Problems) -> None:
     missing = [word for word in REQUIRED if word not in located]
-    meant = {nearest(str(key), missing) for key in located if key not in (*REQUIRED, *OPTIONAL)}
+    unknown = [str(key) for key in located if key not in (*REQUIRED, *OPTIONAL)]
+    meant = {HINTS.meant(word, "", missing) or nearest(word, missing) for word in unknown}
     first = located.key("space").span if "space" in located else located.entries[0][0].span
     for word in missing:
         if word not in meant:

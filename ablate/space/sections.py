@@ -11,10 +11,10 @@ from ablate.block.catalogue import Part
 from ablate.block.expression import Node
 from ablate.block.read import Invalid
 from ablate.grammar.grammar import Grammar
-from ablate.source.document import validate
+from ablate.source.document import note_unknown_key, shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
-from ablate.source.problems import Problems, nearest, quote, suggest
+from ablate.source.problems import Problems, nearest, quote
 from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
@@ -24,7 +24,7 @@ from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
 from ablate.space.space import Around
-from ablate.space.ways import validated
+from ablate.space.ways import HINTS
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -92,7 +92,7 @@ class Sections:
             return self._section("model", Model), None
         located = self._spelt(located)
         plain = tuple((key, value) for key, value in located.entries if key.value in Model.model_fields)
-        model = validate(Model, self._opened("model", plain), self.problems, where="model")
+        model = validate(Model, self._opened("model", plain), self.problems, "model", HINTS)
         if model is not None and model.width % model.heads:
             self._note_heads(model)
         return model, self._around(located)
@@ -106,9 +106,8 @@ class Sections:
                 entries.append((key, value))
                 continue
             free = [word for word in known if word not in located]
-            label, notes = suggest(key.text, free) or "", (f"model accepts: {', '.join(known)}",)
-            self.problems.add(f"unknown key {quote(key.text)} in model", key.span, label=label, notes=notes)
-            if (meant := nearest(key.text, free)) is not None:
+            meant = note_unknown_key(self.problems, key, "model", known, free, "model accepts", HINTS)
+            if meant is not None:
                 entries.append((Scalar(meant, key.text, key.span), value))
         return Mapping(tuple(entries), located.span)
 
@@ -159,6 +158,10 @@ class Sections:
         if not isinstance(located, Mapping):
             return self._section("judge", Judge)
         each, metrics = located.get("each"), located.get("metrics")
+        if each is not None and not isinstance(each, Mapping):
+            message, notes = f"judge.each: expected a mapping, got {shown(each)}", ("such as each: {margin: 1%}",)
+            self.problems.add(message, each.span, notes=notes)
+            return None
         entries = [(key, value) for key, value in located.entries if key.value != "each"]
         if isinstance(metrics, Mapping):
             full = tuple((key, value if each is None else overlay(each, value)) for key, value in metrics.entries)
@@ -166,7 +169,7 @@ class Sections:
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
                 self._check_metric(key, measure, "judged", ("judge", "metrics"))
-        return validate(Judge, self._opened("judge", tuple(entries)), self.problems, where="judge")
+        return validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
         if key.value not in JUDGED:
@@ -206,7 +209,7 @@ class Sections:
         if not isinstance(located, Mapping):
             return self._fixed_seeds(), None
         wrapped = Mapping(tuple(e for e in located.entries), self.located.key("seeds").span)
-        said = validate(Looks, wrapped, self.problems, where="seeds")
+        said = validate(Looks, wrapped, self.problems, "seeds", HINTS)
         if said is None:
             return None, None
         if not check_looks(said.auto, located, self.problems):
@@ -230,7 +233,7 @@ class Sections:
             )
             filled = Mapping(named, under.span)
             entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
-        found = validated(Fair, self._opened("fair", entries), self.problems, "fair")
+        found = validate(Fair, self._opened("fair", entries), self.problems, "fair", HINTS)
         if found is not None:
             check_fairness(found, located, self.located.key("fair").span.source, self.problems)
         return found
@@ -314,7 +317,7 @@ class Sections:
         found = self.located.get(name)
         if isinstance(found, Mapping):
             found = self._opened(name, found.entries)
-        return None if found is None else validated(document, found, self.problems, name)
+        return None if found is None else validate(document, found, self.problems, name, HINTS)
 
     def _opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
         """A section whose missing keys are missed at its own key, not at the first thing it says."""

@@ -1,40 +1,142 @@
-"""Ways out of what a document refuses: beside its complaint, what would be accepted there."""
+"""Ways out of what the documents of a space refuse: what would be accepted there, and what other programs call it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping as Map
-from dataclasses import replace
-from typing import TypeVar
+from typing import Final
 
-from pydantic import BaseModel
+from ablate.source.document import Hints
 
-from ablate.source.document import validate
-from ablate.source.located import Located
-from ablate.source.problems import Problems
+PAIR = "{from: pre_ln, to: op}"
 
-T = TypeVar("T", bound=BaseModel)
-
-WAYS: Map[str, str] = {
+WAYS: Final = {
+    "data": "such as data: {corpus: python_stdlib, tokenizer: bytes}",
+    "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; files of your own: {files: ['texts/**/*.txt']}",
+    "data.corpus.files": "such as files: ['texts/**/*.txt']",
+    "data.tokenizer": "bytes, or {bpe: 32000}: byte-level BPE trained on the corpus; none is taken from elsewhere",
+    "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and what is merged",
+    "data.tuning": "a share of the text: 5% or 0.05",
+    "data.verdict": "a share of the text: 5% or 0.05",
+    "design": f"such as design: {{path: {PAIR}}}, or design: {{compare: [pre_ln, op]}}",
+    "design.compare": "such as compare: [pre_ln, op]",
+    "design.path": f"such as path: {PAIR}",
+    "design.leave_one_out": f"such as leave_one_out: {PAIR}",
+    "design.add_one_in": f"such as add_one_in: {PAIR}",
+    "design.factorial": f"such as factorial: {PAIR}",
+    "design.fractional": "such as fractional: {from: pre_ln, to: op, resolution: IV}",
+    "design.fractional.resolution": (
+        "III mixes edits with pairs, IV pairs with each other, V neither; where no mixing at all is wanted: factorial"
+    ),
+    "design.*.interactions": "pairs: also what two edits do together; none: edits alone",
+    "design.plackett_burman": f"such as plackett_burman: {PAIR}",
+    "design.d_optimal": "such as d_optimal: {from: pre_ln, to: op, runs: 12}",
+    "design.*.split": "name edits to take apart place by place: [-layer_norm], or true for all",
+    "design.search": "such as search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 60}}",
+    "design.search.objective": "such as objective: {eval_loss: min}",
+    "design.search.objective.*": "min: less is better; max: more is",
+    "design.search.budget": "such as budget: {trials: 60}, {hours: 8} or {flops: 1e18}",
+    "design.search.pruner": "such as pruner: {asha: {first: 25%, factor: 2}}, or pruner: none",
+    "design.search.pruner.*": "such as {first: 25%, factor: 2}: the best half go on from a quarter of the steps",
+    "design.search.beforehand": "such as beforehand: {veto: {parameters: 110%}, order: null}",
+    "design.search.beforehand.veto": "such as veto: {parameters: 110%}",
+    "design.search.beforehand.veto.*": "a share of the reference's such as 110%, or a number above 0",
+    "design.search.beforehand.order": "such as order: {by: parameters, of: 4}: of 4 proposals the smallest is trained",
+    "design.search.beforehand.order.of": "the number of proposals of which one is trained",
+    "design.search.confirm": "such as confirm: {blocks: 3, seeds: 5}, or confirm: none",
     "fair": "such as fair: {budget: flops}, or fair: {match: {parameters: 1%, by: width}}",
     "fair.budget": "wallclock is equal time; steps and tokens are the same, since batches are equally large",
     "fair.match": "such as match: {parameters: 1%, by: width}",
+    "fair.*match.by": "what is changed until the parameters are equal: the model's width or depth, or its MLPs",
+    "fair.*match.parameters": "how far from equal they may be: 1%",
     "fair.tune": "such as tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",
     "fair.tune.lr": "list what to choose from: lr: [1e-3, 3e-3, 1e-2]",
     "fair.tune.weight_decay": "list what to choose from: weight_decay: [0, 0.1]",
     "fair.under": "name the terms: under: {equal steps: {}, equal FLOPs: {budget: flops}}",
+    "fair.under.*": "such as {budget: flops}, or {match: {parameters: 1%, by: width}}",
+    "judge": "such as judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}}}",
+    "judge.against": "one block that the others are compared with: against: pre_ln",
+    "judge.confidence": "that of the intervals: 0.95",
+    "judge.family": "metric: the comparisons on one metric; page: on all of them",
+    "judge.metrics": "such as metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}",
+    "judge.metrics.*.margin": "a share of the baseline's mean such as 1%, a number such as 0.01, or none",
+    "judge.metrics.*.scale": "log: differences are ratios",
+    "judge.metrics.*.better": "which way is better: lower or higher",
+    "judge.metrics.*": "such as {margin: 1%}; {} where nothing is to be said of it",
+    "measure": "such as measure: {every: 25, probes: [kurtosis], evaluation: {every: 100, windows: 64}}",
+    "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",
+    "measure.probes": "`ablate list probes` says what there is",
+    "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
+    "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
+    "model.head": "tied: the embedding's matrix is the head's",
+    "model.position": "learned ones: {learned: 0.02}; rope is the attention's: block: {attention.position: rope}",
     "noise": "such as noise: {seeds: 5}",
-    "design.fractional.resolution": (
-        "III mixes edits with pairs, IV pairs with each other, V neither; where no mixing at all is wanted: factorial"
-    ),
+    "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",
+    "recipe.clip": "a norm such as 1.0, or null for no clipping",
+    "recipe.dtype": "half precision is bfloat16",
+    "recipe.optimizer": "such as optimizer: {adamw: {lr: 1e-3}}",
+    "recipe.optimizer.adamw": "such as adamw: {lr: 1e-3, betas: [0.9, 0.95], weight_decay: 0.1}",
+    "recipe.optimizer.adamw.betas": "such as betas: [0.9, 0.95]",
+    "recipe.optimizer.adamw.decays": "such as decays: [weights, embedding, head]",
+    "recipe.schedule": "such as schedule: {warmup: 5%, decay: cosine}",
+    "recipe.schedule.floor": "a share of the rate: 10%; or a rate: {rate: 1e-5}",
+    "recipe.schedule.warmup": "a share of the steps, 5% or 0.05: for 100 of 2,000 steps write 5%",
+    "seeds.auto": "such as seeds: auto, or seeds: {auto: {looks: [4, 8, 12]}}",
+    "seeds.auto.looks": "such as looks: [4, 8, 12]",
 }
 """By the name of the value, where the words of the complaint alone do not show what to write."""
 
+LR, STEPS, BATCH, CLIP = "recipe.optimizer.adamw.lr", "recipe.steps", "recipe.batch", "recipe.clip"
+LAYERS, WIDTH, HEADS, CONTEXT = "model.layers", "model.width", "model.heads", "model.context"
+BETAS, EVALUATED = "recipe.optimizer.adamw.betas", "measure.evaluation.every"
+WARMUP, DECAY, TIED = "recipe.schedule.warmup", "recipe.schedule.decay", "model.head, tied or untied"
+ACTIVATION = "for every block: block: {mlp.activation: relu}"
+EPOCHS = "there are no epochs: recipe.steps, of recipe.batch sequences each"
+MIRRORED = "runs are mirrored to MLflow: ablate run --mlflow"
+PLACED = "where a run is carried out is no part of the question: see ablate run --help"
 
-def validated(model: type[T], located: Located, problems: Problems, where: str) -> T | None:
-    """As `validate`; a value of the wrong kind is told with the way out that there is for it."""
-    own = Problems()
-    found = validate(model, located, own, where)
-    for problem in own:
-        way = WAYS.get(problem.message.partition(": expected")[0])
-        problems.append(problem if way is None or problem.notes else replace(problem, notes=(way,)))
-    return found
+OTHER_NAMES: Final = {
+    **dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth"), LAYERS),
+    **dict.fromkeys(("n_embd", "hidden_size", "d_model", "dim", "embed_dim", "hidden_dim"), WIDTH),
+    **dict.fromkeys(("n_head", "n_heads", "num_heads", "num_attention_heads"), HEADS),
+    **dict.fromkeys(
+        ("block_size", "seq_len", "seq_length", "max_seq_len", "sequence_length", "context_length", "n_ctx"), CONTEXT
+    ),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), CONTEXT),
+    **dict.fromkeys(("tie_word_embeddings", "tie_embeddings", "tie_weights", "weight_tying"), TIED),
+    **dict.fromkeys(("vocab_size", "vocabulary"), "the vocabulary is the tokenizer's: data.tokenizer"),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff"), "for every block: block: {mlp.hidden: 4x}"),
+    **dict.fromkeys(
+        ("activation", "hidden_act", "activation_function"), "for every block: block: {mlp.activation: relu}"
+    ),
+    "dropout": "for every block: block: {attention.dropout: 0.1}; of the embedding: model.embedding.dropout",
+    **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), LR),
+    **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size", "bs"), BATCH),
+    **dict.fromkeys(("max_steps", "max_iters", "num_steps", "n_steps", "iterations", "train_steps"), STEPS),
+    **dict.fromkeys(
+        ("epochs", "num_epochs", "num_train_epochs"), "there are no epochs: recipe.steps, of recipe.batch each"
+    ),
+    **dict.fromkeys(("grad_clip", "gradient_clip", "max_grad_norm", "clip_grad_norm", "gradient_clip_val"), CLIP),
+    **dict.fromkeys(("warmup_steps", "warmup_iters", "warmup_ratio", "num_warmup_steps", "warmup_fraction"), WARMUP),
+    **dict.fromkeys(("lr_scheduler", "lr_scheduler_type", "scheduler", "lr_schedule"), DECAY),
+    **dict.fromkeys(("min_lr", "final_lr", "end_lr"), "recipe.schedule.floor"),
+    **dict.fromkeys(("beta1", "beta2", "adam_beta1", "adam_beta2"), BETAS),
+    "weight_decay": "recipe.optimizer.adamw.weight_decay",
+    **dict.fromkeys(("precision", "mixed_precision", "fp16", "bf16"), "recipe.dtype"),
+    **dict.fromkeys(("eval_interval", "eval_steps", "eval_every"), EVALUATED),
+    **dict.fromkeys(("eval_iters", "eval_batches"), "measure.evaluation.windows"),
+    **dict.fromkeys(("save_steps", "save_interval", "checkpoint_interval"), "measure.checkpoint_every"),
+    **dict.fromkeys(("log_interval", "logging_steps", "log_every"), "measure.every"),
+    **dict.fromkeys(("dataset", "train_data", "data_dir"), "data.corpus"),
+    "name": "space",
+    **dict.fromkeys(("training", "train", "trainer", "training_args"), "recipe"),
+    **dict.fromkeys(
+        ("device", "gpus", "num_gpus", "num_workers", "accelerator", "strategy", "workers", "executor"), PLACED
+    ),
+    **dict.fromkeys(
+        ("wandb", "logger", "logging", "tracker", "mlflow"), "runs are mirrored to MLflow: ablate run --mlflow"
+    ),
+    **dict.fromkeys(("type", "_target_"), "what stands behind a kind is its key's value, such as {adamw: {lr: 1e-3}}"),
+    "defaults": "what a space leaves out comes from its grammar",
+}
+"""What GPT, Transformers, Lightning and Hydra configurations say, and where that is said here."""
+
+HINTS: Final = Hints(WAYS, OTHER_NAMES)

@@ -80,3 +80,25 @@ def test_the_pattern_of_the_cases_is_itself_sound(monkeypatch: pytest.MonkeyPatc
 def test_no_line_lists_more_names_than_one_reads(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
     assert max(map(len, text.splitlines())) <= 200
+
+
+SAYS_WHAT_IS_ACCEPTED = re.compile(
+    r"must (be|hold|rise)|expected |missing key|is written twice|given twice|stands twice|is said twice|are the same|"
+    r"cannot |may not |takes |needs |at most |is not |are not |has no |have no |includes? |nothing |never |no part |"
+    r"no number |leads out|declared twice|already |is declared|unknown |never closed|'..' |must say|reads "
+)
+"""A message that says itself what may stand there needs no second line."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_mistake_has_a_way_out_or_says_what_is_accepted(case: str) -> None:
+    text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
+    for problem in text.removesuffix("\n").split("\n\n"):
+        way = re.search(r"^ *= .|^ *\| *\^+ .|^ *:::", problem, re.MULTILINE)
+        assert way or SAYS_WHAT_IS_ACCEPTED.search(problem.splitlines()[0]), problem
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_library_speaks_in_a_text(case: str) -> None:
+    text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
+    assert not re.search(r"Value error|Input should|pydantic|\(s\)|validation error", text)
