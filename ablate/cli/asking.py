@@ -105,7 +105,12 @@ def sql(
         list[str] | None, typer.Option("--given", metavar="NAME=VALUE", help="A value for a query's $NAME.")
     ] = None,
     results: ResultsFolder = RESULTS,
-    form: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="How rows are printed.")] = "table",
+    form: Annotated[
+        Literal["table", "csv", "spreadsheet", "json"],
+        typer.Option(
+            "--format", help="csv is exact in a pipe; spreadsheet is csv with ' before what would be a formula."
+        ),
+    ] = "table",
     json: Json = False,
     write: Annotated[bool, typer.Option("--write", help="Let the statement change the database.")] = False,
     cookbook: Annotated[bool, typer.Option("--cookbook", help="List the ready queries and what they answer.")] = False,
@@ -127,6 +132,8 @@ def sql(
         write_text(rows.as_json(columns, found))
     elif form == "csv":
         write_data(rows.as_csv(columns, found))
+    elif form == "spreadsheet":
+        write_data(rows.as_csv(columns, found, spreadsheet=True))
     else:
         shown(rows.Answered(columns, found, folded=listed))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import html
 import re
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -24,6 +25,11 @@ def visible(text: str) -> str:
     \x1b[31mred \u202eder
     """
     return _CONTROLS.sub(lambda found: written_out(found[0]), text)
+
+
+def for_html(text: str, quote: bool = True) -> str:
+    """A text within HTML or an attribute of it."""
+    return html.escape(visible(text), quote)
 
 
 def written_out(character: str) -> str:

@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 
+from ablate.output.spreadsheet import no_formula
 from ablate.output.terminal import Text
 from ablate.source.excerpt import drawn
 
@@ -65,13 +66,24 @@ class Answered:
             yield record
 
 
-def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """RFC 4180, header first, floats in full."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
+def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, spreadsheet: bool = False) -> str:
+    """RFC 4180, header first, floats in full, texts as they are.
+
+    For a `spreadsheet` it says first that it is UTF-8, and texts that would be formulas there have an apostrophe.
+    """
+    text = io.StringIO(newline="")
+    # A line feed that csv knows of as the end of a line makes it quote carriage returns as well.
+    writer = csv.writer(text, lineterminator="\r\n")
+    for row in (columns, *rows):
+        writer.writerow([no_formula(cell) if spreadsheet and isinstance(cell, str) else cell for cell in row])
+        _end_line_with_line_feed(text)
+    return ("\ufeff" if spreadsheet else "") + text.getvalue()
+
+
+def _end_line_with_line_feed(text: io.StringIO) -> None:
+    text.seek(text.tell() - 2)
+    text.truncate()
+    text.write("\n")
 
 
 def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -71,20 +71,30 @@ class Machine:
             )
         text = said.read_text(errors="replace")
         if done.returncode and TOO_SLOW in text and attempts > 1:
+            end(f"HOME={self.home}")  # what is left of it still has its port
             return self.type(command, attempts - 1)
         assert done.returncode == 0, f"{command}\n{text}"
         self.environment = dict(entry.split("=", 1) for entry in exports.read_text().split("\0") if entry)
         return text
 
 
-def started(mark: str) -> list[int]:
-    """The processes that were started with this mark, and theirs."""
+def started(entry: str) -> list[int]:
+    """The processes that have this in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+            if entry.encode() in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
     return found
+
+
+def end(entry: str) -> None:
+    """End them, and nothing else."""
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+        for process in started(entry):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+        time.sleep(1)
 
 
 @pytest.fixture
@@ -103,13 +113,9 @@ def machines() -> Iterator[dict[str, Machine]]:
         (shared / "spaces" / "op_vs_preln.yaml").write_text(text.replace("space: tiny", "space: op_vs_preln"))
         yield {name: Machine(folder, name, mark, shared) for name in ("head", "worker")}
     finally:
-        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-            for process in started(mark):
-                with suppress(ProcessLookupError):
-                    os.kill(process, number)
-            time.sleep(1)
+        end(f"{MARK}={mark}")
         shutil.rmtree(folder, ignore_errors=True)
-        assert not started(mark)
+        assert not started(f"{MARK}={mark}")
 
 
 def free_port() -> int:

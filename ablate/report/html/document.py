@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from html import escape
 
+from ablate.output.escape import for_html as escape
 from ablate.report.html.grid import Grid
 from ablate.report.html.style import CSS
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from ablate.output.escape import for_html as escape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

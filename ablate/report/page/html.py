@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
+from ablate.output.escape import for_html as escape
 from ablate.plan.plan import Variant
 from ablate.report.html.document import (
     beware,

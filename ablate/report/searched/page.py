@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
+from ablate.output.escape import for_html as escape
 from ablate.report import footnotes, markdown
 from ablate.report.html.document import (
     beware,
