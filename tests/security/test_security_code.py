@@ -45,8 +45,8 @@ RUNS_CODE = {
     *("importlib.import_module", "importlib.util.spec_from_file_location", "runpy.run_path", "subprocess.getoutput"),
 }
 ALLOWED = {
-    ("components/registry.py", "exec"): "the head of a plugin that --plugin or an entry point names",
-    ("components/registry.py", "compile"): "the same",
+    ("components/head.py", "exec"): "the head of a plugin that --plugin or an entry point names",
+    ("components/head.py", "compile"): "the same",
     ("components/registry.py", "importlib.import_module"): "our own components, and entry points of distributions",
     ("components/registry.py", "importlib.util.spec_from_file_location"): "a plugin that --plugin names, whole",
     ("probes/registry.py", "importlib.import_module"): "our own probes: the files of that folder",
