@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-TREE = ("ablate", "grammars", "spaces", "README.md", "pyproject.toml", "setup.py")
+TREE = ("ablate", "grammars", "spaces", "README.md", "pyproject.toml")
 SPACES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / "spaces").glob("*.yaml")}
 
 
@@ -90,6 +90,12 @@ def test_a_wheel_has_all_that_is_in_the_tree_and_nothing_else(tree, tmp_path):
         assert files
         expected |= {f"ablate/{path.relative_to(tree).as_posix()}" for path in files}
     assert there == {name for name in expected if ".egg-info" not in name and "__pycache__" not in name}
+
+
+def test_nothing_else_stands_at_the_top_of_the_tree():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    names = {name.partition("/")[0] for name in listed.stdout.split("\n") if name}
+    assert {name for name in names if not name.startswith(".")} == {*TREE, "results", "tests"}
 
 
 def test_a_wheel_of_a_source_distribution_is_that_of_the_tree(tree, tmp_path):
