@@ -182,6 +182,8 @@ def _opening(place: Place) -> Span:
 
 WHOLE: Final = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)\s*([kKmM]?)")
 """A whole number as it is written elsewhere: 1_000, 1,000, 1e3, 80k."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9.+-][A-Za-z0-9_./+-]*")
+"""A word that needs no quotes in a list."""
 THOUSANDS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNEXPECTED: Final = ("literal_error", "enum", "string_pattern_mismatch")
 _BOUNDS: Final[Map[str, str]] = {
@@ -237,13 +239,19 @@ def _rewritten(wanted: Any, text: str) -> str:
     """How a value is written that is meant to be a list, or a whole number."""
     kinds = [get_origin(bare(arm)) or bare(arm) for arm in arms(wanted)]
     if {tuple, list} & set(kinds):
-        words = ", ".join(word.strip() for word in text.strip("()[] ").split(","))
+        words = ", ".join(_written(word.strip()) for word in text.strip("()[] ").split(",") if word.strip())
         return f"write a list: [{words}]" if words else ""
     match = WHOLE.fullmatch(text) if int in kinds else None
     if match is None:
         return ""
     number = float(re.sub("[_,]", "", match[1])) * THOUSANDS[match[2].lower()]
     return f"write {number:.0f}" if number.is_integer() and number < 1e15 else ""
+
+
+def _written(word: str) -> str:
+    """A word as YAML has it in a list."""
+    quoted = word.replace("'", "''")
+    return word if PLAIN.fullmatch(word) else f"'{quoted}'"
 
 
 def _unquote(wanted: Any, found: Scalar) -> str:
