@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from ablate.kernels import Attend, attend
 from ablate.kernels.attend import BACKENDS
 from ablate.kernels.eager import attend_eager
-from ablate.kernels.gate import Gate, Site
 
 pytestmark = pytest.mark.fast
 
@@ -260,6 +259,8 @@ class TestOnCUDA:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
     def test_what_the_gate_lets_through_equals_eager_and_is_no_eager(self, bias, length, dtype):
         """On a machine whose backends are right the gate keeps none out that the dispatcher has an operator for."""
+        from ablate.kernels.gate import Gate, Site
+
         case = Case((1, 4, length, length, 64), bias=bias, dtype=dtype)
         qkv, added = case.draw("cuda")
         core = Attend(causal=True, scale=0.125, biases=() if added is None else (lambda q, k, scale: added,))
