@@ -1,11 +1,13 @@
 """Finding and changing parts by address."""
 
+from fnmatch import fnmatchcase
+
 import pytest
 from builders import CATALOGUE, many_blocks, node, residual, sequence
 from reading import read_block
 
 from ablate.block.expression import Node
-from ablate.block.select import Address, change_parts, node_at, parse_address, parts_by_name, select
+from ablate.block.select import Address, change_parts, node_at, parse_address, parts_by_name, value_at
 
 BLOCK = read_block(
     "[residual: [layer_norm, attention: {entropy: {qk_norm: rms_norm}}],"
@@ -14,8 +16,10 @@ BLOCK = read_block(
 PARTS = parts_by_name(BLOCK, CATALOGUE)
 
 
-def found(address: str) -> tuple[object, ...]:
-    return select(PARTS, parse_address(address))
+def found(text: str) -> tuple[object, ...]:
+    address = parse_address(text)
+    named = [node for name, node in PARTS if fnmatchcase(name, address.part)]
+    return tuple(value for node in named for value in value_at(node, address.fields))
 
 
 @pytest.mark.fast
@@ -52,7 +56,8 @@ def test_every_part_is_found_under_its_name_once() -> None:
     for block in many_blocks().values():
         parts = parts_by_name(block, CATALOGUE)
         for name, part in parts:
-            assert select(parts, parse_address(name)) == (part,)
+            address = parse_address(name)
+            assert [other for word, other in parts if fnmatchcase(word, address.part)] == [part]
 
 
 @pytest.mark.fast

@@ -8,6 +8,7 @@ from rich.console import Console
 from worlds import rows_of
 
 import ablate
+from ablate.errors import FailedError
 from ablate.execute.controller import Controller, Listed, Order, Work
 from ablate.execute.policy import SHARE, Attempt, after_lack
 from ablate.execute.task import Message
@@ -24,7 +25,10 @@ def run(folder, paths, results="results", **more):
     said = Console(record=True, width=200, file=StringIO())
     space = ablate.load_space(path, plugins=[plugin])
     more = {"executor": "inline", "plugins": [plugin], "console": said, "mirror": False} | more
-    done = ablate.run(space, results=folder / results, **more)
+    try:
+        done = ablate.run(space, results=folder / results, **more)
+    except FailedError as failed:  # a run that had nothing but this trial to train
+        done = failed.run
     (metered,) = (trial for trial in done.plan.trials if done.plan.variant(trial.variant).name == "metered")
     return known_outcomes(folder / results).get(metered.id), done, said.export_text()
 
