@@ -111,7 +111,11 @@ def machines() -> Iterator[dict[str, Machine]]:
         (shared / "spaces").mkdir()
         text = (shared / "tiny.yaml").read_text().replace("texts/**", f"{shared}/texts/**")
         (shared / "spaces" / "op_vs_preln.yaml").write_text(text.replace("space: tiny", "space: op_vs_preln"))
-        yield {name: Machine(folder, name, mark, shared) for name in ("head", "worker")}
+        machines = {name: Machine(folder, name, mark, shared) for name in ("head", "worker")}
+        token = machines["head"].home / ".ray" / "auth_token"  # of an earlier cluster: the head then asks for it
+        token.parent.mkdir(mode=0o700)
+        token.write_text(uuid.uuid4().hex * 2)
+        yield machines
     finally:
         end(f"{MARK}={mark}")
         shutil.rmtree(folder, ignore_errors=True)
