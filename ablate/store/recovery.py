@@ -28,8 +28,11 @@ def recover(folder: Path, say: Say, *, thorough: bool = False) -> tuple[Asked, d
     claim.sweep(folder)
     stored = read_stored(folder / DATABASE)
     asked = restore.asked(folder, stored, say)
-    for path in sorted({*folder.glob("*.jsonl")} - {folder / ledger.PLANS, folder / ledger.OUTCOMES}):
-        restore.whole_lines(path, say)
+    for path in sorted(folder.glob("*.jsonl")):
+        if path.name in (ledger.PLANS, ledger.OUTCOMES):  # which are looked at with what can be got back of them
+            restore.cut_tail(path, say)
+        else:
+            restore.whole_lines(path, say)
     outcomes = Appender(folder / ledger.OUTCOMES)
     try:
         endings = restore.endings(folder, stored, outcomes, say, thorough)
