@@ -31,6 +31,7 @@ COMPUTING = (
     "kernels",
     "compiler",
     "data/batches.py",
+    "execute/attention.py",
     "execute/work.py",
     "probes",
     "signal",

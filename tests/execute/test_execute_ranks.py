@@ -45,7 +45,7 @@ class Config:
         return Cost()
 
 
-if sys.argv[0] == "-c":  # as the ranks but 0 are started; not in rank 0, nor here
+if sys.argv[0] == "-c" and sys.argv[1:] == [str(os.getppid())]:  # as ranks but 0 are started; not here
     from ablate.train.parts import Passes
     from ablate.train.ranks import Ranks
 
