@@ -27,6 +27,7 @@ from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
 FOLDER = "journal"
 KINDS = get_args(OutcomeKind)
+WORDS = frozenset({"row", "timing", "checkpoint", "outcome"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ def read(path: Path) -> Segment | None:
     outcome, ended = None, None
     for record, end in zip(reading.records, reading.ends, strict=True):
         match record:
+            case [str(word), *said] if word in WORDS and bool in map(type, said):  # which Python takes for an int
+                raise ForeignError(path, f"the {word} {compact(record)[:100]}")
             case ["row", int(step), str(metric), str(address), float() | int() | str() as value]:
                 rows.append((step, intern(metric), intern(address), _number(value, path)))
             case ["timing", int(step), str(name), float() | int() | str() as seconds]:
@@ -132,7 +135,7 @@ def read(path: Path) -> Segment | None:
                 marks.append(Mark(Saved(step, crc, size), end))
             case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS:
                 outcome, ended = Outcome(kind, step, detail), float(when)
-            case ["row" | "timing" | "checkpoint" | "outcome" as word, *_]:
+            case [str(word), *_] if word in WORDS:
                 raise ForeignError(path, f"the {word} {compact(record)[:100]}")
     return Segment(
         beginning=Beginning(head["trial"], head["attempt"], head["began"], head["versions"]),

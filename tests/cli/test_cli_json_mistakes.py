@@ -16,7 +16,7 @@ def mistakes(monkeypatch, capsys, *words, code=2):
     with pytest.raises(SystemExit) as left:
         main()
     printed = capsys.readouterr()
-    assert left.value.code == code, printed.err
+    assert (left.value.code or 0) == code, printed.err
     assert printed.err == ""
     return json.loads(printed.out)["mistakes"]
 

@@ -25,6 +25,13 @@ class Seed:
     text: str
 
 
+def write_texts(spaces: Path) -> None:
+    """The corpus that the small spaces name, beside them: `check` looks whether its files are there."""
+    (spaces / "texts").mkdir(parents=True)
+    for k in range(4):
+        (spaces / "texts" / f"{k}.txt").write_text(f"text {k}\n")
+
+
 def decoded(path: Path) -> str:
     """A file's bytes as a str, whatever they are."""
     return path.read_bytes().decode("utf-8", "surrogateescape")

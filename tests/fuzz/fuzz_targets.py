@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fuzz_cases import Case
-from fuzz_seeds import SHIPPED, SMALL
+from fuzz_seeds import SHIPPED, SMALL, write_texts
 
 from ablate import api
 from ablate.cli import app
@@ -46,7 +46,7 @@ def world(folder: Path) -> None:
     shutil.copytree(SHIPPED, folder / "grammars")
     shutil.copyfile(SMALL, folder / "grammars" / "small.yaml")
     shutil.copytree(SHIPPED, folder / "mutated")
-    (folder / "spaces").mkdir()
+    write_texts(folder / "spaces")
     (folder / "results").mkdir()
     fill(folder / "results")
     os.chdir(folder)
@@ -55,17 +55,16 @@ def world(folder: Path) -> None:
 def attempt(case: Case) -> str:
     """Run a case; what it came to, in a word. Raises Failed where it may not come to that."""
     said, answered = io.StringIO(), io.StringIO()
-    files = {}
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(answered), warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", AblateWarning)
             try:
-                files = _write(case)
+                _write(case)
                 TARGETS[case.target](case)
                 outcome = "answered"
             except AblateError as error:
-                _judge(case, str(error), files)
+                _judge(case, str(error))
                 outcome = "refused"
     except Failed:
         raise
@@ -78,14 +77,11 @@ def attempt(case: Case) -> str:
     return outcome
 
 
-def _write(case: Case) -> dict[str, str]:
-    """Write the file of a case; the names of what it may be wrong in, with their texts."""
-    if case.target not in ("check", "set", "profile"):
-        return {}
-    kind, name, text, *words = case.words
-    path = _path(kind, name)
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    return {str(path): text, "--set": max(words, key=len, default="")}
+def _write(case: Case) -> None:
+    """Write the file of a case, if it has one."""
+    if case.target in ("check", "set", "profile"):
+        kind, name, text, *_ = case.words
+        _path(kind, name).write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
 def _path(kind: str, name: str) -> Path:
@@ -99,10 +95,10 @@ def _restore(case: Case) -> None:
         shutil.copyfile(SHIPPED / "transformer" / case.words[1], _path(*case.words[:2]))
 
 
-def _judge(case: Case, text: str, files: dict[str, str]) -> None:
+def _judge(case: Case, text: str) -> None:
     _judge_characters(text)
     for name, line, column in PLACE.findall(text):
-        _judge_place(name, int(line), int(column), files)
+        _judge_place(name, int(line), int(column))
     if case.target == "check":
         for problem in text.split("\n\n"):
             about_all = problem.startswith(("error: with --profile", "with --profile", "…"))
@@ -115,8 +111,8 @@ def _has_no_place(problem: str) -> bool:
     return " is larger than 1 MiB" in problem
 
 
-def _judge_place(name: str, line: int, column: int, files: dict[str, str]) -> None:
-    if name == "--set":
+def _judge_place(name: str, line: int, column: int) -> None:
+    if name in ("--set", "--profile"):
         return  # of several settings, the text does not say which
     path = Path(name)
     if not path.is_file():
