@@ -1,6 +1,6 @@
 """Whatever is written in a file or typed as an option is answered or refused in words, at a place, and soon.
 
-Case k is a function of the seed, k and the texts that are mutated (`fuzz_cases.case`). 3,000 run here; 100,000 with
+Case k is a function of the seed, k and the texts that are mutated (`fuzz_cases.case`). 1,000 run here; 100,000 with
 `-m fuzz`, in chunks. Most are of small files, at some milliseconds; one in twenty is of a shipped grammar or space.
 A case that failed once is kept in `finds/`, as small as it could be made, and run for ever.
 """
@@ -17,7 +17,7 @@ from fuzz_seeds import SMALL, right, write_texts
 
 from ablate import api
 
-IN_CI = 3_000
+IN_CI = 1_000
 ALL, CHUNK = 100_000, 2_500
 FINDS = Path(__file__).parent / "finds"
 
