@@ -21,8 +21,8 @@ from ablate.session.judging import document
 from ablate.session.resuming import resumable
 from ablate.space.documents import Judge, Judged
 from ablate.store import claim, doctor, ledger, lines, paces, requests, segment, verdicts
-from ablate.store.paces import Conditions, Paces
 from ablate.store.lines import compact
+from ablate.store.paces import Conditions, Paces
 from ablate.store.query import query
 from ablate.store.requests import Request
 from ablate.store.standing import standings
@@ -120,7 +120,9 @@ def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(fol
         assert all(str(folder / name) in one and "is not as this version of ablate writes it" in one for one in refused)
 
 
-@pytest.mark.parametrize("record", [["row", True, "loss", "", 1.0], ["row", 3, "loss", "", True], ["timing", 3, "s", True]])
+@pytest.mark.parametrize(
+    "record", [["row", True, "loss", "", 1.0], ["row", 3, "loss", "", True], ["timing", 3, "s", True]]
+)
 def test_a_truth_value_is_no_number(folder, record):
     put(folder, SEGMENT, record)
     assert [one for one in answers(folder) if compact(record) in one]
