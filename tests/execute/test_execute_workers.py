@@ -93,8 +93,9 @@ def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     exits = plugin(tmp_path, "exits", "import sys\n\nsys.exit(0)\n")
     *_, message = carried_out(executor, task_of(space, tmp_path, plugins=(exits,)))
     outcome = message.events[-1]
-    assert outcome.kind == "bug" and outcome.detail["error"] == "SystemExit: 0"
-    assert "exits.py" in outcome.detail["trace"]
+    assert outcome.kind == "bug"
+    assert "the file fails while it is read: SystemExit: 0" in outcome.detail["error"]
+    assert "exits.py:3:1" in outcome.detail["error"]
 
 
 def test_a_trial_that_never_comes_to_its_next_step_does_not_keep_the_run_from_stopping(world, tmp_path, monkeypatch):
