@@ -27,7 +27,6 @@ from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
 FOLDER = "journal"
 KINDS = get_args(OutcomeKind)
-WORDS = frozenset({"row", "timing", "checkpoint", "outcome"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +124,17 @@ def read(path: Path) -> Segment | None:
     outcome, ended = None, None
     for record, end in zip(reading.records, reading.ends, strict=True):
         match record:
-            case [str(word), *said] if word in WORDS and bool in map(type, said):  # which Python takes for an int
-                raise ForeignError(path, f"the {word} {compact(record)[:100]}")
-            case ["row", int(step), str(metric), str(address), float() | int() | str() as value]:
+            case ["row", int(step), str(metric), str(address), float() | int() | str() as value] if _plain(step, value):
                 rows.append((step, intern(metric), intern(address), _number(value, path)))
-            case ["timing", int(step), str(name), float() | int() | str() as seconds]:
+            case ["timing", int(step), str(name), float() | int() | str() as seconds] if _plain(step, seconds):
                 timings.append((step, intern(name), _number(seconds, path)))
-            case ["checkpoint", int(step), int(crc), int(size)]:
+            case ["checkpoint", int(step), int(crc), int(size)] if _plain(step, crc, size):
                 marks.append(Mark(Saved(step, crc, size), end))
-            case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS:
+            case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS and _plain(
+                step, when
+            ):
                 outcome, ended = Outcome(kind, step, detail), float(when)
-            case [str(word), *_] if word in WORDS:
+            case ["row" | "timing" | "checkpoint" | "outcome" as word, *_]:
                 raise ForeignError(path, f"the {word} {compact(record)[:100]}")
     return Segment(
         beginning=Beginning(head["trial"], head["attempt"], head["began"], head["versions"]),
@@ -159,6 +158,11 @@ def _beginning(record: Any, path: Path) -> Any:
         case ["begin", *said]:
             return understood(BeginRecord, next(iter(said), None), path)
     raise ForeignError(path, f"it begins with {compact(record)[:100]}")
+
+
+def _plain(*values: object) -> bool:
+    """Whether none is true or false, which Python takes for integers."""
+    return bool not in map(type, values)
 
 
 def _number(value: float | str, path: Path) -> float:

@@ -91,7 +91,7 @@ def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     """It ends neither a worker nor this process."""
     _, space, _ = world
     exits = plugin(tmp_path, "exits", "import sys\n\nsys.exit(0)\n")
-    *_, message = carried_out(executor, task_of(space, tmp_path, plugins=(exits,)))
+    _, message = carried_out(executor, task_of(space, tmp_path, plugins=(exits,)))  # behind that it began
     outcome = message.events[-1]
     assert outcome.kind == "bug"
     assert "the file fails while it is read: SystemExit: 0" in outcome.detail["error"]

@@ -121,8 +121,10 @@ def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(fol
 
 
 @pytest.mark.parametrize(
-    "record", [["row", True, "loss", "", 1.0], ["row", 3, "loss", "", True], ["timing", 3, "s", True]]
-)
+    "record",
+    [["row", True, "loss", "", 1.0], ["row", 3, "loss", "", True], ["timing", 3, "s", True],
+     ["checkpoint", True, 1, 2], ["outcome", "finished", 3, {}, True]],
+)  # fmt: skip
 def test_a_truth_value_is_no_number(folder, record):
     put(folder, SEGMENT, record)
     assert [one for one in answers(folder) if compact(record) in one]
