@@ -42,6 +42,7 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("e_spa", "repetition"): 0,
     ("u_spa", "skip"): 0,
     ("u_spa", "initial"): 0,
+    ("u_spa", "power"): 1.0,
     ("t5", "buckets"): 8.0,
     ("t5", "max_distance"): 10.0,
     ("residual", "skip"): 1,

@@ -58,6 +58,29 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
     return tuple((path, names[path]) for path in parts)
 
 
+def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]:
+    """The name of each principal of `block`, and of the part with which its sub-layer begins.
+
+    What goes into that part is the residual stream before the sub-layer. It is the part around the principal (a
+    residual, a parallel, …), where nothing but modifiers stands before the principal in it; else the first of the
+    modifiers directly before it, or itself. So a Pre-LN norm belongs to the sub-layer, and the norm behind a residual
+    (Post-LN) to none.
+    """
+    names = dict(name_parts(block, catalogue))
+    parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
+    principals = {path: names[path] for path, spec in parts.items() if not spec.modifier}
+
+    def beginning(path: Path) -> Path:
+        sequence, place = path[:-1], path[-1]
+        assert isinstance(place, int)
+        while place > 0 and not _principals_in((*sequence, place - 1), principals):
+            place -= 1
+        around = [path[:end] for end in range(len(sequence), 0, -1) if path[:end] in parts]
+        return around[0] if place == 0 and around else (*sequence, place)
+
+    return tuple((name, names[beginning(path)]) for path, name in principals.items())
+
+
 def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Every part of `sequence` and of the sequences inside it, with its path; parents before children."""
     for index, node in enumerate(sequence):

@@ -30,11 +30,13 @@ class Block(nn.Module):
     """One block of a model.
 
     `parts` are registered under their names, so that `block.get_submodule("attention_norm")`, the keys of the state and
-    the addresses in result rows say the same; `chain` says in which order they are applied.
+    the addresses in result rows say the same; `chain` says in which order they are applied, and
+    `sublayers` at which part the sub-layer of each mixer begins (`block.address.sublayers`).
     """
 
-    def __init__(self, parts: Mapping[str, nn.Module], chain: Chain):
+    def __init__(self, parts: Mapping[str, nn.Module], chain: Chain, sublayers: Mapping[str, str]):
         super().__init__()
+        self.sublayers = sublayers
         for name, part in parts.items():
             self.add_module(name, part)
         self.chain = chain

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from ablate.block.address import Path, name_parts
+from ablate.block.address import Path, name_parts, sublayers
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
@@ -112,4 +112,5 @@ def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: in
     builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
-    return Block(named, chain)
+    begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}
+    return Block(named, chain, begins)

@@ -2,7 +2,9 @@
 
 `when`, `require` and `forbid` map addresses to what must stand there: a component's name, a number, `none`, `any`, or a
 list of such alternatives. Where every `when` matches some part, the block is refused if a `require` does not match all
-parts at its address, or if every `forbid` matches some part.
+parts at its address, or if every `forbid` matches some part. A list of `require` is a choice: one of them must hold.
+
+By its `name` a space may let a constraint through with a warning; several constraints may share one.
 
 Many blocks are asked and many constraints say the same things, so what stands at an address is looked up once a block,
 and what that comes to for all conditions on the address once for each content: a set of bits, one for each condition.
@@ -10,6 +12,7 @@ and what that comes to for all conditions on the address once for each content: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,7 +25,8 @@ from ablate.grammar.condition import Condition, Found, read_conditions, words
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
 
-KEYS = ("when", "require", "forbid", "because")
+KEYS = ("name", "when", "require", "forbid", "because")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
 KNOWN_AT_ONCE = 2**16
 
 NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
@@ -30,51 +34,89 @@ NamedParts: TypeAlias = tuple[tuple[str, Node], ...]
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """`when` all hold, `require` must; what `forbid` describes must not be."""
+    """Where `when` all hold, all of one alternative of `require` must; what `forbid` describes must not be.
+
+    `name` is empty where it has none.
+    """
 
     when: tuple[Condition, ...]
-    require: tuple[Condition, ...]
+    require: tuple[tuple[Condition, ...], ...]
     forbid: tuple[Condition, ...]
     because: str
+    name: str = ""
+
+    @property
+    def sides(self) -> tuple[tuple[Condition, ...], ...]:
+        """Its conditions, by what they are for."""
+        return (self.when, self.forbid, *self.require)
 
     @property
     def fields(self) -> frozenset[str]:
         """Every field that it looks at, wherever it stands."""
-        return frozenset(f for side in (self.when, self.require, self.forbid) for c in side for f in c.address.fields)
+        return frozenset(f for side in self.sides for c in side for f in c.address.fields)
+
+    @property
+    def said(self) -> str:
+        """What it is called where it refuses a block."""
+        return f"the constraint {self.name} of the grammar" if self.name else "a constraint of the grammar"
+
+    @property
+    def reason(self) -> str:
+        """Why it refuses, after its name."""
+        return f"{self.name}: {self.because}" if self.name else self.because
+
+    @property
+    def let_through(self) -> str:
+        """How a space trains a block that it refuses."""
+        if self.name:
+            return f"to train it all the same, with a warning, say constraints: {{{self.name}: warn}} in the space"
+        return "to train it all the same, give the constraint a name: a space may then say constraints: {NAME: warn}"
 
 
 class Refusals:
     """What a list of constraints says of one block after another."""
 
     def __init__(self, constraints: Sequence[Constraint]):
-        conditions = dict.fromkeys(
-            condition for one in constraints for side in (one.when, one.forbid, one.require) for condition in side
-        )
+        conditions = dict.fromkeys(condition for one in constraints for side in one.sides for condition in side)
         bits = {condition: 1 << place for place, condition in enumerate(conditions)}
         at: dict[Address, list[Condition]] = {}
         for condition in conditions:
             at.setdefault(condition.address, []).append(condition)
         self._addresses = tuple((address, {c: bits[c] for c in here}) for address, here in at.items())
         self._constraints = tuple(
-            (_together(one.when, bits), _together(one.forbid, bits), _together(one.require, bits), one.because)
+            (
+                _together(one.when, bits),
+                _together(one.forbid, bits),
+                tuple(_together(alternative, bits) for alternative in one.require),
+                one,
+            )
             for one in constraints
         )
         self._places: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
         self._judged: dict[tuple[int, Found], tuple[int, int]] = {}
 
-    def of(self, parts: NamedParts) -> tuple[str, ...]:
-        """The reasons of the constraints that refuse the block whose parts, by name, these are."""
+    def of(self, parts: NamedParts) -> tuple[Constraint, ...]:
+        """The constraints that refuse the block whose parts, by name, these are."""
         some = every = 0
         for place, at in enumerate(self._at(tuple(name for name, _ in parts))):
             fields = self._addresses[place][0].fields
             found = tuple(words(value) for i in at for value in value_at(parts[i][1], fields))
             here = self._judge(place, found)
             some, every = some | here[0], every | here[1]
-        return tuple(
-            because
-            for when, forbid, require, because in self._constraints
-            if some & when == when and ((forbid and some & forbid == forbid) or every & require != require)
-        )
+        broken: list[Constraint] = []
+        for when, forbid, require, constraint in self._constraints:
+            if some & when != when:
+                continue
+            refused = forbid and some & forbid == forbid
+            if require and not refused:
+                for alternative in require:
+                    if every & alternative == alternative:
+                        break
+                else:
+                    refused = True
+            if refused:
+                broken.append(constraint)
+        return tuple(broken)
 
     def _at(self, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """For each address the numbers of the parts it names, in a block whose parts have these names."""
@@ -130,5 +172,28 @@ def _read(located: Located, catalogue: Catalogue, problems: Problems) -> Constra
     if "require" not in located and "forbid" not in located:
         problems.add("a constraint needs `require` or `forbid`", located.span)
         return None
-    when, require, forbid = (read_conditions(located.get(side), catalogue, problems) for side in KEYS[:3])
-    return Constraint(when, require, forbid, because.value)
+    when, forbid = (read_conditions(located.get(side), catalogue, problems) for side in ("when", "forbid"))
+    require = _required(located.get("require"), catalogue, problems)
+    return Constraint(when, require, forbid, because.value, _name(located.get("name"), problems))
+
+
+def _required(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[tuple[Condition, ...], ...]:
+    """The alternatives of what must stand somewhere: one, or those of a list."""
+    if located is None:
+        return ()
+    if isinstance(located, Items) and not located.items:
+        problems.add("no alternative to require: nothing would be admitted", located.span)
+    return tuple(
+        read_conditions(one, catalogue, problems)
+        for one in (located.items if isinstance(located, Items) else (located,))
+    )
+
+
+def _name(located: Located | None, problems: Problems) -> str:
+    if located is None:
+        return ""
+    if isinstance(located, Scalar) and isinstance(located.value, str) and NAME.fullmatch(located.value):
+        return located.value
+    notes = ("small letters, digits and _, a letter first: such as exact_start",)
+    problems.add("the name of a constraint is a word", located.span, notes=notes)
+    return ""

@@ -101,6 +101,10 @@ class Grammar:
 
     def refusals(self, block: Block) -> tuple[str, ...]:
         """The reasons of the constraints that refuse a block; empty for a block that may be."""
+        return tuple(constraint.because for constraint in self.broken(block))
+
+    def broken(self, block: Block) -> tuple[Constraint, ...]:
+        """The constraints that refuse a block; empty for a block that may be."""
         return self._refusals.of(parts_by_name(block, self.catalogue))
 
     @cached_property

@@ -11,6 +11,7 @@ from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
 from ablate.plan.addresses import pairing_notes
+from ablate.plan.constraints import constraint_notes
 from ablate.plan.designs import Arm, Contrast, Layout, lay_out
 from ablate.plan.fair import Fitted, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
@@ -63,6 +64,7 @@ def build_plan(
     if noise is not None and baseline in ready:
         trials += models.trials([baseline, noise], _noise_seeds(space), split)
     notes = (
+        *constraint_notes(variants, space),
         *layout.notes,
         *_folding_notes(folded),
         *terms.notes,

@@ -104,6 +104,7 @@ class Models:
             flops=counted.flops,
             setting=setting,
             terms=terms,
+            breaks=tuple((broken.name, broken.because) for broken in self.space.tolerated(block)),
         )
 
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:

@@ -16,7 +16,8 @@ class Variant:
 
     `edits` are the names of the edits applied to the design's start. `parameters` trained, and `flops` of matrix
     products in one forward pass over one sequence, in the model of its `setting`. `terms` are the names of the terms of
-    fairness that it stands under; none where the space declares but one.
+    fairness that it stands under; none where the space declares but one. `breaks` are the constraints of the grammar
+    that it breaks and that the space lets through, each by its name and reason.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Variant:
     flops: int
     setting: Setting = PLAIN
     terms: tuple[str, ...] = ()
+    breaks: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ Signal Preserving Attention gives the token covariance behind layer l a form tha
 the attention matrix A that makes it of the one before, Σ_l = A Σ_{l-1} Aᵀ:
 
     E-SPA   Σ_ij = exp(-γ_l |i - j|)            γ_0 = ∞ and γ_l falls to γ_L;  a(γ) = √(1 - exp(-2γ)),  a_l = a_L^(l/L)
-    U-SPA   Σ = (1 - ρ_l) I + ρ_l 11ᵀ           ρ_l grows linearly from ρ_0 to ρ_L
+    U-SPA   Σ = (1 - ρ_l) I + ρ_l 11ᵀ           ρ_l grows from ρ_0 to ρ_L: linearly, or with another power of l/L
 
     He et al. 2023, arXiv:2302.10322, Sec. 3.2 and App. C; beside normalised skips (α² + β² = 1): Sec. 3.4 and App. F.
 
@@ -71,13 +71,17 @@ def scheduled_decay(layer: int, n_layers: int, final: float) -> float:
     return _decay_at(layer / n_layers * log_complement(-2 * final))
 
 
-def scheduled_correlation(layer: int, n_layers: int, final: float, initial: float) -> float:
-    """ρ_l = ρ_0 + (ρ_L - ρ_0) l/L behind layer l (App. C).
+def scheduled_correlation(layer: int, n_layers: int, final: float, initial: float, power: float = 1.0) -> float:
+    """ρ_l = ρ_0 + (ρ_L - ρ_0) (l/L)^p behind layer l (App. C: the paper's p is 1, and others did as well).
 
     >>> scheduled_correlation(3, 4, 0.5, 0.0)
     0.375
+    >>> scheduled_correlation(2, 4, 0.5, 0.0, 2.0)
+    0.125
     """
-    return initial + (final - initial) * layer / n_layers
+    if power == 1:
+        return initial + (final - initial) * layer / n_layers
+    return initial + (final - initial) * math.pow(layer / n_layers, power)
 
 
 def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> Step:
@@ -104,8 +108,10 @@ def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0)
     return Step(incoming, _decay_at(log_lambda + (layer - 1) / n_layers * log_squared))
 
 
-def uniform_step(layer: int, n_layers: int, final: float, initial: float = 0.0, skip: float = 0.0) -> Step:
-    """U-SPA's correlations around the attention of layer l, from 1 (App. C).
+def uniform_step(
+    layer: int, n_layers: int, final: float, initial: float = 0.0, skip: float = 0.0, power: float = 1.0
+) -> Step:
+    """U-SPA's correlations around the attention of layer l, from 1, growing with the `power` of l/L (App. C).
 
     With a normalised skip α around the attention, it gives (ρ_l - α² ρ_{l-1}) / (1 - α²) itself (Sec. 3.4).
 
@@ -119,8 +125,8 @@ def uniform_step(layer: int, n_layers: int, final: float, initial: float = 0.0, 
             "correlations start at 0 or above and grow with depth (arXiv:2302.10322, Theorem 1)\n"
             "  = choose an initial correlation from 0 to the final one"
         )
-    incoming = scheduled_correlation(layer - 1, n_layers, final, initial)
-    grown = scheduled_correlation(layer, n_layers, final, initial) - incoming
+    incoming = scheduled_correlation(layer - 1, n_layers, final, initial, power)
+    grown = scheduled_correlation(layer, n_layers, final, initial, power) - incoming
     outgoing = incoming + grown / (1 - skip**2)
     if outgoing >= 1:
         raise InputError(

@@ -28,9 +28,17 @@ class Blocks(NamedTuple):
 
 
 def read_blocks(
-    located: Mapping, design: Design | None, judge: Judge | None, grammar: Grammar, problems: Problems
+    located: Mapping,
+    design: Design | None,
+    judge: Judge | None,
+    grammar: Grammar,
+    warned: frozenset[str],
+    problems: Problems,
 ) -> Blocks | None:
-    """The blocks that design and judge name; None where one is not known."""
+    """The blocks that design and judge name; None where one is not known.
+
+    `warned` are the names of the constraints that may be broken.
+    """
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
     own = {} if written is None else _own_blocks(written, grammar, problems)
@@ -50,9 +58,14 @@ def read_blocks(
     drawn = None if design.search is None else Drawn(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
     changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets, drawn)
     for name, block in changed.items():
-        for reason in grammar.refusals(block):
-            message = f"block {quote(name)} is refused by a constraint of the grammar"
-            problems.add(message, place_of_block(located, name), notes=(f"because {reason}",))
+        for constraint in grammar.broken(block):
+            if constraint.name not in warned:
+                search = design.search is not None
+                problems.add(
+                    f"block {quote(name)} is refused by {constraint.said}",
+                    place_of_block(located, name),
+                    notes=(f"because {constraint.because}", *([] if search else [constraint.let_through])),
+                )
     return Blocks(changed, overrides)
 
 

@@ -15,6 +15,7 @@ from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
+from ablate.space.constraints import read_warned
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
@@ -24,7 +25,7 @@ from ablate.space.space import Space
 from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
-OPTIONAL = ("preset", "block", "blocks", "fair", "noise", "profiles")
+OPTIONAL = ("preset", "block", "blocks", "constraints", "fair", "noise", "profiles")
 PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads", "fair", "noise")
 """The sections that a preset may say; the others are the question itself."""
 
@@ -80,7 +81,8 @@ def _space(
     design = sections.design(measure, recipe, seeds)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)
-    blocks = read_blocks(located, design, judge, grammar, problems)
+    warned = read_warned(located.get("constraints"), design, grammar, problems)
+    blocks = read_blocks(located, design, judge, grammar, warned, problems)
     if (
         name is None
         or question is None
@@ -119,6 +121,7 @@ def _space(
         judge=judge,
         threads=threads,
         located=located,
+        warned=warned,
     )
 
 

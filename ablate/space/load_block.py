@@ -35,8 +35,8 @@ def load_block(text: str | Block, grammar: Grammar, overrides: Map[str, object])
     problems.raise_if_any()
     assert block is not None
     changed = apply_overrides({said: block}, written, grammar.reader_for(problems), alone=True)[said]
-    for reason in grammar.refusals(changed):
-        problems.add(f"{said} is refused by a constraint of the grammar", notes=(f"because {reason}",))
+    for broken in grammar.broken(changed):
+        problems.add(f"{said} is refused by {broken.said}", notes=(f"because {broken.because}", broken.let_through))
     problems.raise_if_any()
     return changed
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ablate.block.architecture import Architecture
 from ablate.block.expression import Block, Node
 from ablate.block.sizes import Sizes
+from ablate.grammar.constraint import Constraint
 from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_files import shipped_files
@@ -42,7 +43,8 @@ class Space:
     `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
     with the `overrides` applied, which are also for what a search derives. `located` is the space as it was resolved
     (file, profile, --set and the grammar's defaults), `origins` says where each value was written. With `auto` the
-    `seeds` are those of its first look, and more may follow.
+    `seeds` are those of its first look, and more may follow. `warned` are the names of constraints that it lets
+    through with a warning; a search has none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Space:
     judge: Judge
     threads: int
     located: Located
+    warned: frozenset[str] = frozenset()
 
     @cached_property
     def origins(self) -> Origins:
@@ -99,6 +102,14 @@ class Space:
         """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too."""
         corpus = self.data.corpus
         return from_elsewhere(corpus.files, self.folder, "text") if isinstance(corpus, Files) else ()
+
+    def refused(self, block: Block) -> tuple[Constraint, ...]:
+        """The constraints that refuse a block here."""
+        return tuple(one for one in self.grammar.broken(block) if one.name not in self.warned)
+
+    def tolerated(self, block: Block) -> tuple[Constraint, ...]:
+        """The constraints that a block breaks and that are let through here with a warning."""
+        return tuple(one for one in self.grammar.broken(block) if one.name in self.warned)
 
     def architecture(self, block: Block, vocab_size: int, repetition: float | None = None) -> Architecture:
         """The model of this space around a block; `repetition` enters only where the model names it."""

@@ -43,7 +43,9 @@ def test_overrides_are_those_of_a_space(tmp_path):
 
 def test_what_constraints_forbid_is_refused_with_the_reason_also_when_it_is_compiled():
     for ask in (ablate.load_block, compiled):
-        with pytest.raises(InputError, match=f"this block is refused by a constraint of the grammar\n  = .*{REASON}"):
+        with pytest.raises(
+            InputError, match=f"this block is refused by the constraint one_norm of the grammar\n  = .*{REASON}"
+        ):
             ask(FORBIDDEN, grammar=LOADED)
         with pytest.raises(InputError, match=REASON):
             ask("pre_ln", grammar=LOADED, overrides={"attention.pre_qk": "rms_norm"})

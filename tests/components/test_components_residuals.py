@@ -224,3 +224,38 @@ def test_the_first_layers_norm_starts_as_any_norm_there():
     ]
     assert all(torch.equal(value, models[1][name]) for name, value in models[0].items())
     assert set(models[1]) - set(models[0]) == {"layers.2.mlp_norm.scale"}
+
+
+@pytest.mark.parametrize("multiple", [0.25, 1.0])
+def test_concatenation_is_one_matrix_on_the_input_beside_its_narrowed_branch(multiple):
+    """Davis et al. 2021: J [x ; N f(x)]."""
+    block = sequence(node("concatenation", width=Size(multiple=multiple), branch=sequence(NORM, branch())))
+    assert cost(architecture(block), CATALOGUE) == size_report(architecture(block), CATALOGUE)
+    layer = compile_block(block, SIZES, CATALOGUE, init=default_init(), dtype=torch.float64)
+    w = {name: value.detach().numpy() for name, value in layer.named_parameters()}
+    (narrow, join) = (w[f"mlp_concatenation.{name}.weight"] for name in ("narrow", "join"))
+    assert narrow.shape == (int(16 * multiple), 16) and join.shape == (16, 16 + int(16 * multiple))
+    beside = standardise(X) @ w["mlp.down.weight"].T @ narrow.T
+    expected = X @ join[:, :16].T + beside @ join[:, 16:].T
+    np.testing.assert_allclose(through([layer]), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_concatenation_starts_as_a_skip_that_is_weighted_down():
+    """arXiv:2302.10322, Sec. 2: similarities behind it are α² of the input's and β² of the branch's, α² = D/(D + W).
+
+    Over many draws of the matrices; what a skip of full weight gives (the twin) is far from it.
+    """
+    fan_in = node("dense", init="fan_in")
+    block = sequence(
+        node("concatenation", width=Size(multiple=0.25), narrow=fan_in, join=fan_in, branch=sequence(branch()))
+    )
+    found = []
+    for seed in range(400):
+        layer = compile_block(block, SIZES, CATALOGUE, init=default_init(), dtype=torch.float64, seed=seed)
+        y, f = through([layer])[0], X[0] @ layer.mlp.down.weight.detach().numpy().T
+        found.append((y @ y.T, f @ f.T))
+    kernel, of_branch = (np.mean(one, axis=0) for one in zip(*found, strict=True))
+    expected = 0.8 * X[0] @ X[0].T + 0.2 * of_branch
+    size = np.abs(expected).max()
+    assert np.abs(kernel - expected).max() < 0.1 * size
+    assert np.abs(kernel - (X[0] @ X[0].T + of_branch)).max() > 0.15 * size

@@ -1,6 +1,7 @@
 """E-SPA and U-SPA against their equations in NumPy, inside attention as it is compiled."""
 
 import copy
+import itertools
 import math
 import pickle
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, residual, sequence
 from matrix_worlds import RNG, SIX, ZERO, X, close, compiled, joined, parts, run, softmax
+from reading import transformer
 
 from ablate.errors import InputError
 from ablate.plan.size import cost
@@ -185,9 +187,10 @@ def test_a_matrix_that_does_not_exist_is_refused_before_anything_is_built(matrix
 
 @pytest.mark.parametrize("name", ["e_spa", "u_spa"])
 def test_outside_the_layers_there_is_no_schedule(name):
-    values = {"e_spa": {"decay": 0.2, "repetition": 0.0}, "u_spa": {"correlation": 0.5, "initial": 0.0}}[name]
+    decaying, even = {"decay": 0.2, "repetition": 0.0}, {"correlation": 0.5, "initial": 0.0, "power": 1.0}
+    values = decaying if name == "e_spa" else even
     with pytest.raises(InputError, match="in no layer"):
-        CATALOGUE[name].config(skip=0.0, **values).cost(SIZES, 8)
+        CATALOGUE[name].config(skip=0.0, mlp=None, **values).cost(SIZES, 8)
 
 
 @pytest.mark.parametrize("matrix", ["e_spa", "u_spa"])
@@ -227,3 +230,58 @@ def test_gradients_reach_the_queries_and_are_those_of_the_equation(matrix, direc
             mixed = d[:, None] * (softmax(q @ k.transpose(0, 1, 3, 2) / math.sqrt(8) + bias, True) @ v)
             moved.append((joined(mixed, shifted) ** 2).sum())
         assert grad[row, column] == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+RELATIVE = node("transformer_xl", init=node("orthogonal", gain=1), start="zero")
+EXACT = {
+    "zero keys": {"key": ZERO},
+    "relative positions, u = v = 0 and zero queries": {"query": ZERO, "bias": RELATIVE},
+    "T5's table at zero": {"query": ZERO, "bias": node("t5", init="zero")},
+}
+INEXACT = {
+    "small queries and keys": {name: node("dense", init=node("orthogonal", gain=0.3)) for name in ("query", "key")},
+    "1/d_k": {"scale": "1/head_width"},
+    "relative positions beside zero keys": {"key": ZERO, "bias": RELATIVE},
+    "u and v by the model's init": {"query": ZERO, "bias": node("transformer_xl")},
+    "ALiBi": {"query": ZERO, "bias": "alibi"},
+}
+
+
+@pytest.mark.parametrize("fields", [*EXACT.values(), *INEXACT.values()], ids=[*EXACT, *INEXACT])
+def test_the_start_is_exact_where_the_constraint_says_and_nowhere_else(fields):
+    """ESPA, Sec. 3.3 and App. E: A v against Cholesky factors, and what `exact_start` says of the same block."""
+    attention = node("attention", matrix=node("e_spa", decay=0.2), **fields)
+    model, w = compiled(attention, sizes=SIX, layer=3)
+    error = np.abs(run(model) - joined(e_spa_matrix(12, 3, True, 0.2) @ parts(w)[2], w)).max()
+    admitted = "exact_start" not in {broken.name for broken in transformer().broken(sequence(attention))}
+    assert admitted == (error < 1e-10) == (fields in EXACT.values()), error
+
+
+def test_at_smaller_queries_and_keys_and_wider_heads_the_start_is_closer_to_the_matrix():
+    """Figure 8, and why 1/d_k is exact in the limit: the error falls with σ², and with the scale of the scores."""
+
+    def error(gain, scale):
+        dense = node("dense", init=node("orthogonal", gain=gain))
+        attention = node("attention", query=dense, key=dense, matrix=node("e_spa", decay=0.2), scale=scale)
+        model, w = compiled(attention, sizes=SIX, layer=3)
+        return np.abs(run(model) - joined(e_spa_matrix(12, 3, True, 0.2) @ parts(w)[2], w)).max()
+
+    by_gain = [error(gain, "1/sqrt(head_width)") for gain in (1, 0.3, 0.1, 0.03)]
+    assert all(larger > 5 * smaller for larger, smaller in itertools.pairwise(by_gain))
+    assert error(1, "1/head_width") < error(1, "1/sqrt(head_width)")
+
+
+def test_what_is_corrected_for_an_mlp_is_not_for_a_skip_or_repeated_tokens_as_well():
+    for matrix in (
+        node("e_spa", decay=0.2, skip=0.5, mlp="tanh"),
+        node("e_spa", decay=0.2, repetition=0.05, mlp="tanh"),
+        node("u_spa", correlation=0.5, skip=0.5, mlp="tanh"),
+    ):
+        with pytest.raises(InputError, match="not for both"):
+            cost(architecture(sequence(node("attention", query=ZERO, matrix=matrix)), sizes=SIX), CATALOGUE)
+
+
+def test_a_matrix_that_no_softmax_gives_is_refused_before_anything_is_built():
+    matrix = node("e_spa", decay=0.005, mlp="relu")
+    with pytest.raises(InputError, match="E-SPA behind an MLP: its attention would have the entry -0"):
+        cost(architecture(sequence(node("attention", query=ZERO, matrix=matrix)), sizes=SIX), CATALOGUE)

@@ -50,6 +50,12 @@ CASES = [
     ("forbid: {attention_norm: any, mlp_norm: any}", "[rms_norm, attention, mlp]", False),
     ("forbid: {attention_norm: any, mlp_norm: any}", "[rms_norm, attention, rms_norm, mlp]", True),
     ("forbid: {attention.pre_qk: none}", "[attention]", True),
+    # require: one of a list of alternatives
+    ("require: [{mlp.activation: relu}, {mlp_norm: any}]", "[mlp]", True),
+    ("require: [{mlp.activation: relu}, {mlp_norm: any}]", "[rms_norm, mlp]", False),
+    ("require: [{mlp.activation: relu}, {mlp_norm: any}]", "[mlp: {activation: relu}]", False),
+    ("require: [{mlp.activation: relu, mlp_norm: any}, {mlp.gate: any}]", "[rms_norm, mlp]", True),
+    ("require: [{mlp.activation: relu}, {mlp_norm: any}], forbid: {mlp_norm: rms_norm}", "[rms_norm, mlp]", True),
     # numbers, words, lists
     ("forbid: {attention_residual.gain: 0.5}", "[residual: {gain: 1/2, branch: attention}]", False),
     ("forbid: {attention_residual.gain: 0.5}", "[residual: {gain: 0.5, branch: attention}]", True),
@@ -98,6 +104,10 @@ def test_what_is_refused(constraint: str, block: str, expected: bool) -> None:
         ("{when: {mlp: any}, because: x}", "a constraint needs `require` or `forbid`"),
         ("{forbids: {mlp: any}, because: x}", "a constraint has no 'forbids'"),
         ("no", "a constraint is a mapping"),
+        ("{name: Exact Start, forbid: {mlp: any}, because: x}", "the name of a constraint is a word"),
+        ("{name: [a], forbid: {mlp: any}, because: x}", "the name of a constraint is a word"),
+        ("{require: [], because: x}", "no alternative to require"),
+        ("{require: [mlp], because: x}", "conditions are a mapping"),
     ],
 )
 def test_a_constraint_that_says_nothing_is_a_mistake(constraint: str, said: str) -> None:

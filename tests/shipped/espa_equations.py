@@ -58,10 +58,36 @@ def e_spa_beside(at: Place, *, skip: float, final: float) -> Array:
     return between(exponential(decay_of(before)), exponential(decay_of(kept * before)))
 
 
-def u_spa(at: Place) -> Array:
-    """App. C: ρ_l grows linearly from 0 to 0.8."""
-    incoming, outgoing = (0.8 * n / at.depth for n in (at.layer - 1, at.layer))
+def u_spa(at: Place, *, power: float = 1.0) -> Array:
+    """App. C: ρ_l grows linearly from 0 to 0.8, or at another polynomial rate."""
+    incoming, outgoing = (0.8 * (n / at.depth) ** power for n in (at.layer - 1, at.layer))
     return between(even(incoming), even(outgoing))
+
+
+def behind_mlp(kernel: Array, at: Place) -> Array:
+    """Σ̂ = f(Σ) of Sec. 3.4, for the MLP of the blocks: E[φ(u) φ(v)] / E[φ²], entry by entry; none before layer 1."""
+    if at.layer == 1:
+        return kernel
+    one, other = NODES[:, None], NODES[None, :]
+    masses = MASSES[:, None] * MASSES[None, :]
+
+    def mapped(c: float) -> float:
+        v = c * one + math.sqrt(max(0.0, 1 - c * c)) * other
+        return float((masses * shaped_gelu(one, at.depth) * shaped_gelu(v, at.depth)).sum())
+
+    values = {c: mapped(c) / mean(shaped_gelu(NODES, at.depth) ** 2) for c in set(kernel.flat)}
+    return np.vectorize(values.__getitem__)(kernel)
+
+
+def e_spa_behind_mlp(at: Place) -> Array:
+    """Sec. 3.4: A_l = L_l L̂_{l-1}⁻¹."""
+    incoming, outgoing = (decay_of(a_of(0.005) ** (n / at.depth)) for n in (at.layer - 1, at.layer))
+    return between(behind_mlp(exponential(incoming), at), exponential(outgoing))
+
+
+def u_spa_behind_mlp(at: Place) -> Array:
+    incoming, outgoing = (0.8 * n / at.depth for n in (at.layer - 1, at.layer))
+    return between(behind_mlp(even(incoming), at), even(outgoing))
 
 
 # Activations

@@ -17,6 +17,7 @@ from espa_equations import (
     NODES,
     dks_gelu,
     e_spa,
+    e_spa_behind_mlp,
     e_spa_beside,
     even,
     exponential,
@@ -24,6 +25,7 @@ from espa_equations import (
     shaped_gelu,
     shaped_leaky_relu,
     u_spa,
+    u_spa_behind_mlp,
 )
 from paper_equations import (
     Activation,
@@ -75,13 +77,35 @@ def value_skipinit(h: Array, p: Weights, at: Place) -> Array:
     return alpha * np.eye(LENGTH) + beta * attention_matrix(h, p, at)
 
 
-def preserving(h: Array, p: Weights, at: Place, matrix: Callable[[Place], Array]) -> Array:
+def nothing(h: Array, p: Weights, at: Place) -> Array:
+    return np.zeros(())
+
+
+def relative_positions(h: Array, p: Weights, at: Place) -> Array:
+    """Eq. 17, but for its first term: q·W R_{i-j} + u·k + v·W R_{i-j}, over √d_k."""
+    q, k = (split(linear(h, p, f"attention.{name}"), at.heads) for name in ("query", "key"))
+    distances = np.arange(LENGTH)[:, None] - np.arange(LENGTH)
+    angles = distances[:, :, None] * 10000.0 ** (-np.arange(0, at.width, 2) / at.width)
+    waves = np.concatenate((np.sin(angles), np.cos(angles)), axis=-1)
+    r = (waves @ p["attention.bias.weight"].T).reshape(LENGTH, LENGTH, at.heads, -1)
+    u, v = p["attention.bias.u"], p["attention.bias.v"]
+    terms = np.einsum("bhik,ijhk->bhij", q, r), np.einsum("hk,bhjk->bhj", u, k)[:, :, None]
+    return (terms[0] + terms[1] + np.einsum("hk,ijhk->hij", v, r)) / math.sqrt(at.head_width)
+
+
+def preserving(
+    h: Array,
+    p: Weights,
+    at: Place,
+    matrix: Callable[[Place], Array],
+    added: Callable[[Array, Weights, Place], Array] = nothing,
+) -> Array:
     """Eq. 10: D softmax(q kᵀ/√d_k + B), D the row sums of A and B = log(A / D)."""
     a = np.tril(matrix(at))
     rows = a.sum(1)
     with np.errstate(divide="ignore"):
         b = np.log(np.maximum(a / rows[:, None], 0))
-    return rows[:, None] * attention_matrix(h, p, at, scores=lambda s: s + b)
+    return rows[:, None] * attention_matrix(h, p, at, scores=lambda s: s + b + added(h, p, at))
 
 
 def as_it_is(act: Activation) -> Callable[[Array, int], Array]:
@@ -169,6 +193,16 @@ def zero_queries(at: Place) -> dict[str, Start]:
     return orthogonal_weights("query")
 
 
+def zero_keys(at: Place) -> dict[str, Start]:
+    return orthogonal_weights("key")
+
+
+def relative_starts(at: Place) -> dict[str, Start]:
+    """App. E: u = v = 0 beside W^Q = 0."""
+    bias = {"weight": orthogonal(), "u": zeros(), "v": zeros()}
+    return zero_queries(at) | {f"attention.bias.{name}": start for name, start in bias.items()}
+
+
 def nowhere_zero(at: Place) -> dict[str, Start]:
     return orthogonal_weights()
 
@@ -187,6 +221,14 @@ BLOCKS = {
         partial(block, matrix=E_SPA, act=as_it_is(sigmoid)),
         lambda at: orthogonal_weights("query", down=KEPT[sigmoid]),
     ),
+    "e_spa_zero_keys": written(partial(block, matrix=E_SPA), zero_keys),
+    "e_spa_relative": written(partial(block, matrix=partial(E_SPA, added=relative_positions)), relative_starts),
+    "e_spa_mlp": written(partial(block, matrix=partial(preserving, matrix=e_spa_behind_mlp)), zero_queries),
+    "u_spa_mlp": written(partial(block, matrix=partial(preserving, matrix=u_spa_behind_mlp)), zero_queries),
+    "u_spa_quadratic": written(
+        partial(block, matrix=partial(preserving, matrix=partial(u_spa, power=2))), zero_queries
+    ),
+    "u_spa_root": written(partial(block, matrix=partial(preserving, matrix=partial(u_spa, power=0.5))), zero_queries),
     "u_spa": written(partial(block, matrix=U_SPA), zero_queries),
     "u_spa_norm": written(partial(block, matrix=U_SPA, norm=rms_norm), zero_queries),
     "value_skipinit": written(partial(block, matrix=value_skipinit), start_of_value_skipinit),

@@ -19,6 +19,7 @@ from paper_equations import (
     attention,
     gelu,
     layer_norm,
+    linear,
     mlp,
     no_norm,
     relu,
@@ -107,6 +108,17 @@ def mup(x: Array, p: Weights, at: Place) -> Array:
     return y + mlp(layer_norm(y, p, "mlp_norm"), p, gelu)
 
 
+def catformer(x: Array, p: Weights, at: Place) -> Array:
+    """Davis et al. 2021: J [x ; N f(LN(x))], first of attention and then of the MLP."""
+
+    def joined(x: Array, branch: Array, name: str) -> Array:
+        beside = np.concatenate((x, linear(branch, p, f"{name}.narrow")), axis=-1)
+        return linear(beside, p, f"{name}.join")
+
+    y = joined(x, attention(layer_norm(x, p, "attention_norm"), p, at), "attention_concatenation")
+    return joined(y, mlp(layer_norm(y, p, "mlp_norm"), p, gelu), "mlp_concatenation")
+
+
 def noci(x: Array, p: Weights, at: Place) -> Array:
     """Noci et al. 2022, arXiv:2206.03126, Sec. 3.3: α = 1/√L."""
     return pre(x, p, at, act=relu, gains=(at.depth**-0.5, at.depth**-0.5))
@@ -145,6 +157,13 @@ def glorot_normal(gain: float = 1.0) -> Callable[[int, int], Start]:
 def ds_init_starts(at: Place) -> dict[str, Start]:
     """Zhang et al. 2019, arXiv:1908.11365, Eq. 7 at α = 1: U(-γ/√l, γ/√l), γ = √(6 / (d_i + d_o))."""
     return by_fans(at, glorot(1 / math.sqrt(at.layer)), *ALL) | layer_norms(at.width, *POST)
+
+
+def catformer_starts(at: Place) -> dict[str, Start]:
+    """N and J of fan-in variance, so that what they give is as large as what they read."""
+    fans = {"narrow": at.width, "join": 2 * at.width}
+    names = [f"{of}_concatenation.{name}.weight" for of in ("attention", "mlp") for name in fans]
+    return plain(*PRE)(at) | {name: normal(fans[name.split(".")[1]] ** -0.5) for name in names}
 
 
 def admin_starts(at: Place) -> dict[str, Start]:
@@ -193,6 +212,7 @@ BLOCKS = {
     "rezero": Written(partial(trained, norm=no_norm, act=relu), lambda at: plain()(at) | gains_at(0)),
     "layer_scale": Written(trained, layer_scale_starts),
     "bamboo": Written(pre, plain(*PRE)),  # Xue et al. 2023, arXiv:2306.00955: Pre-LN
+    "catformer": Written(catformer, catformer_starts),
     "deepnorm": Written(deepnorm, deepnorm_starts),
     "mup": Written(mup, mup_starts),
     "noci": Written(noci, plain(*PRE)),

@@ -66,11 +66,24 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
 @pytest.mark.parametrize("name", GRAMMAR.blocks)
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
-    depth = DEPTHS.get(name, 6)
-    architecture = space.architecture(GRAMMAR.block(name), 256)
+    count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path):
+    """Those that no grammar names, half-way models among them, and what is only let through with a warning."""
+    space = ablate.load_space(path, profile="smoke")
+    for variant in ablate.check(space).variants:
+        if variant.name not in GRAMMAR.blocks and not variant.setting.salt:
+            count_and_step(space, variant.block, space.model.layers)
+
+
+def count_and_step(space, written, depth):
+    """Counted as it is built; a step of training moves what it gives, and every gradient is there."""
+    architecture = space.architecture(written, 256)
     architecture = replace(architecture, sizes=replace(architecture.sizes, n_layers=depth))
     assert cost(architecture, CATALOGUE) == size_report(architecture, CATALOGUE)
-    block = compile_block(GRAMMAR.block(name), replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
+    block = compile_block(written, replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
     x = torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
     before = block(x).square().mean()

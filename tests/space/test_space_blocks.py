@@ -71,7 +71,7 @@ def test_an_override_that_changes_one_block_of_two_has_an_effect(tmp_path: Path)
         ("{mlp.hidden: 2x, mlp: {hidden: 3x}}", "mlp.hidden is said twice"),
         ("{attention..query: dense}", "is not an address"),
         ("{mlp.hidden: $w}", "has a meaning only in the rules of a grammar"),
-        ("{attention.pre_qk: rms_norm}", "block 'pre_ln' is refused by a constraint of the grammar"),
+        ("{attention.pre_qk: rms_norm}", "block 'pre_ln' is refused by the constraint one_norm of the grammar"),
     ],
 )
 def test_an_override_that_is_wrong_or_idle_is_a_mistake(tmp_path: Path, block: str, said: str) -> None:

@@ -6,12 +6,13 @@
     with γ = γ_{l-1},  γ' = γ_l,  ρ = a(γ')/a(γ),  a(γ) = √(1 - e^(-2γ))
 
     γ_0 = ∞,  a(γ_l) = a(γ_L)^(l/L):  tokens start apart, and no depth brings them closer than γ_L does.
+    behind an MLP that takes a correlation c to C(c), from layer 2 on:  A = L(γ_l) L̂⁻¹,  L̂ L̂ᵀ = C(Σ(γ_{l-1}))
 
     He et al. 2023, arXiv:2302.10322: Theorem 3, Eq. 10 (D and B), App. C (γ_l), App. B (repetition), App. F, Eq. 26
-    (skip), App. A (without a causal mask: L is the symmetric root).
+    (skip), Sec. 3.4 (MLP), App. A (without a causal mask: L is the symmetric root).
 
-A is exact where the scores s are 0: give `query` the init `zero`, and no other bias. The schedule counts one attention
-a layer. D and B are not trained.
+A is exact where the scores s are 0: give `query` or `key` the init `zero`, and no other bias but one that starts at 0.
+The schedule counts one attention a layer. D and B are not trained.
 
 Dimension key: T time.
 """
@@ -20,7 +21,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.block.fill import PartMaker
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import Step, exponential_step
 
@@ -30,12 +32,15 @@ class Config:
     """`decay` is γ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
     `repetition` is r, the chance that two tokens of a sequence are the same: norms are held at 1 on average over such
-    sequences; 0 for no correction, `repetition` for what was measured on the text.
+    sequences; 0 for no correction, `repetition` for what was measured on the text. `mlp` is the activation of the MLP
+    behind each attention, whose own kernel A then undoes; none: left out, as the paper does. It reads inputs of mean
+    square 1, and stands in no skip.
     """
 
     decay: float = number(at_least=1e-6)
     skip: float = arithmetic(at_least=0.0, below=1.0)
     repetition: float = arithmetic(at_least=0.0, below=1.0)
+    mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> Step:
         """Decay rates around this layer's attention; InputError outside the layers, or beside too large a skip."""
@@ -48,6 +53,8 @@ class Config:
         from ablate.signal.skipless_exponential import exponential_matrix
 
         step = self.step(sizes)
+        if self.mlp is not None:
+            return self._behind_mlp(step, self.mlp.config, sizes)
         return partial(
             exponential_matrix,
             incoming=step.incoming,
@@ -56,9 +63,28 @@ class Config:
             causal=sizes.causal,
         )
 
+    def _behind_mlp(self, step: Step, activation: Any, sizes: Sizes) -> Callable[[int], Any]:
+        from ablate.signal.kernel_maps import correlations_through, curved
+        from ablate.signal.skipless_mlp import exponential_through
+
+        if self.skip or self.repetition:
+            raise InputError(
+                "e_spa is corrected for an MLP, or for a skip and for tokens that repeat, not for both\n"
+                "  = say skip: 0 and repetition: 0, or mlp: none"
+            )
+        return partial(
+            exponential_through,
+            incoming=step.incoming,
+            outgoing=step.outgoing,
+            through=correlations_through(curved(activation, activation.spec.name)),
+            causal=sizes.causal,
+        )
+
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Nothing to train, no products; InputError where there is no such matrix."""
         self.step(sizes)
+        if self.mlp is not None:  # which has a matrix only where none of its entries is negative: that is seen in it
+            self.matrix_of(sizes)(sizes.seq_len)
         return Cost()
 
     def equation(self, a: str) -> str:
@@ -69,10 +95,15 @@ class Config:
         """D A, where A's scores have the bias B, and what the two are."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
         repeated = f",  norms held for tokens that repeat with chance {self.repetition}" if self.repetition else ""
+        before, undone = "L(γ_{l-1})", tuple[str, ...]()
+        if self.mlp is not None:
+            name = self.mlp.config.spec.name
+            before, undone = "L̂_{l-1}", (f"L̂_l L̂_lᵀ = C(Σ(γ_l)),  C the map of {name},  L̂_0 = I",)
         return (
             "ESPA(A) = D A,  B added to the scores of A",
-            f"D softmax(B) = L(γ_l) L(γ_{{l-1}})⁻¹{beside}{repeated}",
+            f"D softmax(B) = L(γ_l) {before}⁻¹{beside}{repeated}",
             "L(γ) L(γ)ᵀ = Σ(γ),  Σ(γ)_ij = exp(-γ |i - j|)",
+            *undone,
             f"a(γ_l) = a(γ_L)^(l/L),  a(γ)² = 1 - exp(-2γ),  γ_L = {self.decay:g}",
         )
 

@@ -2,13 +2,14 @@
 
     y = D softmax(s + B) v,    A = D softmax(B) = L(ρ_l) L(ρ_{l-1})⁻¹,    L(ρ) L(ρ)ᵀ = Σ(ρ) = (1 - ρ) I + ρ 11ᵀ
 
-    ρ_l = ρ_0 + (ρ_L - ρ_0) l/L;  beside a skip α:  A = L((ρ_l - α² ρ_{l-1}) / (1 - α²)) L(ρ_{l-1})⁻¹
+    ρ_l = ρ_0 + (ρ_L - ρ_0) (l/L)^p;  beside a skip α:  A = L((ρ_l - α² ρ_{l-1}) / (1 - α²)) L(ρ_{l-1})⁻¹
+    behind an MLP that takes a correlation c to C(c), from layer 2 on:  A = L(ρ_l) L(C(ρ_{l-1}))⁻¹
 
-    He et al. 2023, arXiv:2302.10322: Sec. 3.2 and App. I (L), Eq. 10 (D and B), App. C (ρ_l), Sec. 3.4 (skip), App. B
-    (ρ_0), App. A (without a causal mask: L is the symmetric root).
+    He et al. 2023, arXiv:2302.10322: Sec. 3.2 and App. I (L), Eq. 10 (D and B), App. C (ρ_l), Sec. 3.4 (skip, MLP),
+    App. B (ρ_0), App. A (without a causal mask: L is the symmetric root).
 
-A is exact where the scores s are 0: give `query` the init `zero`, and no other bias. The schedule counts one attention
-a layer. D and B are not trained.
+A is exact where the scores s are 0: give `query` or `key` the init `zero`, and no other bias but one that starts at 0.
+The schedule counts one attention a layer. D and B are not trained.
 
 Dimension key: T time.
 """
@@ -17,7 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.block.fill import PartMaker
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import Step, uniform_step
 
@@ -27,18 +29,31 @@ class Config:
     """`correlation` is ρ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
     `initial` is ρ_0: 0 for tokens that are all different. Where two are the same with chance r, Σ_0 is Σ(r) on average,
-    so ρ_0 = r is all the correction there is (`initial: repetition`, for what was measured on the text).
+    so ρ_0 = r is all the correction there is (`initial: repetition`, for what was measured on the text). `power` is p.
+    `mlp` is the activation of the MLP behind each attention, whose own kernel A then undoes; none: left out, as the
+    paper does. It reads inputs of mean square 1, and stands in no skip.
     """
 
     correlation: float = number(at_least=0.0, below=1.0)
     skip: float = arithmetic(at_least=0.0, below=1.0)
     initial: float = arithmetic(at_least=0.0, below=1.0)
+    power: float = number(above=0.0)
+    mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> Step:
         """Correlations around this layer's attention; InputError outside the layers, or where there is no such A."""
         if sizes.layer is None:
             raise InputError("u_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")
-        return uniform_step(sizes.layer, sizes.n_layers, self.correlation, self.initial, self.skip)
+        step = uniform_step(sizes.layer, sizes.n_layers, self.correlation, self.initial, self.skip, self.power)
+        if self.mlp is None:
+            return step
+        from ablate.signal.kernel_maps import correlations_through, curved
+        from ablate.signal.skipless_mlp import uniform_through
+
+        if self.skip:
+            raise InputError("u_spa is corrected for a skip or for an MLP, not for both\n  = say skip: 0 or mlp: none")
+        activation = curved(self.mlp.config, self.mlp.config.spec.name)
+        return uniform_through(step, sizes.layer, correlations_through(activation))
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
         """From a number of tokens to this layer's A, a float64 array."""
@@ -59,11 +74,14 @@ class Config:
     def details(self) -> tuple[str, ...]:
         """D A, where A's scores have the bias B, and what the two are."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
+        before = "ρ_{l-1}" if self.mlp is None else "C(ρ_{l-1})"
+        grown = "l/L" if self.power == 1 else f"(l/L)^{self.power:g}"
+        beside += "" if self.mlp is None else f",  C the map of {self.mlp.config.spec.name},  C(ρ₀) = ρ₀"
         return (
             "USPA(A) = D A,  B added to the scores of A",
-            f"D softmax(B) = L(ρ_l) L(ρ_{{l-1}})⁻¹{beside}",
+            f"D softmax(B) = L(ρ_l) L({before})⁻¹{beside}",
             "L(ρ) L(ρ)ᵀ = (1 - ρ) I + ρ 11ᵀ",
-            f"ρ_l = ρ₀ + (ρ_L - ρ₀) l/L,  ρ₀ = {self.initial},  ρ_L = {self.correlation:g}",
+            f"ρ_l = ρ₀ + (ρ_L - ρ₀) {grown},  ρ₀ = {self.initial},  ρ_L = {self.correlation:g}",
         )
 
 

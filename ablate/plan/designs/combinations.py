@@ -61,7 +61,8 @@ class Combinations:
     def refusals(self, chosen: Chosen) -> tuple[str, ...]:
         """Why a constraint of the grammar refuses this combination; empty where none does."""
         if chosen not in self._refusals:
-            self._refusals[chosen] = self.models.space.grammar.refusals(self.block(chosen))
+            refused = self.models.space.refused(self.block(chosen))
+            self._refusals[chosen] = tuple(broken.reason for broken in refused)
         return self._refusals[chosen]
 
     def model(self, chosen: Chosen) -> str:

@@ -29,7 +29,7 @@ def path_of(space: Space, path: Path, difference: Difference, problems: Problems
         applied = (*arms[-1].edits, *(e.name for e in pending))
         last = step == len(difference.edits)
         block = space.blocks[path.to] if last else difference.apply(applied)
-        reasons = space.grammar.refusals(block)
+        reasons = [broken.reason for broken in space.refused(block)]
         if reasons and not last:
             notes.append(f"left out: {' + '.join(applied)} ({'; '.join(reasons)})")
             continue
@@ -50,7 +50,7 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> La
     for edit in path_order(difference.edits):
         kept = tuple(name for name in names if name != edit.name)
         block = difference.apply(kept)
-        reasons = space.grammar.refusals(block)
+        reasons = [broken.reason for broken in space.refused(block)]
         if reasons:
             notes.append(f"left out: {ends.to} without {edit.name} ({'; '.join(reasons)})")
             continue
@@ -74,7 +74,7 @@ def add_one_in(space: Space, ends: AddOneIn, difference: Difference, problems: P
     arms, contrasts, notes = [Arm(ends.from_, space.blocks[ends.from_])], [], []
     for edit in edits:
         block = difference.apply((edit.name,))
-        reasons = space.grammar.refusals(block)
+        reasons = [broken.reason for broken in space.refused(block)]
         if reasons:
             notes.append(f"left out: {ends.from_} with {edit.name} ({'; '.join(reasons)})")
             continue
