@@ -48,8 +48,8 @@ def source_of(data: Data, folder: Path) -> Source:
     match data.corpus:
         case Files(files=patterns):
             return LocalFiles(patterns, folder)
-        case Hub(hub=name, config=config, split=split, field=field):
-            return HubDataset(name, split, field, config)
+        case Hub(hub=name, config=config, split=split, field=field, at_most=most):
+            return HubDataset(name, split, field, config, most)
         case "python_stdlib":
             return StandardLibrary.of_this_interpreter()
 

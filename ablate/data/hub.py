@@ -9,14 +9,12 @@ from ablate.data.refusal import CORPUS, CorpusError, Fault
 from ablate.data.text import Skipped, Text
 from ablate.source.problems import quote, suggest
 
-MOST_BYTES = 2**30
-"""A hub data set is read up to the document that reaches this many bytes of text: what training at the sizes of the
-papers consumes a few times over, and what fits in memory. The report's title says it."""
-
 
 @dataclass(frozen=True)
 class HubDataset:
-    """The texts in `field` of one split of the data set `name`, in its own order, up to `most_bytes`.
+    """The texts in `field` of one split of the data set `name`, in its own order.
+
+    They are read up to the document that reaches `most_bytes` of text, and the title says so.
 
     `config` names one of several configurations that a data set has; None for one that has no choice.
 
@@ -26,14 +24,14 @@ class HubDataset:
     name: str
     split: str
     field: str
-    config: str | None = None
-    most_bytes: int = MOST_BYTES
+    config: str | None
+    most_bytes: int
 
     @property
     def title(self) -> str:
-        """The name on the hub, and how much of it is read."""
+        """The name on the hub, and how much of it is read where it holds as much."""
         config = f", {self.config}" if self.config else ""
-        return f"hub {self.name}{config}, split {self.split}, field {self.field}, at most {self.most_bytes:,} bytes"
+        return f"hub {self.name}{config}, split {self.split}, field {self.field}, the first {self.most_bytes:,} bytes"
 
     @property
     def place(self) -> str:

@@ -10,6 +10,7 @@
     looks.py      the looks of seeds that are added
     ways.py       ways out of what a document refuses
     search.py     what the keys of a search must be together
+    streamed.py   how much of a hub data set is read: what the steps ask for
     blocks.py     the blocks a space speaks of
     override.py   `block:`, changes made to every block of the design, and to what a search derives
     space.py      Space: all of it, resolved

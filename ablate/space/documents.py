@@ -135,13 +135,34 @@ class Files(Document):
     ]
 
 
+UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def _bytes(value: object) -> object:
+    """`4 GiB` as a number of bytes; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    number, unit = value.strip()[:-3].strip(), value.strip()[-3:]
+    try:
+        return int(float(number) * UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        return value
+
+
 class Hub(Document):
-    """A data set of the Hugging Face hub; `field` holds the text, `config` names one of several configurations."""
+    """A data set of the Hugging Face hub; `field` holds the text, `config` names one of several configurations.
+
+    What the steps ask for is read of it (see `streamed.py`), up to the document that reaches `at_most` bytes: 1 GiB
+    where nothing is said, which fits in memory. Of a space, `at_most` is the smaller of both.
+    """
 
     hub: str
     config: str | None = None
     split: str
     field: str
+    at_most: Annotated[
+        int, BeforeValidator(_bytes), Field(ge=1, description="a number of bytes, or a size such as 4 GiB")
+    ] = 2**30
 
 
 class Bpe(Document):
@@ -160,14 +181,18 @@ class Data(Document):
 
 
 class Evaluation(Document):
-    """Loss on `windows` fixed windows of the verdict split, every `every` steps and after the last."""
+    """Loss on `windows` windows of a held-out split, every `every` steps and after the last.
+
+    Each seed draws its windows, the same for all variants and at every step (see `data/batches.py`).
+    """
 
     every: Count
     windows: Count
 
 
 class Measure(Document):
-    """Which probes run, every how many steps (and on the first and last)."""
+    """Which probes run. Those of activations read at each evaluation; what a step of training gives, and the probes of
+    parameters and gradients, is measured every `every` steps (and on the first and last)."""
 
     every: Count
     probes: Annotated[tuple[str, ...], BeforeValidator(_tuple)]

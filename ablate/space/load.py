@@ -22,6 +22,7 @@ from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
 from ablate.space.sections import Sections
 from ablate.space.space import Space
+from ablate.space.streamed import streamed
 from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
@@ -110,7 +111,7 @@ def _space(
         around=around,
         blocks=blocks.named,
         overrides=blocks.overrides,
-        data=data,
+        data=streamed(data, recipe, context=model.context, windows=measure.evaluation.windows),
         recipe=recipe,
         design=design,
         seeds=seeds,

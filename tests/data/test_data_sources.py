@@ -171,12 +171,12 @@ def on_the_hub(monkeypatch, rows):
 @pytest.mark.fast
 def test_a_hub_data_set_is_streamed_in_its_order_up_to_a_limit(monkeypatch):
     asked = on_the_hub(monkeypatch, [{"content": "ab" * n} for n in (3, 1, 2, 5)] + [{"content": None}])
-    texts = list(HubDataset("someone/code", "train", "content").texts())
+    texts = list(HubDataset("someone/code", "train", "content", None, 2**30).texts())
     assert texts[:4] == [Text(f"{n:09d}", b"ab" * size) for n, size in enumerate((3, 1, 2, 5))]
     assert texts[4] == Skipped("000000004", "holds no text")
     assert asked == [("someone/code", "train", True)]
-    assert len(list(HubDataset("someone/code", "train", "content", most_bytes=8).texts())) == 2
-    assert len(list(HubDataset("someone/code", "train", "content", most_bytes=9).texts())) == 3
+    assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=8).texts())) == 2
+    assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=9).texts())) == 3
 
 
 @pytest.mark.fast

@@ -242,6 +242,7 @@ CARRY_NO_NUMBERS = {
     "components/registry.py": "finds files",
     "data/tokenizer.py": "what the tokens are is in the fingerprint of the corpus",
     "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
+    "data/text.py": "names of splits; what the tokens are is in the fingerprint of the corpus",
     "errors.py": "messages",
     "execute/device.py": "which device it is, is recorded with the versions; trials that differ are not paired",
     "execute/policy.py": "what follows from an outcome",
