@@ -77,8 +77,9 @@ def plan(
 
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
-        plan, floors = planned.plan, planned.floors
-        write_text(plan_to_json(plan, planned.known, kernels=kernels, floors=floors, failed=planned.failed))
+        plan, floors, epochs = planned.plan, planned.floors, planned.epochs
+        known, failed = planned.known, planned.failed
+        write_text(plan_to_json(plan, known, kernels=kernels, floors=floors, failed=failed, epochs=epochs))
         return
     screen = console()
     show_plan(screen, planned, None, results=results)
@@ -281,6 +282,8 @@ def show_plan(
     plan = planned.plan
     if before is None:
         screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
+        for said in planned.read:
+            screen.print(f"  {said}", style="dim", markup=False, highlight=False)
         for said in planned.space.grammar_from_elsewhere:
             screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
     else:
@@ -293,6 +296,7 @@ def show_plan(
         rules=planned.space.judge if before is None else None,
         floors=planned.floors,
         means=means,
+        account=planned.account,
         titled=before is None,
         failed=planned.failed,
         retry=ended.retry(plan.space, results),

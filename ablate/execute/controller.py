@@ -39,8 +39,8 @@ class Watcher(Protocol):
     def step(self, trial_id: str, step: int, loss: float) -> None:
         """It has come to `step`; `loss` is the last one measured."""
 
-    def ended(self, trial_id: str, outcome_kind: str) -> None:
-        """It has ended, or stopped for now (`interrupted`)."""
+    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
+        """It has ended, or stopped for now (`interrupted`), after so many steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ class Controller:
         trial = work.trial
         del self._running[trial.id]
         claim.forget(self._results.folder, trial.id)
-        self._watcher.ended(trial.id, outcome.kind)
+        self._watcher.ended(trial.id, outcome.kind, outcome.step)
         if REFUSED in outcome.detail:
             raise RefusedError(outcome.detail[REFUSED])
         if trial.id in self._anew:

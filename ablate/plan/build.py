@@ -11,6 +11,7 @@ from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
 from ablate.plan.addresses import pairing_notes
+from ablate.plan.choices import choice_notes
 from ablate.plan.constraints import constraint_notes
 from ablate.plan.designs import Arm, Contrast, Layout, lay_out
 from ablate.plan.fair import Fitted, fit, tuning_notes, tuning_seeds, tuning_settings
@@ -23,6 +24,9 @@ from ablate.source.problems import Problems
 from ablate.space.blocks import place_of_block
 from ablate.space.fair import Tune
 from ablate.space.space import Space
+
+FACTORIAL_SEEDS = 6
+"""Of fewer the effects of a factorial, each with an error of its own, are seldom found."""
 
 
 def build_plan(
@@ -72,6 +76,8 @@ def build_plan(
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),
         *search_notes(space),
+        *_few_seeds(layout, space, seeds),
+        *choice_notes(variants, space, vocab_size),
     )
     return Plan(
         space=space.name,
@@ -87,6 +93,19 @@ def build_plan(
         looks=space.auto.looks if space.auto is not None else (),
         factors=tuple(_factors(layout, of, space)),
     )
+
+
+def _few_seeds(layout: Layout, space: Space, seeds: Sequence[int]) -> Iterator[str]:
+    """That seeds which are fixed decide nothing, or of a factorial little, where they are few."""
+    if space.auto is not None or space.design.search is not None:
+        return
+    if layout.factors is None and len(seeds) < 2:
+        yield "one seed tells nothing of noise: no interval and no verdict (seeds: 5, or seeds: auto)"
+    if layout.factors is not None and len(seeds) < FACTORIAL_SEEDS:
+        yield (
+            "each effect of a factorial is held against how that effect varies over seeds: fewer than "
+            f"{FACTORIAL_SEEDS} find little (seeds: 8, or seeds: auto)"
+        )
 
 
 def _fold(fitted: Sequence[Fitted], models: Models) -> dict[str, list[Fitted]]:

@@ -10,6 +10,7 @@ counted beside every number it is missing from.
     tested.py      what the data say of one question: of two variants, or of a sum (factorials.py: of a factorial)
     corrected.py   what may be claimed of all questions together: Holm, Benjamini and Hochberg
     looked.py      all questions at a number of seeds, and looks at more and more of them
+    judgement.py   which judgement of a question it is, at what level, and what stands of earlier ones
     summary.py     the answer as frozen values: metrics, arms, effects, analysis of variance
     unequal.py     what was not equal between variants, whatever was declared
     verdicts.py    `judge`: one effect for each comparison and metric (margins.py, needed.py, fronts.py)
@@ -32,6 +33,7 @@ counted beside every number it is missing from.
 The room `statistics` has the numbers; which of them decides is chosen here once. Pairs are seeds (every variant sees
 the same batches under one seed). All distinct comparisons on a metric, or on the page, are one family: edits,
 interactions, steps from the baseline. Claims of better or worse are corrected by Holm over it, and so are those of
-equivalence, which is two one-sided tests. Where seeds are added until all is decided, each look has a level of its own.
+equivalence, which is two one-sided tests. Where seeds are added until all is decided, each look has a level of its own;
+so has each judgement of a question that is asked again at other seeds.
 A/A comparisons are shown and never judged.
 """

@@ -67,7 +67,7 @@ def _diverged_runs(summary: Summary) -> Iterator[tuple[str, Text]]:
     runs = dict.fromkeys(variant for _, factors in summary.factors for variant, _ in factors.runs)
     arms = [summary.arm(variant) for variant in runs]
     if diverged := sum(arm.diverged for arm in arms):
-        said = f"{diverged} of {sum(arm.ended for arm in arms)} diverged, effects are about survivors"
+        said = f"{diverged} of {sum(arm.ended for arm in arms)} diverged; differences are of survivors"
         yield "•", _sentence("runs of the factorial", [(said, "")])
 
 

@@ -16,21 +16,21 @@ Asked = tuple[str, Question]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """p-values of one question at one look that may be held against α however many are asked, and however often it is
-    looked. `q` is of that look alone: over several it bounds no share of false finds.
+    """p-values of one question at one look that may be held against one level however many are asked, and however often
+    it is looked. `q` is of that look alone: over several it bounds no share of false finds.
     """
 
     p_adjusted: float | None
     q: float | None
     p_equivalent_adjusted: float | None
 
-    def significant(self, alpha: float) -> bool:
+    def significant(self, level: float) -> bool:
         """Whether a difference is found."""
-        return self.p_adjusted is not None and self.p_adjusted < alpha
+        return self.p_adjusted is not None and self.p_adjusted < level
 
-    def equivalent(self, alpha: float) -> bool:
+    def equivalent(self, level: float) -> bool:
         """Whether the difference is found to be inside the margin."""
-        return self.p_equivalent_adjusted is not None and self.p_equivalent_adjusted < alpha
+        return self.p_equivalent_adjusted is not None and self.p_equivalent_adjusted < level
 
 
 NOTHING = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None)
@@ -44,11 +44,11 @@ def families(asked: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
     return [[one for one in asked if one[0] == name] for name in rules.metrics]
 
 
-def correct(tested: Mapping[Asked, Tested], rules: Judge, *, stricter: float = 1.0) -> dict[Asked, Corrected]:
+def correct(tested: Mapping[Asked, Tested], rules: Judge, stricter: Mapping[str, float]) -> dict[Asked, Corrected]:
     """Holm's correction of both kinds of p within each family, and Benjamini and Hochberg's of the first.
 
-    What could not be tested counts as a test. `stricter` is how many times smaller than α the level is at which it is
-    tested: p-values are given as many times larger, so that they are held against α all the same.
+    What could not be tested counts as a test. `stricter` is, by metric, how many times smaller the level of a look is
+    than what all looks together are held at: p-values are given as many times larger, and held against the latter.
     """
     found: dict[Asked, Corrected] = {}
     for family in families(list(tested), rules):
@@ -57,9 +57,9 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, *, stricter: float = 1
         inside = statistics.holm([tested[one].p_equivalent for one in family])
         for one, p_adjusted, q_adjusted, p_equivalent in zip(family, p, q, inside, strict=True):
             found[one] = Corrected(
-                p_adjusted=_times(p_adjusted, stricter),
-                q=_times(q_adjusted, stricter),
-                p_equivalent_adjusted=_times(p_equivalent, stricter),
+                p_adjusted=_times(p_adjusted, stricter[one[0]]),
+                q=_times(q_adjusted, stricter[one[0]]),
+                p_equivalent_adjusted=_times(p_equivalent, stricter[one[0]]),
             )
     return found
 

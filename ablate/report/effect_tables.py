@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -74,7 +73,7 @@ def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading:
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for effects in comparisons:
-        rows = [(e.metric, wording.difference(e), str(e.n), styled(e, wide=wide)) for e in effects]
+        rows = [(e.metric, wording.difference(e), wording.pairs(e), styled(e, wide=wide)) for e in effects]
         add_block(table, effects[0].change, _diverged_of(effects[0]), rows, room=24 if wide else 16)
     return table
 
@@ -106,6 +105,14 @@ def _anova(lines: Sequence[Anova], summary: Summary, *, room: int) -> Table:
 
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:
-    """A line of the analysis of variance, in words: term, sum of squares, degrees of freedom, F, p."""
-    f = "" if line.f is None else wording.significant(line.f) if math.isfinite(line.f) else "∞"
-    return line.term, wording.significant(line.sum_of_squares), str(line.df), f, wording.chance(line.p)
+    """A line of the analysis of variance, in words: term, sum of squares, degrees of freedom, F or U, p."""
+    squares = "" if line.sum_of_squares is None else wording.significant(line.sum_of_squares)
+    df = "" if line.df is None else str(line.df)
+    return line.term, squares, df, anova_statistic(line), wording.chance(line.p)
+
+
+def anova_statistic(line: Anova) -> str:
+    """F, or the U of sphericity; nothing where the line is not tested."""
+    if line.u is not None:
+        return f"U = {wording.significant(line.u)}"
+    return "" if line.f is None else wording.significant(line.f)

@@ -16,9 +16,9 @@ from ablate.report.aliases import alias_rows
 from ablate.report.asked import CROSS
 from ablate.report.pairing import Side, cells
 from ablate.report.summary import Metric, Summary
-from ablate.report.tested import Ruling, Tested, missing
+from ablate.report.tested import Ruling, Tested, by_ranks, missing, worse
 from ablate.report.wording import chance, listed
-from ablate.statistics import Analysis, Estimate, Line
+from ablate.statistics import Analysis, Estimate, Line, Sphericity
 
 MOST_NAMED = 6
 """Runs without some result that are named; more are counted."""
@@ -28,10 +28,11 @@ Levels = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """A test of each effect, by its edits, and the lines of the analysis of variance."""
+    """A test of each effect, by its edits, the lines of the analysis of variance, and its test of sphericity."""
 
     tested: Mapping[tuple[str, ...], Tested]
     lines: tuple[Line, ...]
+    sphericity: Sphericity | None
 
 
 def analyse(
@@ -44,23 +45,36 @@ def analyse(
 ) -> Analysed:
     """Every effect that `factors` names, from the variants `of` at these seeds; `names` are the variants'.
 
-    Effects are judged at the seeds at which every run has a value. Where a run has none at any seed they are shown as
-    the others tell them, with what is then mixed in, and not judged. A variant that stands in several runs is one run,
-    the first: it was trained once, and repeats of the same numbers would pass for independent ones.
+    Effects are judged at the seeds at which every run has a value, and where runs were lost by ranks, also at those
+    that lack nothing else. Where a run has none at any seed they are shown as the others tell them, with what is then
+    mixed in, and not judged. A variant that stands in several runs is one run, the first: it was trained once, and
+    repeats of the same numbers would pass for independent ones.
     """
     runs = dict(reversed(factors.runs))
     runs = {variant: runs[variant] for variant, _ in factors.runs}
     named = [(names[variant], of[variant]) for variant in runs]
-    found, lacking = cells(named, seeds, metric.name, log=metric.log)
+    found, fates, lacking = cells(named, seeds, metric.name, log=metric.log)
     values = np.array(found, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
         values = np.log(values)
+    diverged = worse(metric) * np.array(fates, dtype=np.float64).reshape(values.shape)
+    counted = np.logical_and.reduce(~np.isnan(values) | (diverged != 0), axis=0)
     places = {edit: place for place, edit in enumerate(factors.edits)}
     effects = [tuple(places[edit] for edit in edits) for edits in factors.effects]
     levels = np.array(list(runs.values()), dtype=np.float64)
-    analysis = statistics.analyse(levels, effects, values, size=float(metric.log), confidence=ruling.confidence)
+    analysis = statistics.analyse(
+        levels,
+        effects,
+        values,
+        size=float(metric.log),
+        confidence=ruling.confidence,
+        level=ruling.level_of_one,
+        only_student=ruling.look,
+        gone=diverged,
+    )
     gone = [named[row][0] for row in analysis.lost]
-    notes = [*_not_judged(analysis, seeds, gone, lacking), *_left_out(analysis, seeds, gone, lacking)]
+    ranked = [] if gone else [seed for seed, counts in zip(seeds, counted, strict=True) if counts]
+    notes = [*_not_judged(analysis, seeds, gone, lacking), *_left_out(analysis, seeds, gone, lacking, ranked)]
     notes += _lack_of_fit(analysis, factors, ruling)
     mixed = _mixed(factors, effects, np.delete(levels, analysis.lost, axis=0)) if gone and analysis.runs else {}
     tested = {
@@ -70,7 +84,7 @@ def analyse(
     lines = tuple(
         line if line.effect is None else replace(line, term=_named(line.effect, factors)) for line in analysis.lines
     )
-    return Analysed(tested, lines)
+    return Analysed(tested, lines, analysis.sphericity)
 
 
 def averaged(summary: Summary) -> bool:
@@ -101,33 +115,40 @@ def _tested(
     common: Sequence[str],
     mixed: str,
 ) -> Tested:
-    notes, n = list(common), found.n
+    notes = list(common)
     if found.estimate is None:
         others = ", ".join(_named(effect, factors) for effect in found.entangled)
         notes += [found.reason + (f": {others}" if others else "")] if analysis.runs else []
-        return Tested(n=n, method=found.method, notes=tuple(notes))
+        return Tested(n=found.n, method=found.method, notes=tuple(notes))
     if mixed:
         notes.append(f"in the runs with results the estimate has in it also {mixed}")
-    if analysis.error_of == "none":
-        return Tested(n=n, estimate=found.estimate, method=found.method, notes=tuple(notes))
-    judged = not analysis.lost
-    if found.error == 0 and judged:
+    if found.ranks is not None:
+        ranked = by_ranks(_of_values(found, metric, ruling, analysis), found.ranks, ruling)
+        return replace(ranked, notes=(*notes, *ranked.notes))
+    if found.error == 0 and not analysis.lost and analysis.error_of != "none":
         notes.append("the same at every seed: no spread, so the sign test decides")
-    over_seeds = judged and analysis.error_of == "runs by seeds" and found.error is not None
+    return replace(_of_values(found, metric, ruling, analysis), notes=tuple(notes))
+
+
+def _of_values(found: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
+    """What the values of runs tell: of survivors, where some were lost."""
+    if analysis.error_of == "none":
+        return Tested(n=found.n, estimate=found.estimate, method=found.method)
+    judged = not analysis.lost
+    over_seeds = judged and analysis.error_of == "seeds" and found.error is not None
     margin = metric.margin if judged else None
     return Tested(
-        n=n,
+        n=found.n,
         estimate=found.estimate,
         low=found.low,
         high=found.high,
         tost_low=found.tost_low,
         tost_high=found.tost_high,
-        sd=found.error * math.sqrt(n) if over_seeds and found.error is not None else None,
+        sd=found.error * math.sqrt(found.n) if over_seeds and found.error is not None else None,
         df=found.df,
         p=found.p if judged else None,
         p_equivalent=None if margin is None else found.p_equivalent(margin),
-        method="repeated" if ruling.look and found.method == "pooled" else found.method,
-        notes=tuple(notes),
+        method="repeated" if ruling.look and found.method == "student" else found.method,
     )
 
 
@@ -150,12 +171,16 @@ def _not_judged(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], l
     elif analysis.error_of == "none":
         every = "every run that has one at all" if gone else "every run"
         at = f"one seed alone, {seeds[analysis.complete[0]]}, has" if analysis.complete else "no seed has"
-        notes.append(f"no interval and no verdict: {at} a result of {every}, and two are the least that tell an error")
+        ranked = any(estimate.ranks is not None for estimate in analysis.estimates)
+        what = "no interval" if ranked else "no interval and no verdict"
+        notes.append(f"{what}: {at} a result of {every}, and two are the least that tell an error")
     return notes
 
 
-def _left_out(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking) -> list[str]:
-    """The seeds that lack some of the runs that have results, by what they lack."""
+def _left_out(
+    analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking, ranked: Sequence[int]
+) -> list[str]:
+    """The seeds that lack some of the runs that have results, by what they lack; the `ranked` only have ranks."""
     reasons: dict[int, str] = {}
     for position, seed in enumerate(seeds):
         if position in analysis.complete:
@@ -167,7 +192,12 @@ def _left_out(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lac
         reasons[seed] = ", ".join(told)
     if not analysis.runs:
         return []
-    return missing(reasons, "left out" if analysis.error_of == "runs by seeds" else "incomplete")
+    only_ranked = {seed: why for seed, why in reasons.items() if seed in ranked}
+    others = {seed: why for seed, why in reasons.items() if seed not in ranked}
+    return [
+        *missing(only_ranked, "not in the difference"),
+        *missing(others, "left out" if analysis.error_of == "seeds" else "incomplete"),
+    ]
 
 
 def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[str]:

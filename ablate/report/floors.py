@@ -5,35 +5,88 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ablate.plan.plan import Plan
+import numpy as np
+
+from ablate.plan.designs.terms import MEAN, columns
+from ablate.plan.plan import Factors, Plan
 from ablate.report.asked import family_size
+from ablate.report.judgement import FIRST, Account
 from ablate.report.margins import absolute_margin
-from ablate.report.wording import plural, ratio, significant, spoken
+from ablate.report.wording import ordinal, percent, plural, ratio, significant, spoken
 from ablate.space.documents import Judge, Judged
-from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, seeds_for_signs
+from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, power_of, seeds_for_signs
+
+PLANNED = (8, 12)
+"""Seeds of a factorial whose power is told beside that of the plan's own."""
 
 
-def floor_lines(plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float]) -> Iterator[str]:
+def floor_lines(
+    plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
+) -> Iterator[str]:
     """For each judged metric its noise floor and what can be seen above it with the plan's seeds, tested as it will be.
 
-    The level is that of the family's first test by Holm, α/m. `means` are the baseline's, for margins that are shares
-    of them. A metric without a floor is named in a line that says how to get one.
+    The level is that of the family's first test by Holm, a/m, with a what the `account` holds these seeds at. `means`
+    are the baseline's, for margins that are shares of them. A metric without a floor is named in a line that says how
+    to get one.
     """
     tests = max(1, family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1))
-    level = (1 - rules.confidence) / tests
+    alpha, several = 1 - rules.confidence, bool(plan.looks)
+    levels = {name: alpha * account.get(name, FIRST).share(looks=several) / tests for name in rules.metrics}
+    yield from _judged_again(plan, rules, account)
     known = {floor.metric: floor for floor in floors}
     for name, judged in rules.metrics.items():
-        if name in known:
+        level = levels[name]
+        if name in known and level > 0:
             yield _floor(known[name])
             yield _seen(known[name], plan, level, tests)
             yield from _narrow(known[name], judged, level, means.get(name))
     searched = plan.design.startswith("search")
+    seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
+    level = max(levels.values())
+    if seeds > 1 and level > 0:
+        for factors in dict.fromkeys(factors for _, factors in plan.factors if factors.effects):
+            yield _power(factors, seeds, level, tests)
     lacking = [] if searched else [spoken(name) for name in rules.metrics if name not in known]
     if lacking:
         yield (
             f"no noise floor yet of {', '.join(lacking)} for this recipe, scale and corpus: what these seeds can see "
             f"is not known; {_way_to_a_floor(plan)}"
         )
+
+
+def _judged_again(plan: Plan, rules: Judge, account: Account) -> Iterator[str]:
+    """Which judgement of its question these seeds will have, where it is not the first; metrics alike in one line."""
+    of: dict[str, list[str]] = {}
+    for name in rules.metrics:
+        held = account.get(name, FIRST)
+        level = percent((1 - rules.confidence) * held.share(looks=bool(plan.looks)))
+        if held.number > 1:
+            of.setdefault(f"judged a {ordinal(held.number)} time, at {level}", []).append(name)
+    for said, names in of.items():
+        subject = "" if len(names) == len(rules.metrics) else f"{', '.join(map(spoken, names))}: "
+        spare = "; nothing is left to find anything new by" if said.endswith(" 0 %") else ""
+        yield f"{subject}{said}: this question was judged at other seeds before, and what they have shown stands{spare}"
+
+
+def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
+    """The power of the effect of one edit as large as the noise of a run, σ; of the edit whose effect is told worst.
+
+    Its sd over seeds is 2σ√c, with c its diagonal element of (XᵀX)⁻¹, were the edit to do the same at every seed.
+    """
+    place = {edit: place for place, edit in enumerate(factors.edits)}
+    terms = [tuple(place[edit] for edit in effect) for effect in factors.effects]
+    levels = np.array(list(dict(reversed(factors.runs)).values()), dtype=np.float64)
+    x = columns(levels, [MEAN, *terms])
+    shares = np.linalg.inv(x.T @ x).diagonal()[1:]
+    worst = max(float(share) for term, share in zip(terms, shares, strict=True) if len(term) == 1)
+    power = {n: 100 * power_of(1.0, 2 * math.sqrt(worst), n, level) for n in sorted({seeds, *PLANNED})}
+    more = ", ".join(f"{value:.0f} % with {n}" for n, value in power.items() if n > seeds)
+    over = f" over {tests} comparisons" if tests > 1 else ""
+    return (
+        f"an edit's effect as large as the noise of a run is found {power[seeds]:.0f} % of the time with "
+        f"{plural(seeds, 'seed')}{f' ({more})' if more else ''} at level {level:.2g}{over}; less often where the "
+        "effect itself varies over seeds"
+    )
 
 
 def _way_to_a_floor(plan: Plan) -> str:
@@ -47,6 +100,13 @@ def _way_to_a_floor(plan: Plan) -> str:
 def _floor(floor: Floor) -> str:
     low, high = floor.sd_interval()
     what = "the differences have sd" if floor.scale == "linear" else "the log ratios have sd"
+    if floor.edits:
+        each = f", {floor.n} of one variant at most, which the interval is by" if floor.edits > 1 else ""
+        return (
+            f"spread of {spoken(floor.metric)} over seeds (trained before: {floor.whose}): {what} "
+            f"{significant(floor.sd)} [{significant(low)}, {significant(high)}], "
+            f"n = {plural(floor.pairs, 'pair')}{each}"
+        )
     return (
         f"noise floor of {spoken(floor.metric)} (A/A, {floor.whose}): {what} {significant(floor.sd)} "
         f"[{significant(low)}, {significant(high)}], n = {plural(floor.n, 'pair')}"
@@ -73,8 +133,9 @@ def _signs(floor: Floor, seeds: int, level: float) -> str:
     """Of a floor that does not vary: then differences may not either, and the sign test decides by their number."""
     least = seeds_for_signs(level)
     found = "find any difference" if math.isfinite(floor.visible(seeds, level)[0]) else "find nothing"
+    what = "differences" if floor.edits else "A/A arms"
     return (
-        f"{spoken(floor.metric)}: A/A arms do not vary, so the sign test decides: {plural(seeds, 'seed')} {found} at "
+        f"{spoken(floor.metric)}: {what} do not vary, so the sign test decides: {plural(seeds, 'seed')} {found} at "
         f"level {level:.2g}, which takes {least}"
     )
 

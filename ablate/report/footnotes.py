@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ablate.report.summary import Effect, Metric, Summary
-from ablate.report.wording import factor, listed, plural, with_fate
-from ablate.statistics import POWER, SD_LEVEL
+from ablate.report.wording import factor, listed, ordinal, percent, plural, with_fate
+from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
 
 FACTORIAL = ("main", "interaction")
+
+SPHERICITY = (
+    "sphericity: whether all that the runs can be asked varies over seeds alike (John's U; p by simulation): where p "
+    "is small, one error for all effects would be wrong"
+)
+COVERED = (
+    "what varies over seeds, hence what an interval covers: initialisation, the order of the data and the choice of "
+    "held-out text; all variants of one seed share its batches and its evaluation windows"
+)
 INTERACTIONS = {
     "leave_one_out": "the whole difference less the sum of what each edit does where all others are there",
     "add_one_in": "the whole difference less the sum of what each edit does alone",
@@ -40,7 +49,7 @@ def peculiarities(summary: Summary) -> list[str]:
             low, high = arm.success(summary.confidence)
             lines.append(
                 f"{arm.name}: {arm.finished} of {plural(arm.ended, 'seed')} finished without diverging, "
-                f"a share of {100 * low:.0f} % to {100 * high:.0f} % (Wilson's {_percent(summary.confidence)} interval)"
+                f"a share of {100 * low:.0f} % to {100 * high:.0f} % (Wilson's {percent(summary.confidence)} interval)"
             )
     return lines + list(_looked(summary))
 
@@ -91,13 +100,13 @@ _LOG_LEVEL = "; where differences are ratios, the geometric mean and the factor 
 
 
 def _difference(summary: Summary) -> Iterator[str]:
-    confidence = _percent(summary.confidence)
+    confidence = percent(summary.confidence)
     methods = {effect.method for effect in summary.effects if effect.low is not None}
     kinds = {effect.kind for effect in summary.effects}
     after = "after - before" + (" (× after/before)" if _any_log(summary) else "")
     if kinds & {"edit", "baseline", "noise"}:
         pairs = "paired over the n seeds finished on both sides (in brackets where they are fewer)"
-        student = "" if methods & {"repeated", "bootstrap"} else "Student's "
+        student = "" if "repeated" in methods else "Student's "
         interval = f"{student}{confidence} interval, not adjusted for the number of comparisons"
         yield f"difference: {after}, {pairs}; {interval}"
     if "main" in kinds:
@@ -109,65 +118,121 @@ def _difference(summary: Summary) -> Iterator[str]:
         ratios = " (of ratios, their product)" if _any_log(summary) else ""
         beyond = "what edits do together beyond the sum of what each does without the other"
         yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
+    if methods - {"pooled"}:
+        yield COVERED
     if summary.anova:
         yield "analysis of variance: each sum of squares is of a term given all others, and its p is not adjusted"
+    if any(line.term == "error" for line in summary.anova):
+        yield f"F: of a term, against how that term varies over seeds; {SPHERICITY}"
     if "repeated" in methods:
         yield f"intervals are so wide that all those of the looks hold the true difference with {confidence} confidence"
         yield "what a look found has the numbers of that look"
-    if methods & {"sign_flip", "bootstrap"}:
-        level = (1 - summary.confidence) / max(1, summary.tests)
+    if "sign_flip" in methods:
+        level = max((one.level for one in summary.judgements), default=1 - summary.confidence) / max(1, summary.tests)
         family = f", with {summary.tests} comparisons" if summary.tests > 1 else ""
         yield f"p from {flips_from(level)} pairs on{family}: by flipping the signs of differences, not by t"
-    if "bootstrap" in methods:
-        yield "from 20 pairs on the interval is the studentised bootstrap's; equivalence is tested by t at every n"
     if "noise" in kinds:
-        yield "A/A: the baseline with another initialisation and the same batches: what differs is noise, not a finding"
+        yield (
+            "A/A: the baseline with another initialisation, the same batches and windows: what differs is noise, not a "
+            "finding"
+        )
 
 
 def _error(summary: Summary, confidence: str) -> str:
     """What the intervals of a factorial's effects are made with."""
     terms = {line.term for line in summary.anova}
     if "error" in terms:
-        return f"; {confidence} interval by t with the error of runs within seeds, all runs together"
+        return f"; {confidence} interval by how that effect varies over seeds, each effect by itself"
     left = "what all effects together leave unexplained as the error"
     return f"; {confidence} interval by t with {left}" if "lack of fit" in terms else ""
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    alpha, percent = f"{1 - summary.confidence:.2g}", _percent(1 - summary.confidence)
+    share, level = percent(1 - summary.confidence), _level(summary)
     page = summary.family == "page"
     where = "of the page, all metrics together" if page else "on each metric"
     counted = f"Holm's correction over the {summary.tests} distinct comparisons {where}"
     corrected = [counted] if summary.tests > 1 else []
     corrected += ["correction for looking several times"] if summary.looks else []
     after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
-    bound = f"{'any of them' if page else 'on one metric any of them'} is false in at most {percent} of such tables"
-    yield f"better, worse: p < {alpha}{after}; {bound}"
+    bound = f"{'any of them' if page else 'on one metric any of them'} is false in at most {share} of such tables"
+    yield f"better, worse: {level}{after}; {bound}{_judged_again(summary)}"
+    if any(effect.ranked for effect in summary.effects if effect.judged and effect.verdict != "diverged"):
+        alpha = max((one.level for one in summary.judgements), default=1 - summary.confidence)
+        alone = "" if alpha <= 0 else f", which takes {fewest_seeds(alpha)} seeds for p < {alpha:.2g}"
+        yield (
+            "by rank: where a run of a comparison diverged every seed counts, by its rank: diverged is worse than any "
+            f"number, on every metric, and never equivalent; p by flipping the signs of ranks{alone}; n: survivors, "
+            "which the difference beside it is of, / seeds that have a rank"
+        )
     if any(metric.margin is not None for metric in summary.metrics):
         same = " after the same correction" if corrected else ""
         yield (
-            f"equivalent: both one-sided tests against the margin have p < {alpha}{same}; {bound}; 'differs' where a "
+            f"equivalent: both one-sided tests against the margin have {level}{same}; {bound}; 'differs' where a "
             "difference is found as well: one too small to matter"
         )
 
 
+def _level(summary: Summary) -> str:
+    """`p < 0.04`, or where metrics are judged for another time, `p < 0.04 (eval_loss: 0.008)`."""
+    of = {metric: one.level for one in summary.judgements for metric in one.metrics}
+    if not of:
+        return f"p < {1 - summary.confidence:.2g}"
+    usual = max(of.values())
+    others = ", ".join(f"{metric}: {level:.2g}" for metric, level in of.items() if level != usual)
+    return f"p < {usual:.2g}{f' ({others})' if others else ''}"
+
+
+def _judged_again(summary: Summary) -> str:
+    """What of it is kept for judging the question again, where something is."""
+    kept = dict.fromkeys(one.left for one in summary.judgements if one.left > 0)
+    if not kept:
+        return ""
+    again = "judging again at more seeds included" if any(one.number > 1 for one in summary.judgements) else ""
+    return f", {again or f'{listed([percent(left) for left in kept])} of it kept for judging again at more seeds'}"
+
+
 def _planning(summary: Summary) -> list[str]:
-    every = [effect for effect in summary.effects if effect.seeds_needed is not None]
+    planned = [effect for effect in summary.effects if effect.seeds_needed is not None]
+    every = [effect for effect in planned if not effect.ranked]
     asked = [effect for effect in every if effect.sd != 0]
     ways = []
     if any(effect.margin is not None for effect in asked):
         ways.append("bring the interval of the equivalence test to half the margin on each side")
     if any(effect.margin is None or abs(effect.estimate or 0) > effect.margin for effect in asked):
         when = "where it is beyond the margin, or none is declared"
-        ways.append(f"find a difference as large as the one seen {_percent(POWER)} of the time ({when})")
-    limit = f"; planned from the {_percent(SD_LEVEL)} upper limit of the sd" if ways else ""
+        ways.append(f"find a difference as large as the one seen {percent(POWER)} of the time ({when})")
+    limit = f"; planned from the {percent(SD_LEVEL)} upper limit of the sd" if ways else ""
     if len(asked) < len(every):
         ways.append("be enough for the sign test" + (" (where differences do not vary)" if asked else ""))
+    if len(every) < len(planned):
+        ways.append(
+            "be the fewest that can decide by rank, or where there are as many find ranks that lean as those seen "
+            f"{percent(POWER)} of the time"
+        )
     if not ways:
         return []
+    among = f" over {summary.tests} comparisons" if summary.tests > 1 else ""
+    again = dict.fromkeys((one.number + 1, one.next_level) for one in summary.judgements if one.left > 0)
+    when = listed([f"a {ordinal(number)} time, at {percent(level)}" for number, level in again]) if again else ""
+    judged = f", judged {when}{among}" if again else _level_of_one(summary)
+    return [*_auto(summary), f"+k seeds: about so many more would {', or would '.join(ways)}{judged}{limit}"]
+
+
+def _level_of_one(summary: Summary) -> str:
     level = f", at the level of one of {summary.tests} comparisons" if summary.tests > 1 else ""
-    level += " at this look" if summary.looked is not None else ""
-    return [f"+k seeds: about so many more would {', or would '.join(ways)}{level}{limit}"]
+    return level + (" at this look" if summary.looked is not None else "")
+
+
+def _auto(summary: Summary) -> Iterator[str]:
+    """What else decides: seeds that are added until nothing is left to decide."""
+    left = dict.fromkeys(one.left for one in summary.judgements if one.left > 0)
+    if left:
+        yield (
+            "undecided: `seeds: auto` adds seeds until all is decided, and looks at what is left, "
+            f"{listed([percent(one) for one in left])}; where one begins with it, it has all of "
+            f"{percent(1 - summary.confidence)}"
+        )
 
 
 def _metric(metric: Metric, computed: str, baseline: str) -> str:
@@ -184,7 +249,3 @@ def _metric(metric: Metric, computed: str, baseline: str) -> str:
 
 def _any_log(summary: Summary) -> bool:
     return any(metric.log for metric in summary.metrics)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

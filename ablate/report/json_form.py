@@ -9,12 +9,15 @@ import json
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
 from ablate.report.summary import Summary
 from ablate.statistics import Floor
+
+if TYPE_CHECKING:
+    from ablate.data.epochs import Epochs
 
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
@@ -42,8 +45,11 @@ def plan_to_json(
     kernels: Mapping[str, Iterable[Any]] | None = None,
     floors: Sequence[Floor] = (),
     failed: Mapping[str, str] | None = None,
+    epochs: Sequence[Epochs] = (),
 ) -> str:
     """A plan's variants, comparisons and trials; `known`, `failed`, `seconds` and `floors` as in `tables.plan_table`.
+
+    `epochs` are what the training of each kind of trial reads of the text.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     """
@@ -63,6 +69,7 @@ def plan_to_json(
                     "flops": variant.flops,
                     "terms": variant.terms,
                     "setting": asdict(variant.setting),
+                    "breaks": [{"constraint": name, "because": because} for name, because in variant.breaks],
                 }
                 | ({} if kernels is None else {"kernels": [asdict(use) for use in kernels.get(variant.id, ())]})
                 for variant in plan.variants
@@ -84,6 +91,7 @@ def plan_to_json(
             "factors": [{"terms": terms} | asdict(factors) for terms, factors in plan.factors],
             "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
+            "epochs": [{"tokens": e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
             "notes": plan.notes,
         }
     )

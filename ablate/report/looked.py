@@ -11,6 +11,7 @@ from ablate.report.asked import Difference, Question, Sum, Term, questions
 from ablate.report.corrected import NOTHING, Asked, Corrected, correct
 from ablate.report.factorials import Analysed, analyse
 from ablate.report.finals import Finals
+from ablate.report.judgement import FIRST, Account
 from ablate.report.margins import judged_metric
 from ablate.report.pairing import Side, pair, sides
 from ablate.report.summary import Metric
@@ -21,7 +22,7 @@ from ablate.space.documents import Judge
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """Every question tested at the first seeds of a plan, and what its p's come to among all; `factorials` are by
-    metric and terms.
+    metric and terms, `rulings` by metric.
     """
 
     seeds: tuple[int, ...]
@@ -31,18 +32,22 @@ class Look:
     corrected: Mapping[Asked, Corrected]
     factorials: Mapping[tuple[str, str], Analysed]
     factors: tuple[tuple[str, Factors], ...]
-    ruling: Ruling
+    rulings: Mapping[str, Ruling]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """The looks that count, one after another, and how many seeds the last had (None: none counts, and the one there is
-    only shows numbers). `every` are the variants at all seeds.
+    only shows numbers). `every` are the variants at all seeds. `left` counts the trials that verdicts wait for, of
+    `asked` in all; `held` is by metric the level that adjusted p's are held against.
     """
 
     looks: tuple[Look, ...]
     looked: int | None
     every: Mapping[str, Side]
+    held: Mapping[str, float]
+    left: int = 0
+    asked: int = 0
 
     @property
     def look(self) -> Look:
@@ -50,48 +55,89 @@ class Replayed:
         return self.looks[-1]
 
 
-def replay(plan: Plan, rules: Judge, finals: Finals) -> Replayed:
+def replay(plan: Plan, rules: Judge, finals: Finals, account: Account) -> Replayed:
     """What the trials that have ended come to: at the plan's seeds, or at one look after another until all is decided.
 
-    A look counts once every trial of its seeds has ended, with a result or without. Where none does yet, the numbers
-    are those of the first, and nothing is found.
+    A look counts once every trial of its seeds has ended, with a result or without: whoever judged what there is so
+    far, and then more, would look again and again. Before that the numbers are those of the first, and nothing is
+    found. Nor is it where the `account` does not count the judgement, which also says what of α it may spend.
     """
     every = sides(plan, finals)
     asked = tuple(one for one in dict.fromkeys(questions(plan)) if one is not None)
     tests = max(1, len(asked) * (len(rules.metrics) if rules.family == "page" else 1))
-    if not plan.looks:
-        ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=tests)
-        look = _look(plan, rules, every, asked, plan.seeds, ruling)
-        return Replayed(looks=(look,), looked=None, every=every)
-    return _replay_looks(plan, rules, every, asked, tests)
+    alpha, several = 1 - rules.confidence, bool(plan.looks)
+    held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
+    if several:
+        return _replay_looks(plan, rules, every, asked, tests, held, account)
+    rulings = {
+        name: Ruling(
+            confidence=rules.confidence,
+            level=level,
+            tests=tests,
+            next_level=alpha * account.get(name, FIRST).next_share(looks=False),
+        )
+        for name, level in held.items()
+    }
+    look = _look(plan, rules, every, asked, plan.seeds, rulings, held)
+    judged = _judged(plan, every).values()
+    left = sum(len(side.seeds - _ended(side)) for side in judged)
+    if left:
+        look = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
+    look = _uncounted(look, account)
+    return Replayed(
+        looks=(look,), looked=None, every=every, held=held, left=left, asked=sum(len(side.seeds) for side in judged)
+    )
+
+
+def _uncounted(look: Look, account: Account) -> Look:
+    """A look at which nothing is found on metrics whose judgement does not count."""
+    counted = {one: account.get(one[0], FIRST).counted for one in look.tested}
+    if all(counted.values()):
+        return look
+    return replace(look, corrected={one: found if counted[one] else NOTHING for one, found in look.corrected.items()})
 
 
 def _replay_looks(
-    plan: Plan, rules: Judge, every: Mapping[str, Side], asked: Sequence[Question], tests: int
+    plan: Plan,
+    rules: Judge,
+    every: Mapping[str, Side],
+    asked: Sequence[Question],
+    tests: int,
+    held: Mapping[str, float],
+    account: Account,
 ) -> Replayed:
-    alpha = 1 - rules.confidence
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
-    bounds = statistics.boundaries(plan.looks, tests, alpha=alpha, margin=margin)
+    whole = statistics.boundaries(plan.looks, tests, alpha=1 - rules.confidence, margin=margin)
+    bounds = {
+        name: statistics.boundaries(plan.looks, tests, alpha=level, margin=margin).levels if level > 0 else None
+        for name, level in held.items()
+    }
     reached: list[Look] = []
-    for n, level, interval in zip(plan.looks, bounds.levels, bounds.interval_levels, strict=True):
+    for place, n in enumerate(plan.looks):
         seeds = plan.seeds[:n]
         complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(plan, every).values())
         if not complete and reached:
             break
-        ruling = Ruling(confidence=1 - interval, level=level, tests=tests, look=True)
-        look = _look(plan, rules, every, asked, seeds, ruling)
+        levels = {name: 0.0 if found is None else found[place] for name, found in bounds.items()}
+        rulings = {
+            name: Ruling(
+                confidence=1 - whole.interval_levels[place], level=level, tests=tests, next_level=level, look=True
+            )
+            for name, level in levels.items()
+        }
+        look = _uncounted(_look(plan, rules, every, asked, seeds, rulings, held), account)
         if not complete:
             nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
-            return Replayed(looks=(nothing,), looked=None, every=every)
+            return Replayed(looks=(nothing,), looked=None, every=every, held=held)
         reached.append(look)
-        if all(is_decided(one, reached, alpha) for one in look.tested):
+        if all(is_decided(one, reached, held[one[0]]) for one in look.tested):
             break
-    return Replayed(looks=tuple(reached), looked=len(reached[-1].seeds), every=every)
+    return Replayed(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
 
 
-def is_decided(one: Asked, looks: Sequence[Look], alpha: float) -> bool:
+def is_decided(one: Asked, looks: Sequence[Look], level: float) -> bool:
     """Whether a question has an answer: a difference, none that matters, or that what diverged cannot be asked."""
-    found = stand(one, looks, alpha)
+    found = stand(one, looks, level)
     return found.difference is not None or found.inside is not None or lost(one[1], looks[-1])
 
 
@@ -112,7 +158,7 @@ class Standing:
         return self.inside or self.difference
 
 
-def stand(one: Asked, looks: Sequence[Look], alpha: float) -> Standing:
+def stand(one: Asked, looks: Sequence[Look], level: float) -> Standing:
     """What the looks found of a question, the last of them at hand.
 
     A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
@@ -120,8 +166,8 @@ def stand(one: Asked, looks: Sequence[Look], alpha: float) -> Standing:
     """
     name, now = one[0], looks[-1]
     margin = next(metric.margin for metric in now.metrics if metric.name == name)
-    difference = next((look for look in looks if look.corrected[one].significant(alpha)), None)
-    inside = next((look for look in looks if look.corrected[one].equivalent(alpha)), None)
+    difference = next((look for look in looks if look.corrected[one].significant(level)), None)
+    inside = next((look for look in looks if look.corrected[one].equivalent(level)), None)
     other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
     outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
     return Standing(
@@ -133,12 +179,16 @@ def stand(one: Asked, looks: Sequence[Look], alpha: float) -> Standing:
 
 
 def _excludes(test: Tested, *, up: bool) -> bool:
-    """Whether the interval holds no difference of that sign."""
+    """Whether the interval holds no difference of that sign; or, with a run lost since, ranks go the other way."""
+    if test.ranks is not None:
+        return test.ranks.total < 0 if up else test.ranks.total > 0
     return test.low is not None and test.high is not None and (test.high < 0 if up else test.low > 0)
 
 
 def _beyond(test: Tested, margin: float) -> bool:
-    """Whether the interval holds no difference inside the margin."""
+    """Whether the interval holds no difference inside the margin, or a run was lost: it is not equal to any."""
+    if test.ranks is not None:
+        return True
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
@@ -176,7 +226,8 @@ def _look(
     every: Mapping[str, Side],
     asked: Sequence[Question],
     seeds: tuple[int, ...],
-    ruling: Ruling,
+    rulings: Mapping[str, Ruling],
+    held: Mapping[str, float],
 ) -> Look:
     among = frozenset(seeds)
     here = {id: side.at(among) for id, side in _judged(plan, every).items()}
@@ -188,6 +239,7 @@ def _look(
     tested: dict[Asked, Tested] = {}
     factorials: dict[tuple[str, str], Analysed] = {}
     for metric in metrics:
+        ruling = rulings[metric.name]
         for terms, factors in plan.factors:
             factorials[metric.name, terms] = analyse(factors, names, here, seeds, metric, ruling)
         effects = {
@@ -204,11 +256,15 @@ def _look(
         sides=here,
         metrics=metrics,
         tested=tested,
-        corrected=correct(tested, rules, stricter=(1 - rules.confidence) / ruling.level),
+        corrected=correct(tested, rules, {name: _stricter(held[name], one.level) for name, one in rulings.items()}),
         factorials=factorials,
         factors=plan.factors,
-        ruling=ruling,
+        rulings=rulings,
     )
+
+
+def _stricter(held: float, level: float) -> float:
+    return held / level if level > 0 else 1.0
 
 
 def _test(

@@ -76,7 +76,13 @@ def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
 
 def _row(effect: Effect) -> tuple[str, ...]:
     note = f" ({effect.note})" if effect.note else ""
-    return effect.change, effect.metric, wording.difference(effect), str(effect.n), wording.verdict(effect) + note
+    return (
+        effect.change,
+        effect.metric,
+        wording.difference(effect),
+        wording.pairs(effect),
+        wording.verdict(effect) + note,
+    )
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -5,19 +5,34 @@ from __future__ import annotations
 from ablate import statistics
 from ablate.report.summary import Metric
 from ablate.report.tested import Ruling, Tested
+from ablate.statistics import Ranked
 
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
-    """How many seeds in all would decide, at the level that one test of a family is held against; more than there are.
+    """How many seeds in all would decide, at the level that one test of a family would then be held against; more than
+    there are.
 
     None where nothing can be planned from what there is (as where runs of one seed stand for an error, or one of a
     factorial has no result), and where no affordable number would do.
     """
+    if ruling.next_level <= 0:
+        return None
+    level = ruling.next_level / ruling.tests
+    if test.ranks is not None:
+        return _by_ranks(test.ranks, level)
     if test.estimate is None or test.sd is None:
         return None
-    level = ruling.level / ruling.tests
     found = _by_signs(test, metric, level) if test.sd == 0 else _by_spread(test, metric, level)
     return None if found is None else max(found, test.n + 1)
+
+
+def _by_ranks(ranks: Ranked, level: float) -> int | None:
+    """The fewest that can decide at all; where there are as many, those that the tendency seen takes."""
+    least, telling = statistics.fewest_seeds(level, open=ranks.open), ranks.n - ranks.ties
+    if least is None or telling < least:
+        return None if least is None else ranks.n + least - telling
+    found = statistics.seeds_for_ranks(ranks.tendency, alpha=level)
+    return None if found is None else max(found, ranks.n + 1)
 
 
 def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:
@@ -28,17 +43,13 @@ def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:
 
 
 def _by_spread(test: Tested, metric: Metric, level: float) -> int | None:
-    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval.
-
-    Each seed brings as many degrees of freedom as those there are: one of pairs, of a factorial those of its runs.
-    """
+    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval."""
     if not test.df or test.estimate is None or test.sd is None or test.n < 2:
         return None
-    sd = statistics.sd_upper(test.sd, round(test.df) + 1)
-    each = round(test.df / (test.n - 1))
-    found = statistics.seeds_for_power(test.estimate, sd, alpha=level, df_per_seed=each)
+    sd = statistics.sd_upper(test.sd, test.n)
+    found = statistics.seeds_for_power(test.estimate, sd, alpha=level)
     if metric.margin is None:
         return found
-    narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level, df_per_seed=each)
+    narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level)
     ways = [n for n in (narrow, found if abs(test.estimate) > metric.margin else None) if n is not None]
     return min(ways, default=None)

@@ -62,6 +62,10 @@ class Side:
         here = {seed for seed, metrics in self.finished.items() if metric in metrics}
         return frozenset(here.difference(self.values(metric, log=log)))
 
+    def without(self, metric: str, *, log: bool) -> frozenset[int]:
+        """The seeds whose run was lost to the metric: it diverged, or finished with a value which says nothing."""
+        return self.diverged | self.unusable(metric, log=log)
+
     def why_not(self, seed: int, metric: str) -> str:
         """Why that seed has no usable value."""
         if seed in self.diverged:
@@ -74,11 +78,17 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """One metric on two sides, aligned by seed, and why the other seeds could not be paired."""
+    """One metric on two sides, aligned by seed, and why the other seeds could not be paired.
+
+    Of these the seeds with a run that was lost are `lost`, each as 1 where the one after alone diverged, -1 where the
+    one before did, 0 where both; `open` are so many at which a run has finished with a value that says nothing.
+    """
 
     before: tuple[float, ...]
     after: tuple[float, ...]
     unpaired: Mapping[int, str]
+    lost: tuple[int, ...] = ()
+    open: int = 0
 
     @property
     def n(self) -> int:
@@ -88,10 +98,14 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """One metric of several variants, in one order, seed by seed; and why the seeds left out have not all of them."""
+    """One metric of several variants, in one order, seed by seed; and why the seeds left out have not all of them.
+
+    `lost` are those of them that lack nothing but what diverged, or has a value that says nothing.
+    """
 
     values: tuple[tuple[float, ...], ...]
     left_out: Mapping[int, str]
+    lost: frozenset[int] = frozenset()
 
 
 def sides(plan: Plan, finals: Finals) -> dict[str, Side]:
@@ -128,6 +142,10 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
     """Match two sides by seed."""
     x, y = before.values(metric, log=log), after.values(metric, log=log)
     common = [seed for seed in x if seed in y and before.versions.get(seed) == after.versions.get(seed)]
+    ranked = _ranked((before, after), metric, log=log).difference(common)
+    sided = [
+        seed for seed in ranked if all(seed in its or seed in side.diverged for side, its in ((before, x), (after, y)))
+    ]
     return Pairs(
         before=tuple(x[seed] for seed in common),
         after=tuple(y[seed] for seed in common),
@@ -140,6 +158,16 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
             or OTHER_VERSIONS
             for seed in sorted((before.seeds | after.seeds).difference(common))
         },
+        lost=tuple((seed in after.diverged) - (seed in before.diverged) for seed in sided),
+        open=len(ranked) - len(sided),
+    )
+
+
+def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[int]:
+    """The seeds at which each side has a value or was lost to the metric, under the same versions."""
+    told = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
+    return frozenset(
+        seed for seed in frozenset.intersection(*told) if len({side.versions.get(seed) for side in of}) == 1
     )
 
 
@@ -159,26 +187,36 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
             left_out[seed] = ", ".join(lacking)
         else:
             rows.append(tuple(its[seed] for its in values))
-    return Rows(values=tuple(rows), left_out=left_out)
+    ranked = _ranked([side for _, side in named], metric, log=log)
+    return Rows(values=tuple(rows), left_out=left_out, lost=ranked.intersection(left_out))
 
 
 def cells(
     named: Sequence[tuple[str, Side]], seeds: Sequence[int], metric: str, *, log: bool
-) -> tuple[list[list[float]], dict[str, dict[str, list[int]]]]:
-    """A metric run by run and seed by seed, NaN where a run has no value, and by reason which seeds of which runs.
+) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[int]]]]:
+    """A metric run by run and seed by seed, NaN where a run has no value; which runs were lost to it, likewise: 1 where
+    one diverged, NaN where its value says nothing, else 0; and by reason which seeds of which runs have no value.
 
     Of a seed whose runs differ in their versions those of the most frequent stay: within a seed all must be alike.
     """
     usable = [side.values(metric, log=log) for _, side in named]
     found = [[values.get(seed, math.nan) for seed in seeds] for values in usable]
+    without = [side.without(metric, log=log) for _, side in named]
+    gone = [[0.0] * len(seeds) for _ in named]
     lost: dict[str, dict[str, list[int]]] = {}
     for column, seed in enumerate(seeds):
-        versions = Counter(side.versions.get(seed) for (_, side), its in zip(named, usable, strict=True) if seed in its)
+        versions = Counter(
+            side.versions.get(seed)
+            for (_, side), its, lacks in zip(named, usable, without, strict=True)
+            if seed in its or seed in lacks
+        )
         usual = versions.most_common(1)[0][0] if versions else None
         for row, ((name, side), its) in enumerate(zip(named, usable, strict=True)):
+            if seed in without[row] and side.versions.get(seed) == usual:
+                gone[row][column] = 1.0 if seed in side.diverged else math.nan
             if seed in its and side.versions.get(seed) == usual:
                 continue
             found[row][column] = math.nan
             why = "run with other versions or on another device" if seed in its else side.why_not(seed, metric)
             lost.setdefault(why, {}).setdefault(name, []).append(seed)
-    return found, lost
+    return found, gone, lost

@@ -17,6 +17,8 @@ from ablate.report.summary import Effect, Summary, Verdict
 STYLES: Mapping[Verdict, str] = {
     "better": "green",
     "worse": "red",
+    "better_by_rank": "bold green",
+    "worse_by_rank": "bold red",
     "equivalent": "cyan",
     "undecided": "yellow",
     "diverged": "bold magenta",

@@ -88,11 +88,13 @@ class Progress:
             self._left.step(trial_id, step, self._clock())
         self._say_overall()
 
-    def ended(self, trial_id: str, outcome_kind: str) -> None:
-        """A trial ended (`finished`, `diverged`, …); one that will go on is not counted."""
+    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
+        """A trial ended (`finished`, `diverged`, …) after `step` steps; one that will go on is not counted."""
         with self._lock:
             now, done = self._clock(), outcome_kind not in GOES_ON
             line = self._running.pop(trial_id, None)
+            if line:
+                line.step = max(line.step, step)
             if done:
                 self._outcomes[trial_id] = outcome_kind
             self._left.ended(trial_id, now, finished=outcome_kind == "finished", done=done)

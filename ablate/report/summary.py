@@ -8,15 +8,21 @@ from typing import Literal, TypeAlias
 
 from ablate.plan.plan import Factors
 
-Method: TypeAlias = Literal["student", "sign_flip", "bootstrap", "sign", "repeated", "pooled"]
+Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank"]
 """What made an interval and its p.
 
-`student` t; `sign_flip` its interval with the p of sign flips; `bootstrap` a bootstrap interval with that p; `sign` the
-sign test, where differences do not vary; `repeated` t at the level of one of several looks; `pooled` t with the error
-of all runs of a factorial.
+`student` t; `sign_flip` its interval with the p of sign flips; `sign` the sign test, where differences do not vary;
+`repeated` t at the level of one of several looks; `pooled` t with what the effects of a factorial leave unexplained of
+one seed; `worst_rank` the p of signed ranks over all seeds, a diverged run worse than any number, beside the interval
+by t of those that finished.
 """
 
-Verdict: TypeAlias = Literal["better", "worse", "equivalent", "undecided", "diverged"]
+Verdict: TypeAlias = Literal[
+    "better", "worse", "equivalent", "undecided", "diverged", "better_by_rank", "worse_by_rank"
+]
+"""`better_by_rank`, `worse_by_rank`: found with a diverged run on a side, by ranks over all seeds; the difference that
+stands beside it is of survivors, and may point the other way.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +110,17 @@ class Effect:
     Holm. `method` is what made the interval and p, `df` its degrees of freedom.
 
     `unusable_before` and `unusable_after` count finished trials whose value of the metric is no number, or on the log
-    scale not above zero.
+    scale not above zero. With either, and with what diverged, the verdict is by `ranked` seeds, 0 where it is by the
+    differences: all that have a result on both sides, of which n are the survivors that every other number is about.
+    `rank_sum` is then that of the signed ranks, above zero where it goes up.
 
     Where it was looked several times, all numbers are of one look: of that which found what the verdict says, or of the
     last. Both intervals are at its level (`repeated`), and the adjusted p's are α·p/level, so that they may be held
     against α as if it had been looked once; `q` is so too, but looks are no part of what Benjamini and Hochberg bound.
-    Of a factorial's effects t has more degrees of freedom than the looks' levels are made for, which errs on the side
-    of finding less. Verdict `undecided` beside an adjusted p below α: an earlier look found the contrary.
+    Verdict `undecided` beside an adjusted p below α: an earlier look found the contrary.
+
+    `level` is what the adjusted p's are held against, and `judgement` which judgement of its question gave the verdict
+    and the numbers, from 1: of seeds that were trained later, since an earlier one had not decided, the next one.
 
     A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
@@ -147,6 +157,10 @@ class Effect:
     sd: float | None = None
     unusable_before: int = 0
     unusable_after: int = 0
+    level: float | None = None
+    judgement: int | None = None
+    ranked: int = 0
+    rank_sum: float | None = None
 
     def __repr__(self) -> str:
         from ablate.report import wording
@@ -161,6 +175,11 @@ class Effect:
         return self.kind != "noise"
 
     @property
+    def improves(self) -> bool:
+        """Whether it is found better, by the differences or by ranks."""
+        return self.verdict in ("better", "better_by_rank")
+
+    @property
     def survivors(self) -> bool:
         """Whether the difference is about survivors: some seed diverged on a side, or ended in no number."""
         lost = self.diverged_before + self.diverged_after
@@ -170,16 +189,38 @@ class Effect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anova:
     """A line of the analysis of variance of a factorial on one metric: a term's sum of squares, its degrees of freedom,
-    and F against the error; `term` is an effect's name, `seed`, `lack of fit` or `error`.
+    and F against how it varies over seeds; `term` is an effect's name, `seed`, `lack of fit` or `error`.
+
+    `sphericity` has instead John's `u`, and the p of it where all contrasts of the runs vary alike over seeds.
     """
 
     metric: str
     terms: str
     term: str
-    sum_of_squares: float
-    df: int
+    sum_of_squares: float | None
+    df: int | None
     f: float | None
     p: float | None
+    u: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
+    of seeds that it was judged at; the `level` that adjusted p's are held against; and `next_level`, that of the
+    judgement after it, at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
+
+    `question` is the id under which the record of questions has it, empty where none was asked. `pending` says why no
+    verdict is given yet, empty where verdicts are given.
+    """
+
+    question: str
+    metrics: tuple[str, ...]
+    number: int
+    level: float
+    next_level: float
+    left: float
+    pending: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +230,7 @@ class Summary:
     `looks` are the numbers of seeds after which it is looked (none: seeds are fixed), `looked` the last that was.
     `factors` and `anova` are a factorial's. `front` are the ids of variants that no other beats on every metric by its
     mean, where there are several metrics. `tests` is how many distinct comparisons there are in each `family`: those on
-    one metric, or on the whole page.
+    one metric, or on the whole page. `judgements` has one for each family.
     """
 
     space: str
@@ -208,6 +249,7 @@ class Summary:
     front: tuple[str, ...] = ()
     family: Literal["metric", "page"] = "metric"
     tests: int = 0
+    judgements: tuple[Judgement, ...] = ()
 
     def __repr__(self) -> str:
         from ablate.report import wording
@@ -230,6 +272,10 @@ class Summary:
             if arm.variant == variant:
                 return arm
         raise KeyError(variant)
+
+    def judgement(self, metric: str) -> Judgement | None:
+        """How that metric was judged; None where it is not said."""
+        return next((one for one in self.judgements if metric in one.metrics), None)
 
     def metric(self, name: str) -> Metric:
         """The metric of that name; KeyError if it is not judged."""

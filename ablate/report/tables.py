@@ -19,6 +19,7 @@ from ablate.report.answers import answers
 from ablate.report.declared import unequal_lines
 from ablate.report.effect_tables import effect_tables
 from ablate.report.floors import floor_lines
+from ablate.report.judgement import Account
 from ablate.report.parts import (
     STYLES,
     WIDE,
@@ -63,6 +64,7 @@ def plan_table(
     rules: Judge | None = None,
     floors: Sequence[Floor] = (),
     means: Mapping[str, float] | None = None,
+    account: Account | None = None,
     titled: bool = True,
     failed: Mapping[str, str] | None = None,
     retry: str = "",
@@ -71,8 +73,8 @@ def plan_table(
 
     Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that tries them again.
     `seconds` is how long the rest is expected to take, from trials measured before; None where none was. With the
-    `rules` of the judge it says what the plan can see: from the noise `floors` of the metrics judged, and the
-    baseline's `means` where margins are shares of them.
+    `rules` of the judge it says what the plan can see: from the noise `floors` of the metrics judged, the
+    baseline's `means` where margins are shares of them, and the `account` of what was judged before.
     """
     table = new_table()
     table.add_column("variant", overflow="fold")
@@ -99,7 +101,7 @@ def plan_table(
     parts = [*title, table, Text(), _totals(plan, to_run, seconds, kinds), *bullet_list("!", notes)]
     parts += alias_table(plan.factors)
     if rules is not None:
-        parts += bullet_list("~", list(floor_lines(plan, rules, floors, means or {})))
+        parts += bullet_list("~", list(floor_lines(plan, rules, floors, means or {}, account or {})))
     return Group(*parts)
 
 
@@ -208,5 +210,4 @@ def _variant_row(
     verdict = (
         styled(effect, wide=wide) if effect else Text("baseline" if arm.name == summary.baseline else "", style="dim")
     )
-    n, pairs = level.n if level else 0, effect.n if effect else 0
-    return metric.name, *shown, f"{n} ({pairs})" if effect and pairs != n else str(n), verdict
+    return metric.name, *shown, wording.seeds_of(level.n if level else 0, effect), verdict

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ablate import statistics
 from ablate.report import seeds
-from ablate.report.pairing import Pairs, Side, align
+from ablate.report.pairing import Pairs, Rows, Side, align
 from ablate.report.summary import Method, Metric
-from ablate.statistics import Paired
+from ablate.report.wording import plural
+from ablate.statistics import Paired, Ranked
+from ablate.statistics.flips import EXACT
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,20 +25,28 @@ class Ruling:
     """How a test is made: the `confidence` of its intervals, the `level` that a family of so many `tests` is held
     against, and whether it is of a `look`.
 
-    At a look the t-test decides at every n, since it is what the boundaries are calibrated for.
+    At a look the t-test decides at every n, since it is what the boundaries are calibrated for. `next_level` is that of
+    the judgement that more seeds would have.
     """
 
     confidence: float
     level: float
     tests: int
+    next_level: float
     look: bool = False
+
+    @property
+    def level_of_one(self) -> float:
+        """What Holm holds the least p of the family against."""
+        return self.level / self.tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
     """A test of one question, its numbers as `summary.Effect` has them; what cannot be computed is None.
 
-    `sd` is that of the differences over seeds, 0 where they do not vary. `notes` say what is missing, and why.
+    `sd` is that of the differences over seeds, 0 where they do not vary. Where runs were lost `ranks` are those of all
+    seeds, and p is theirs; the rest is of survivors. `notes` say what is missing, and why.
     """
 
     n: int
@@ -47,12 +60,13 @@ class Tested:
     p: float | None = None
     p_equivalent: float | None = None
     method: Method = "student"
+    ranks: Ranked | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def up(self) -> bool:
-        """Whether the estimate is above zero."""
-        return (self.estimate or 0.0) > 0
+        """Whether it goes up: the estimate, or what is judged in its place, the sum of ranks."""
+        return ((self.estimate or 0.0) if self.ranks is None else self.ranks.total) > 0
 
     def mirrored(self) -> Tested:
         """The same with before and after changed about."""
@@ -67,11 +81,66 @@ class Tested:
             high=turned(self.low),
             tost_low=turned(self.tost_high),
             tost_high=turned(self.tost_low),
+            ranks=None if self.ranks is None else self.ranks.mirrored(),
         )
 
 
 def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
-    """The difference of two variants over the seeds they share."""
+    """The difference of two variants over the seeds they share; by ranks over all seeds where runs were lost."""
+    found = _test_survivors(pairs, metric, ruling)
+    if not pairs.lost and not pairs.open:
+        return found
+    differences = [_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)]
+    size = max((abs(value) for value in (*pairs.before, *pairs.after)), default=0.0)
+    upwards = worse(metric)
+    ranks = statistics.worst_rank(
+        differences, [upwards * one for one in pairs.lost], pairs.open, size=1.0 if metric.log else size
+    )
+    return by_ranks(found, ranks, ruling)
+
+
+def worse(metric: Metric) -> int:
+    """On which side of all numbers a diverged run stands: 1 above them, -1 below."""
+    return 1 if metric.better == "lower" else -1
+
+
+def by_ranks(survivors: Tested, ranks: Ranked, ruling: Ruling) -> Tested:
+    """What is judged by ranks, with the numbers of the survivors; a diverged run is never equal to another.
+
+    Its notes are about the ranks alone.
+    """
+    notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, a diverged run worse than any number"]
+    if survivors.n == 0:
+        notes.append("no seed has a result on both sides")
+    if ranks.ties:
+        no = "says" if ranks.ties == 1 else "say"
+        notes.append(f"{plural(ranks.ties, 'seed')} with as many diverged on each side, or no difference, {no} nothing")
+    if ranks.open:
+        against = "counts" if ranks.open == 1 else "count"
+        notes.append(f"{plural(ranks.open, 'seed')} with a run lost {against} against whatever the others say")
+    if ruling.level > 0:
+        notes += _too_few_ranks(ranks, ruling)
+    return replace(survivors, p=ranks.p, p_equivalent=None, method="worst_rank", ranks=ranks, notes=tuple(notes))
+
+
+def _too_few_ranks(ranks: Ranked, ruling: Ruling) -> Iterator[str]:
+    """That there are not the seeds at which ranks can decide at all, and how many would do now, and judged again."""
+    level, telling = ruling.level_of_one, ranks.n - ranks.ties
+    least = statistics.fewest_seeds(level, open=ranks.open)
+    if least is not None and telling >= least:
+        return
+    others = f", one of {ruling.tests} comparisons" if ruling.tests > 1 else ""
+    again = ""
+    if 0 < ruling.next_level < ruling.level:
+        most = statistics.fewest_seeds(ruling.next_level / ruling.tests, open=ranks.open)
+        again = f", {most or f'more than {EXACT}'} where it is judged again"
+    yield (
+        f"{plural(telling, 'seed')} cannot decide by ranks at level {level:.2g}{others}: it takes "
+        f"{least or f'more than {EXACT}'}{again}"
+    )
+
+
+def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
     if pairs.n < 2:
         return _too_few([_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)])
     found = statistics.paired(
@@ -79,7 +148,7 @@ def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
         pairs.after,
         log=metric.log,
         confidence=ruling.confidence,
-        family=ruling.tests,
+        level=ruling.level_of_one,
         only_student=ruling.look,
     )
     return _of(found, metric, ruling)
@@ -88,22 +157,30 @@ def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
 def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric: Metric, ruling: Ruling) -> Tested:
     """A weighted sum over variants, seed by seed, held against zero."""
     rows = align(named, metric.name, log=metric.log)
-    notes = tuple(missing(rows.left_out, "left out"))
+    lost = {seed: why for seed, why in rows.left_out.items() if seed in rows.lost}
+    others = {seed: why for seed, why in rows.left_out.items() if seed not in rows.lost}
+    notes = (*missing(lost, "not in the difference"), *missing(others, "left out"))
     values = np.array(rows.values, dtype=np.float64).reshape(-1, len(weights))
     scaled = np.log(values) if metric.log else values
     sums = scaled @ np.asarray(weights, dtype=np.float64)
     if sums.size < 2:
         few = _too_few([float(one) for one in sums])
-        return replace(few, notes=(*notes, *few.notes))
+        return _of_sum(few, sums, rows, notes, ruling)
     found = statistics.of_differences(
         sums,
         size=max(float(np.abs(scaled).max()), float(metric.log)),
         confidence=ruling.confidence,
-        family=ruling.tests,
+        level=ruling.level_of_one,
         only_student=ruling.look,
     )
-    result = _of(found, metric, ruling)
-    return replace(result, notes=(*notes, *result.notes))
+    return _of_sum(_of(found, metric, ruling), sums, rows, notes, ruling)
+
+
+def _of_sum(found: Tested, sums: Floats, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
+    """Of a sum a seed with a lost run is open: which side it would stand on, no symmetry says."""
+    if rows.lost:
+        found = by_ranks(found, statistics.worst_rank(sums, open=len(rows.lost)), ruling)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def missing(reasons: Mapping[int, str], what: str) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,34 +16,41 @@ from ablate.report.asked import Difference, Question, Sum, Term, family_size, qu
 from ablate.report.corrected import NOTHING, Corrected
 from ablate.report.finals import Finals
 from ablate.report.fronts import front
+from ablate.report.judgement import FIRST, Account, comparison_id, judgement_notes, standing
 from ablate.report.looked import Look, Replayed, Standing, lost, replay, stand
 from ablate.report.margins import absolute_margin
 from ablate.report.needed import seeds_needed
 from ablate.report.pairing import Side, pair
-from ablate.report.summary import Anova, Arm, Effect, Level, Metric, Summary, Verdict
+from ablate.report.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
 from ablate.report.tested import Ruling, Tested, missing, test_pairs
 from ablate.space.documents import Judge
 
 __all__ = ["absolute_margin", "judge"]
 
+NEW: Account = MappingProxyType({})
+"""Nothing of it was judged before."""
 
-def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
-    """Judge every comparison of `plan` on every metric of `rules`, with the trials that have ended so far.
+
+def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
+    """Judge every comparison of `plan` on every metric of `rules`, once all of its trials have ended.
 
     Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: in at
     most 1 - `rules.confidence` of such tables is any `better` or `worse` false, and in at most as many any
-    `equivalent`. What was planned and could not be made counts among them; comparisons with noise do not.
+    `equivalent`, over all judgements of them together: the `account` says which this is, and what the others have found
+    (default: it is the first). What was planned and could not be made counts among them; comparisons with noise do not.
+    Before all trials have ended there are numbers and no verdicts.
     """
-    replayed = replay(plan, rules, finals)
+    replayed = replay(plan, rules, finals, account)
     look = replayed.look
     asked = questions(plan)
     effects = [
         _noise(comparison, metric, replayed.every, rules)
         if question is None
-        else _effect(comparison, question, metric.name, replayed.looks, 1 - rules.confidence)
+        else _effect(comparison, question, metric.name, replayed, account)
         for comparison, question in zip(plan.comparisons, asked, strict=True)
         for metric in look.metrics
     ]
+    judgements = _judgements(plan, rules, replayed, account)
     steps = {trial.variant: trial.recipe.steps for trial in plan.trials if trial.split == "verdict"}
     arms = tuple(
         _arm(v, look.sides.get(v.id, replayed.every[v.id]), look.metrics, steps.get(v.id)) for v in plan.variants
@@ -55,7 +64,7 @@ def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
         metrics=look.metrics,
         arms=arms,
         effects=tuple(effects),
-        notes=(*plan.notes, *_looking(plan, replayed)),
+        notes=(*plan.notes, *_looking(plan, replayed), *judgement_notes(judgements, several=len(rules.metrics) > 1)),
         looks=plan.looks,
         looked=replayed.looked,
         factors=plan.factors,
@@ -63,33 +72,40 @@ def judge(plan: Plan, rules: Judge, finals: Finals) -> Summary:
         front=front(look.sides, look.metrics),
         family=rules.family,
         tests=family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1),
+        judgements=judgements,
     )
 
 
-def _effect(comparison: Comparison, question: Question, name: str, looks: Sequence[Look], alpha: float) -> Effect:
+def _effect(comparison: Comparison, question: Question, name: str, replayed: Replayed, account: Account) -> Effect:
     """What was found, with the numbers of the look that found it; where nothing was, with those of the last."""
-    now, found = looks[-1], stand((name, question), looks, alpha)
+    now, held = replayed.look, account.get(name, FIRST)
+    found = stand((name, question), replayed.looks, replayed.held[name])
     diverged = lost(question, now)
     look = now if diverged or found.shown is None else found.shown
     metric = next(metric for metric in look.metrics if metric.name == name)
     test = _seen(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
     verdict = _verdict(metric, found, test, diverged=diverged)
-    return _filled(
+    corrected = look.corrected[name, question]
+    judged = replayed.left == 0 and held.counted
+    effect = _filled(
         comparison,
         metric,
         before,
         after,
         test,
-        look.corrected[name, question],
+        corrected,
         verdict=verdict,
         differs=verdict == "equivalent" and found.difference is not None,
-        seeds=seeds_needed(test, metric, look.ruling) if verdict == "undecided" else None,
+        seeds=seeds_needed(test, metric, look.rulings[name]) if verdict == "undecided" and judged else None,
         notes=[
             *_notes(question, before, after, test, metric, verdict),
             *_over_looks(comparison, question, metric, found, look, now),
         ],
     )
+    effect = replace(effect, level=replayed.held[name], judgement=held.number)
+    earlier = held.given.get((name, comparison_id(question))) if held.given else None
+    return effect if earlier is None else standing(effect, earlier, len(now.seeds))
 
 
 def _seen(comparison: Comparison, question: Question, name: str, look: Look) -> Tested:
@@ -106,7 +122,8 @@ def _over_looks(
 
     def at(look: Look) -> str:
         test = _seen(comparison, question, metric.name, look)
-        return wording.interval(test.estimate, test.low, test.high, log=metric.log)
+        seen = wording.interval(test.estimate, test.low, test.high, log=metric.log)
+        return seen if test.ranks is None else f"{seen} of survivors, and by ranks p = {wording.chance(test.ranks.p)}"
 
     last = len(now.seeds)
     if shown is not now:
@@ -124,7 +141,8 @@ def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules
     before, after = of[comparison.before], of[comparison.after]
     among = before.seeds & after.seeds
     before, after = before.at(among), after.at(among)
-    ruling = Ruling(confidence=rules.confidence, level=1 - rules.confidence, tests=1)
+    alpha = 1 - rules.confidence
+    ruling = Ruling(confidence=rules.confidence, level=alpha, tests=1, next_level=alpha)
     test = test_pairs(pair(before, after, metric.name, log=metric.log), metric, ruling)
     verdict: Verdict = "diverged" if before.lost or after.lost else "undecided"
     question = Difference(comparison.before, comparison.after)
@@ -178,6 +196,8 @@ def _filled(
         method=test.method,
         df=test.df,
         sd=test.sd,
+        ranked=0 if test.ranks is None else test.ranks.n,
+        rank_sum=None if test.ranks is None else test.ranks.total,
     )
 
 
@@ -188,7 +208,10 @@ def _verdict(metric: Metric, found: Standing, test: Tested, *, diverged: bool) -
     if found.inside is not None:
         return "equivalent"
     if found.difference is not None:
-        return "worse" if test.up == (metric.better == "lower") else "better"
+        up = test.up == (metric.better == "lower")
+        if test.ranks is not None:
+            return "worse_by_rank" if up else "better_by_rank"
+        return "worse" if up else "better"
     return "undecided"
 
 
@@ -265,6 +288,17 @@ def _anova(look: Look) -> Iterator[Anova]:
                 f=line.f,
                 p=line.p,
             )
+        if shape := analysed.sphericity:
+            yield Anova(
+                metric=metric,
+                terms=terms,
+                term="sphericity",
+                sum_of_squares=None,
+                df=None,
+                f=None,
+                p=shape.p,
+                u=shape.u,
+            )
 
 
 def _looking(plan: Plan, replayed: Replayed) -> Iterator[str]:
@@ -273,3 +307,29 @@ def _looking(plan: Plan, replayed: Replayed) -> Iterator[str]:
         yield f"nothing is judged before the first look, at {plan.looks[0]} seeds: not all of its trials have ended"
     elif plan.looks and replayed.looked != len(plan.seeds) and replayed.look.seeds != plan.seeds:
         yield f"judged at {replayed.looked} of {len(plan.seeds)} seeds: the rest have not all ended, or came after it"
+
+
+def _judgements(plan: Plan, rules: Judge, replayed: Replayed, account: Account) -> tuple[Judgement, ...]:
+    """How each family was judged."""
+    alpha, several = 1 - rules.confidence, bool(plan.looks)
+    groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
+    found = []
+    for metrics in groups:
+        held = account.get(metrics[0], FIRST)
+        pending = ""
+        if replayed.left:
+            pending = f"{replayed.left} of {replayed.asked} trials have not ended; they come when all have"
+        elif not held.counted:
+            pending = "these seeds are not in the record of questions; `ablate run` puts them there"
+        found.append(
+            Judgement(
+                question=held.question,
+                metrics=metrics,
+                number=held.number,
+                level=replayed.held[metrics[0]],
+                next_level=alpha * held.next_share(looks=several),
+                left=alpha * (held.left - held.share(looks=several)),
+                pending=pending,
+            )
+        )
+    return tuple(found)

@@ -36,6 +36,30 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def ordinal(number: int) -> str:
+    """A place in a row, from 1.
+
+    >>> ordinal(2), ordinal(11), ordinal(22)
+    ('second', '11th', '22nd')
+    """
+    if number <= len(ORDINALS):
+        return ORDINALS[number - 1]
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def percent(share: float) -> str:
+    """A share in hundredths, to three digits.
+
+    >>> percent(0.05), percent(0.0016)
+    ('5 %', '0.16 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 
@@ -210,14 +234,25 @@ def verdict(effect: Effect) -> str:
     """
     if not effect.judged:
         return "A/A, diverged" if effect.verdict == "diverged" else "A/A"
-    words: list[str] = [effect.verdict]
+    words: list[str] = [spoken(effect.verdict)]
     if effect.verdict == "undecided":
         words.append(_undecided(effect, "+{}", f"> {_most_seeds()} seeds"))
     if effect.differs:
         words.append("differs")
-    if effect.survivors and effect.verdict not in ("diverged", "undecided"):
+    if effect.survivors and not effect.ranked and effect.verdict not in ("diverged", "undecided"):
         words.append("survivors")
     return ", ".join(words)
+
+
+def pairs(effect: Effect) -> str:
+    """The n of a difference: `5`; of survivors, of all seeds whose ranks decide, `3/5`."""
+    return f"{effect.n}/{effect.ranked}" if effect.ranked and effect.verdict != "diverged" else str(effect.n)
+
+
+def seeds_of(n: int, effect: Effect | None) -> str:
+    """The seeds of a variant, and those of its difference where they are others: `5`, `5 (3)`; by rank `4 (3/5)`."""
+    paired = str(n) if effect is None else pairs(effect)
+    return paired if effect is None or effect.n == n else f"{n} ({paired})"
 
 
 def _most_seeds() -> int:
@@ -227,15 +262,18 @@ def _most_seeds() -> int:
 
 
 def _undecided(effect: Effect, more: str, too_many: str) -> str:
-    if effect.estimate is None and effect.n > 1:
+    n = effect.ranked or effect.n
+    if effect.estimate is None and n > 1 and not effect.ranked:
         return "not to be told"
     if effect.seeds_needed is not None:
-        return more.format(plural(effect.seeds_needed - effect.n, "seed"))
-    if effect.p is None and effect.n > 1:
+        return more.format(plural(effect.seeds_needed - n, "seed"))
+    if effect.p is None and n > 1:
         return "not judged"
-    if effect.p is None or effect.n < 2:
-        return f"n = {effect.n}"
-    return "no difference" if effect.estimate == 0 else too_many
+    if effect.p_adjusted is None and n > 1:
+        return "not judged yet"
+    if effect.p is None or n < 2:
+        return f"n = {n}"
+    return "no difference" if effect.estimate == 0 and not effect.ranked else too_many
 
 
 def phrase(effect: Effect, metric: Metric) -> str:
@@ -254,6 +292,9 @@ def phrase(effect: Effect, metric: Metric) -> str:
         return f"{name} equivalent within {margin(metric)}{differs}"
     if effect.verdict == "diverged":
         return f"{name} cannot be compared"
+    if effect.ranked:
+        seen = "" if effect.estimate is None else f"; of survivors {difference(effect)}, n = {effect.n}"
+        return f"{name} {spoken(effect.verdict)} over {plural(effect.ranked, 'seed')}{seen}"
     size = _with_interval(effect.estimate or 0.0, effect.low, effect.high, log=metric.log, turned=True)
     size = f"a factor {size}" if metric.log else size
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
@@ -287,7 +328,7 @@ def trials_of(plan: Plan) -> str:
 def verdicts_of(summary: Summary) -> str:
     """How often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
     counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
-    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict])
+    said = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
     return plural(counts.total(), "verdict") + (f": {said}" if said else "")
 
 

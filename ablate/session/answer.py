@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class Run:
     """What a run came to: the plan, how its trials ended, what the numbers say, and what each metric means.
 
-    `verdicts`, `trials` and `curves` are tables (pandas). `ended` counts the trials of this run alone; `failed` are all
-    trials of the plan that have no result. `results` is the folder. `summary` judges the design's comparisons, of a
-    search those that confirm what it has found, if it was asked to. `searched` is what a search has found, and `page`
-    where it is written for a browser; `gathered` gathers what the page of any other space shows. `unequal` is what was
-    not equal between variants, where the space declares terms.
+    `verdicts`, `trials`, `curves` and `kernels` are tables (pandas). `ended` counts the trials of this run alone;
+    `failed` are all trials of the plan that have no result. `results` is the folder. `summary` judges the design's
+    comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is what a search has
+    found, and `page` where it is written for a browser; `gathered` gathers what the page of any other space shows.
+    `unequal` is what was not equal between variants, where the space declares terms.
     """
 
     plan: Plan
@@ -67,7 +67,8 @@ class Run:
             before      name of the variant before; None for an effect over several variants
             after       name of the variant after; None for an effect over several variants
             n           pairs of seeds that finished on both sides; of an effect over several variants, seeds
-            verdict     better, worse, equivalent, undecided or diverged; None for noise
+            verdict     better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; None for
+                        noise. By rank: with a diverged run on a side, over all seeds, the diverged the worst
             estimate    mean of after less before: a difference, or on the log scale the logarithm of a ratio
             low, high   its interval at the space's confidence, not adjusted for the number of comparisons; infinite
                         where n bounds nothing
@@ -80,13 +81,18 @@ class Run:
             q           that by Benjamini and Hochberg
             p_equivalent, p_equivalent_adjusted
                         the greater p of the two one-sided tests against the margin, and that by Holm
-            method      what made interval and p: student, sign_flip, bootstrap, sign, repeated or pooled
+            method      what made interval and p: student, sign_flip, sign, repeated, pooled, or worst_rank: p by
+                        ranks over all seeds, the interval of survivors
             df          its degrees of freedom
             scale       linear or log
             margin      margin of equivalence on that scale; NaN without one
             differs     equivalent, and significant all the same
             more_seeds  pairs more that would decide; missing where it is decided, or no affordable number would
+            level       what p_adjusted is held against; missing for noise
+            judgement   which judgement of its question gave the verdict and the numbers, from 1: with seeds that were
+                        trained later it is judged another time (the table `questions` in SQL)
             note        what is to be said of it: who diverged, who is missing
+            ranked      seeds that p is of where it is by ranks, the diverged among them; else 0
         """
         from ablate.session import dataframes
 
@@ -138,6 +144,25 @@ class Run:
         from ablate.session import dataframes
 
         return dataframes.curves(self.plan, self.results)
+
+    @property
+    def kernels(self) -> pandas.DataFrame:
+        """Snapshots of the kernel matrix of tokens within a sequence (probe `token_kernel`), as the view `kernels` in
+        SQL has them: a row for each cell with i >= j; the others are the same.
+
+        It is read from the results when it is asked for, and raises InputError where these are gone.
+
+            variant, seed  of the trial
+            step        updates done before the snapshot
+            address     the input of which block, as in layers.3, or of the head
+            i, j        row and column: ranges of neighbouring positions, up to 16 of them; positions where that is all
+            first_i, first_j
+                        the first position of each range, from 0
+            value       mean cosine of the tokens of both, over sequences; 1 everywhere is rank collapse
+        """
+        from ablate.session import dataframes
+
+        return dataframes.kernels(self.plan, self.results)
 
     @property
     def fruitless(self) -> bool:

@@ -1,4 +1,4 @@
-"""A run as tables: its verdicts, trials and curves as pandas DataFrames, with the columns that SQL has of them."""
+"""A run as tables: its verdicts, trials, curves and kernels as pandas DataFrames, with the columns of SQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERDICTS = (
     *("kind", "change", "terms", "metric", "before", "after", "n", "verdict"),
     *("estimate", "low", "high", "ratio", "ratio_low", "ratio_high", "sd"),
     *("p", "p_adjusted", "q", "p_equivalent", "p_equivalent_adjusted", "method", "df"),
-    *("scale", "margin", "differs", "more_seeds", "note"),
+    *("scale", "margin", "differs", "more_seeds", "level", "judgement", "note", "ranked"),
 )
 TRIALS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
 """The columns that are there whatever was measured; a column for each summary follows."""
@@ -47,9 +47,15 @@ CURVES = """
     JOIN (
         SELECT unnest($trials) AS trial_id, unnest($places) AS place, unnest($names) AS variant, unnest($seeds) AS seed
     ) m USING (trial_id)
+    WHERE x.metric <> 'token_kernel'
     GROUP BY m.place, m.variant, x.metric, x.address, x.step ORDER BY m.place, x.metric, x.address, x.step
 """
 """As the view `curves`, of the trials of one run."""
+KERNELS = """
+    SELECT variant, seed, step, address, i, j, first_i, first_j, value FROM kernels
+    WHERE space = $space AND trial_id IN (SELECT unnest($trials))
+    ORDER BY variant, seed, step, len(address), address, i, j
+"""
 
 
 def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
@@ -59,7 +65,7 @@ def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
     names = {variant.id: variant.name for variant in plan.variants}
     rows = [_verdict(effect, names) for effect in (summary.effects if summary is not None else ())]
     frame = pandas.DataFrame(rows, columns=list(VERDICTS))
-    whole = {"n": "int64", "differs": "bool", "more_seeds": "Int64"}
+    whole = {"n": "int64", "differs": "bool", "more_seeds": "Int64", "judgement": "Int64", "ranked": "int64"}
     return frame.astype({name: "float64" for name in VERDICTS if name not in (*WORDS, *whole)} | whole)
 
 
@@ -73,7 +79,7 @@ def _verdict(effect: Effect, names: Mapping[str, str]) -> dict[str, Any]:
         "after": names.get(effect.after),
         "verdict": effect.verdict if effect.judged else None,
         **dict(zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True)),
-        "more_seeds": None if needed is None else needed - effect.n,
+        "more_seeds": None if needed is None else needed - (effect.ranked or effect.n),
     }
 
 
@@ -145,6 +151,17 @@ def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
     answer = query(folder, CURVES, parameters=given)
     frame = pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
     return frame.astype(dict.fromkeys(("mean", "sd", "low", "high", "min", "max"), "float64"))
+
+
+def kernels(plan: Plan, folder: Path) -> pandas.DataFrame:
+    """Every cell of every snapshot of a kernel, as the results have them now."""
+    import pandas
+
+    from ablate.store.query import query
+
+    given = {"space": plan.space, "trials": [trial.id for trial in _counted(plan)]}
+    answer = query(folder, KERNELS, parameters=given)
+    return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 
 def _counted(plan: Plan) -> list[Trial]:

@@ -22,9 +22,12 @@ from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
+    from ablate.data.epochs import Epochs
     from ablate.data.report import CorpusReport
     from ablate.plan.trial import HeldOut, Trial
     from ablate.report.finals import Finals
+    from ablate.report.judgement import Account
+    from ablate.space.documents import Judge
     from ablate.statistics import Floor
     from ablate.store.noise import Noise
     from ablate.train.events import Outcome
@@ -39,7 +42,8 @@ class Planned:
     Of these `failed` have no result, with the kind of their outcome: they are not trained again unless one asks for it.
     `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
     `repetition` is that of the corpus, where a model names it. `noise` is what is known of the judged metrics under the
-    plan's conditions, None where nothing is. Of a plan that learns from its trials `stage` is what they have come to.
+    plan's conditions, None where nothing is. `account` says how often what it asks was judged before, and what was
+    found. Of a plan that learns from its trials `stage` is what they have come to.
     """
 
     space: Space
@@ -51,6 +55,7 @@ class Planned:
     noise: Noise | None = None
     stage: Stage | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
+    account: Account = field(default_factory=dict)
 
     def __repr__(self) -> str:
         from ablate.report import wording
@@ -64,6 +69,27 @@ class Planned:
     def models(self) -> Models:
         """The space over its corpus."""
         return Models(self.space, self.corpus.vocab_size, self.corpus.fingerprint, self.repetition)
+
+    @property
+    def epochs(self) -> tuple[Epochs, ...]:
+        """What the training of each kind of trial reads of the text, by how much it is."""
+        from ablate.data.epochs import Epochs
+
+        seq_len, held = self.space.model.context, self.corpus.train.tokens
+        recipes = [trial.recipe for trial in self.plan.trials] or [self.space.recipe]
+        windows = sorted({recipe.steps * recipe.batch for recipe in recipes})
+        return tuple(Epochs(windows=each, seq_len=seq_len, held=held) for each in windows)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The same in words."""
+        from ablate.data.epochs import describe_epochs
+        from ablate.space.streamed import asked_bytes
+
+        space = self.space
+        windows = space.measure.evaluation.windows
+        asked = asked_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
+        return describe_epochs(self.epochs, space.data, asked)
 
     @property
     def floors(self) -> tuple[Floor, ...]:
@@ -166,12 +192,25 @@ def plan_space(
     if learns(space):
         ended = frozenset(id for id, outcome in found.items() if counts(outcome))
         build, finals = partial(plan_of, models), partial(_finals, folder)
-        stage = unfold(space, build, ended=ended, finals=finals, paces=_paces(models, folder))
+        account = partial(_account, rules=space.judge, folder=folder)
+        stage = unfold(space, build, ended=ended, finals=finals, paces=_paces(models, folder), account=account)
     plan = plan_of(models, NOTHING) if stage is None else stage.plan
     noise = _noise(plan, space, folder) if known else None
     seconds = _trial_seconds(plan, known, folder)
     failed = {id: found[id].kind for id in known if found[id].kind in FAILED}
-    return Planned(space, plan, corpus, known, seconds, repetition, noise=noise, stage=stage, failed=failed)
+    before = {} if space.design.search is not None else _account(plan, space.judge, folder)
+    return Planned(
+        space,
+        plan,
+        corpus,
+        known,
+        seconds,
+        repetition,
+        noise=noise,
+        stage=stage,
+        failed=failed,
+        account=before,
+    )
 
 
 def plan_of(models: Models, known: Known) -> Plan:
@@ -205,6 +244,17 @@ def _noise(plan: Plan, space: Space, folder: Path) -> Noise:
     from ablate.store.noise import noise_of
 
     return noise_of(folder, plan, space.judge)
+
+
+def _account(plan: Plan, rules: Judge, folder: Path) -> Account:
+    """Which judgement of its questions the seeds of a plan will have."""
+    from ablate.store import questions
+
+    if not questions.read(folder):
+        return {}
+    from ablate.session.judging import account_of
+
+    return account_of(plan, rules, folder)
 
 
 def _repetition(space: Space, cache: Path) -> float:

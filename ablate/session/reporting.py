@@ -78,6 +78,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     from ablate.report.checked import resolved
     from ablate.report.page import PageRecord
     from ablate.report.verdicts import judge
+    from ablate.session.judging import account_of
     from ablate.store import pages
     from ablate.store.ends import ends_now
 
@@ -86,7 +87,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     finals = cast("Finals", ends_now(folder, trials) if _has_results(folder) else {})
     if not finals:
         _refuse_unknown(space, folder, request)
-    summary = judge(plan, space.judge, finals)
+    summary = judge(plan, space.judge, finals, account_of(plan, space.judge, folder, reading=True))
     shown = {
         trial.id: trial.variant
         for trial in plan.trials
@@ -102,6 +103,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         curves=measured.curves,
         layers=measured.layers,
         gains=measured.gains,
+        kernels=measured.kernels,
         endings=measured.endings,
         versions=measured.versions,
         corpus=_corpus(planned),
@@ -168,6 +170,7 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
     return (
         f"{corpus.title}; {corpus.tokenizer}, vocabulary {corpus.vocab_size:,}",
         f"tokens: {sizes}",
+        *planned.read,
         f"fingerprint of the text: {corpus.fingerprint}",
         *corpus.notes,
     )

@@ -59,13 +59,16 @@ class _Searching:
 
     def _confirmed(self, plan: Plan) -> Summary | None:
         """The chosen blocks beside the reference, judged at the seeds that the search has not seen."""
+        from ablate.report.judgement import Held
         from ablate.report.verdicts import judge
 
         fresh = self.source.confirmation(plan)
         if fresh is None or self.source.confirm_left:
             return None
         finals = self.store.finals([trial.id for trial in fresh.trials])
-        return judge(fresh, self.planned.space.judge, finals)  # type: ignore[arg-type]
+        rules = self.planned.space.judge
+        # What is confirmed follows from a search, whose seeds these are not: there is no such question a second time.
+        return judge(fresh, rules, finals, dict.fromkeys(rules.metrics, Held(once=True)))  # type: ignore[arg-type]
 
 
 def begin_search(planned: Planned, store: Results, request: Request, order: Order, *, fresh: bool) -> Begun:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ablate.execute.controller import Ended, Work
     from ablate.plan.trial import Trial
     from ablate.report.finals import Finals
+    from ablate.report.judgement import Account
     from ablate.report.summary import Summary
     from ablate.session.answer import Begun, Run
     from ablate.session.planning import PathLike, Planned
@@ -66,7 +67,8 @@ def begin_staged(
     counts for nothing."""
     from ablate.execute.policy import is_settled
     from ablate.session.answer import Begun
-    from ablate.session.judging import document
+    from ablate.session.judging import account_of
+    from ablate.session.judging import keep as keep_judged
     from ablate.session.listed import answered, documents
     from ablate.session.planning import plan_of
 
@@ -80,12 +82,14 @@ def begin_staged(
 
     def again(ended: Collection[str]) -> Stage:
         build, paces = partial(plan_of, planned.models), stage.known.paces
-        return unfold(space, build, ended=ended, finals=store.finals, paces=paces)  # type: ignore[arg-type]
+        account = partial(account_of, rules=space.judge, folder=store.folder)
+        return unfold(space, build, ended=ended, finals=store.finals, paces=paces, account=account)  # type: ignore[arg-type]
 
     def keep(now: Stage) -> None:
         store.record_plan(now.plan, kept)
         if now.summary is not None:
-            store.record_verdicts(document(now.summary, now.plan))
+            account = account_of(now.plan, space.judge, store.folder)
+            keep_judged(now.summary, now.plan, space.judge, account, store)
 
     source = StagedSource(
         stage,
@@ -130,10 +134,19 @@ def unfolded(space: Space, results: PathLike) -> Planned:
     return plan_space(space, results=results)
 
 
-def unfold(space: Space, build: Build, *, ended: Collection[str], finals: Ask, paces: Mapping[str, float]) -> Stage:
+def unfold(
+    space: Space,
+    build: Build,
+    *,
+    ended: Collection[str],
+    finals: Ask,
+    paces: Mapping[str, float],
+    account: Callable[[Plan], Account],
+) -> Stage:
     """The stage that follows from the trials that have `ended`, by id; `finals` is asked for those that count.
 
     `build` makes the plan from what is known; `paces` are as `Known` has them, empty before they were measured.
+    `account` says of a plan how often what it asks was judged before.
     """
     known = Known(paces=paces)
     plan = build(known)
@@ -146,7 +159,7 @@ def unfold(space: Space, build: Build, *, ended: Collection[str], finals: Ask, p
         plan = build(known)
     if plan.open or not plan.looks:  # open: steps hang on what was not measured yet
         return Stage(plan=plan, known=known)
-    return _looked(space, build, plan, known, ended, finals)
+    return _looked(space, build, plan, known, ended, finals, account)
 
 
 def _with_notes(build: Build, notes: tuple[str, ...], known: Known) -> Plan:
@@ -166,7 +179,15 @@ def _tuned(space: Space, plan: Plan, known: Known, finals: Ask) -> tuple[Known, 
     return replace(known, tuned=choice.tuned), choice.notes
 
 
-def _looked(space: Space, build: Build, plan: Plan, known: Known, ended: Collection[str], finals: Ask) -> Stage:
+def _looked(
+    space: Space,
+    build: Build,
+    plan: Plan,
+    known: Known,
+    ended: Collection[str],
+    finals: Ask,
+    account: Callable[[Plan], Account],
+) -> Stage:
     """Look after look, as far as trials have ended: what was seen then decides whether there is a next one."""
     from ablate.report.verdicts import judge
 
@@ -179,7 +200,7 @@ def _looked(space: Space, build: Build, plan: Plan, known: Known, ended: Collect
             return Stage(
                 plan=_noted(plan, took, open=after is not None), known=known, took=tuple(took), summary=summary
             )
-        summary = judge(plan, space.judge, finals([trial.id for trial in plan.trials]))
+        summary = judge(plan, space.judge, finals([trial.id for trial in plan.trials]), account(plan))
         took.append(_said(plan, summary, look, after))
         if summary.decided:
             break

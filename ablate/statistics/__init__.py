@@ -1,11 +1,13 @@
 """Statistics of a few noisy runs: numbers in, numbers out; nothing here knows what a block or a trial is.
 
-    paired.py       a difference over seeds: interval, p, equivalence; with flips.py and resample.py
+    paired.py       a difference over seeds: interval, p, equivalence; with flips.py
+    worst_rank.py   the same by ranks, where runs were lost
     adjust.py       many p-values at once
     sequential.py   levels for looks at more and more seeds
-    factorial.py    effects of edits tried together, and their analysis of variance; with blocked.py
+    spending.py     levels for judging a question again
+    factorial.py    effects of edits tried together, and their analysis of variance; with blocked.py, sphericity.py
     planning.py     seeds, power and what is visible
-    floor.py        what nothing but another initialisation does
+    floor.py        by how much differences vary, of edits or of nothing but another initialisation
     spread.py       standard deviations and their limits
     proportions.py  Wilson's interval
     bisection.py    where a rising function is zero
@@ -15,7 +17,7 @@ Of SciPy it loads `special` alone, the distributions: the rest takes longer to i
 
 from ablate.statistics.adjust import benjamini_hochberg, holm
 from ablate.statistics.factorial import Analysis, Estimate, Line, analyse
-from ablate.statistics.floor import Floor, floor_of
+from ablate.statistics.floor import Floor, floor_of, floor_of_edits
 from ablate.statistics.paired import Paired, of_differences, paired
 from ablate.statistics.planning import (
     MOST_SEEDS,
@@ -29,7 +31,9 @@ from ablate.statistics.planning import (
 )
 from ablate.statistics.proportions import wilson
 from ablate.statistics.sequential import Boundaries, boundaries
+from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
+from ablate.statistics.worst_rank import Ranked, fewest_seeds, seeds_for_ranks, worst_rank
 
 __all__ = [
     "MOST_SEEDS",
@@ -41,10 +45,14 @@ __all__ = [
     "Floor",
     "Line",
     "Paired",
+    "Ranked",
+    "Sphericity",
     "analyse",
     "benjamini_hochberg",
     "boundaries",
+    "fewest_seeds",
     "floor_of",
+    "floor_of_edits",
     "holm",
     "of_differences",
     "paired",
@@ -53,9 +61,12 @@ __all__ = [
     "sd_upper",
     "seeds_for_margin",
     "seeds_for_power",
+    "seeds_for_ranks",
     "seeds_for_signs",
     "seeds_per_arm",
+    "sphericity",
     "spread",
     "visible_difference",
     "wilson",
+    "worst_rank",
 ]

@@ -21,12 +21,14 @@ RANK = 1e-9
 class Fit:
     """Coefficients of least length, the sum of squares `left`, and the rank of X.
 
-    `shares` are the variances of the coefficients in units of that of the error. `told` [columns, columns] projects on
-    what can be told of the coefficients: where its diagonal is 1 the coefficient is one number, and other columns that
-    a row is not 0 at are what it cannot be told from.
+    `weights` [columns, cells] are those with which y enters the coefficients, `shares` the variances of the
+    coefficients in units of that of the error. `told` [columns, columns] projects on what can be told of the
+    coefficients: where its diagonal is 1 the coefficient is one number, and other columns that a row is not 0 at are
+    what it cannot be told from.
     """
 
     coefficients: Floats
+    weights: Floats
     shares: Floats
     told: Floats
     left: float
@@ -45,14 +47,17 @@ def fit(x: Floats, y: Floats) -> Fit:
     """Least squares of y [cells] on x [cells, columns], of any rank."""
     if not x.shape[1]:
         none = np.zeros(0)
-        return Fit(coefficients=none, shares=none, told=np.zeros((0, 0)), left=float((y**2).sum()), rank=0)
+        empty = np.zeros((0, y.size))
+        return Fit(coefficients=none, weights=empty, shares=none, told=empty[:, :0], left=float((y**2).sum()), rank=0)
     sizes, vectors = np.linalg.eigh(x.T @ x)
     kept = sizes > RANK * max(float(sizes[-1]), 1.0)
     sizes, vectors = sizes[kept], vectors[:, kept]
     inverse = (vectors / sizes) @ vectors.T
-    coefficients = inverse @ (x.T @ y)
+    weights = inverse @ x.T
+    coefficients = weights @ y
     return Fit(
         coefficients=coefficients,
+        weights=weights,
         shares=np.diag(inverse),
         told=vectors @ vectors.T,
         left=float(((y - x @ coefficients) ** 2).sum()),

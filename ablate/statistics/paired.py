@@ -2,7 +2,7 @@
 
 With d_i = y_i - x_i over the n seeds two variants share (of logarithms where differences are ratios):
 
-    interval      d̄ ± t(n-1, 1-α/2)·s/√n                  Student 1908; from 20 pairs the studentised bootstrap
+    interval      d̄ ± t(n-1, 1-α/2)·s/√n                  Student 1908
     p             of t; of sign flips from as many pairs on as have enough of their p's below α/m, with m tests in the
                   family: from 10 at 5 % with one test, from 11 with three
     equivalence   d̄ ± t(n-1, 1-α)·s/√n inside ±margin     two one-sided tests, Schuirmann 1987; by t at every n
@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ablate.statistics.flips import EXACT, least_p, sign_flip_p
-from ablate.statistics.resample import studentised
 from ablate.statistics.spread import spread
 
 Floats = NDArray[np.float64]
 
-Method: TypeAlias = Literal["student", "sign_flip", "bootstrap", "sign"]
-"""What made the interval and p: t for both; t and sign flips; the bootstrap and sign flips; the sign test."""
+Method: TypeAlias = Literal["student", "sign_flip", "sign"]
+"""What made the interval and p: t for both; t and sign flips; the sign test."""
 
 FLIPS_BELOW = 16
 """How many times the least p of sign flips, 2^(1-n), must go into α/m for them to be used.
@@ -37,9 +36,6 @@ FLIPS_BELOW = 16
 Were it once, as few as two of all signs would decide, and what t finds with a power of 80 % flips would find with 60 %.
 At sixteen times they lose 4 points at most, so that the power printed is the power had.
 """
-
-BOOTSTRAP_FROM = 20
-"""The fewest pairs at which the bootstrap takes the place of t for the interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +76,13 @@ def paired(
     *,
     log: bool = False,
     confidence: float = 0.95,
-    family: int = 1,
+    level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
     """Compare values that share a seed, position by position; on the log scale as ratios after/before.
 
-    `family` is the number m of tests that the p is adjusted among, `only_student` asks for t at every n, which the
-    boundaries of looks are made for.
+    `level` is what this p, of a family the least, is held against (default: α), `only_student` asks for t at every n,
+    which the boundaries of looks are made for.
 
     ValueError for fewer than two pairs, for sides of different length, and for a value without a logarithm.
 
@@ -103,7 +99,7 @@ def paired(
             raise ValueError("ratios need values above zero")
         x, y = np.log(x), np.log(y)
     size = max(float(np.abs(x).max()), float(np.abs(y).max()), float(log))
-    return of_differences(y - x, size=size, confidence=confidence, family=family, only_student=only_student)
+    return of_differences(y - x, size=size, confidence=confidence, level=level, only_student=only_student)
 
 
 def of_differences(
@@ -111,7 +107,7 @@ def of_differences(
     *,
     size: float = 0.0,
     confidence: float = 0.95,
-    family: int = 1,
+    level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
     """The same from the differences themselves; `size` is that of the values they come from, which rounding goes by.
@@ -130,11 +126,8 @@ def of_differences(
     low, high = student_interval(mean, error, n - 1, alpha / 2)
     tost_low, tost_high = student_interval(mean, error, n - 1, alpha)
     p = student_p(mean, error, n - 1)
-    if not only_student and flips_suffice(n, alpha / family):
+    if not only_student and flips_suffice(n, alpha if level is None else level):
         method, p = "sign_flip", sign_flip_p(d)
-        drawn = studentised(d, alpha) if n >= BOOTSTRAP_FROM else None
-        if drawn is not None:
-            method, (low, high) = "bootstrap", drawn
     return Paired(
         n=n,
         mean=mean,

@@ -31,16 +31,14 @@ FAR_OUT = 100.0
 Z = np.linspace(-9.0, 9.0, 2001)
 
 
-def power_of(difference: float, sd: float, n: int, alpha: float = 0.05, *, df_per_seed: int = 1) -> float:
+def power_of(difference: float, sd: float, n: int, alpha: float = 0.05) -> float:
     """The chance that a two-sided paired t-test at level α finds a true `difference`, given the true sd of differences.
 
-    `df_per_seed` degrees of freedom come with each seed after the first: R - 1 with the error of R runs of a factorial.
     ValueError for fewer than two pairs, and for an sd that is not above zero.
     """
     if n < 2 or not sd > 0:
         raise ValueError(f"power needs two or more pairs and an sd above 0, got {n} and {sd}")
-    df = df_per_seed * (n - 1)
-    return _power(math.sqrt(n) * abs(difference) / sd, df, float(stdtrit(df, 1 - alpha / 2)))
+    return _power(math.sqrt(n) * abs(difference) / sd, n - 1, float(stdtrit(n - 1, 1 - alpha / 2)))
 
 
 def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = POWER) -> float:
@@ -53,23 +51,20 @@ def visible_difference(sd: float, n: int, alpha: float = 0.05, power: float = PO
     return sd * _centre(n - 1, alpha, power) / math.sqrt(n)
 
 
-def seeds_for_margin(sd: float, margin: float, *, confidence: float = 0.95, df_per_seed: int = 1) -> int | None:
+def seeds_for_margin(sd: float, margin: float, *, confidence: float = 0.95) -> int | None:
     """The fewest pairs at which the interval of the equivalence test reaches half the margin to each side.
 
-    Then a true difference of less than half the margin is most often found equivalent. `df_per_seed` as in `power_of`.
-    None beyond `MOST_SEEDS`.
+    Then a true difference of less than half the margin is most often found equivalent. None beyond `MOST_SEEDS`.
     """
-    return _fewest(lambda n: float(stdtrit(df_per_seed * (n - 1), confidence)) * sd / math.sqrt(n) <= margin / 2)
+    return _fewest(lambda n: float(stdtrit(n - 1, confidence)) * sd / math.sqrt(n) <= margin / 2)
 
 
-def seeds_for_power(
-    difference: float, sd: float, *, alpha: float = 0.05, power: float = POWER, df_per_seed: int = 1
-) -> int | None:
+def seeds_for_power(difference: float, sd: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
     """The fewest pairs at which a two-sided paired t-test at level α finds `difference` with the given power.
 
-    `df_per_seed` as in `power_of`. None beyond `MOST_SEEDS`.
+    None beyond `MOST_SEEDS`.
     """
-    return _fewest(lambda n: power_of(difference, sd, n, alpha, df_per_seed=df_per_seed) >= power)
+    return _fewest(lambda n: power_of(difference, sd, n, alpha) >= power)
 
 
 def seeds_for_signs(level: float) -> int:

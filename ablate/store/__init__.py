@@ -9,6 +9,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     outcomes.jsonl             how each trial ended, one line each: the index that answers "is it known?"
     paces.jsonl                seconds a step, measured once where a wall-clock budget needs them
     verdicts.jsonl             what was made of the numbers, a line for each time a space was judged
+    questions.jsonl            each time a question was judged, at which seeds and level; once more in verdicts.jsonl
     journal/<trial>.jsonl      the segment of a trial that has not ended: its rows as they come
     checkpoints/<trial>.<step>.pt   where that trial can go on from
     trials/<trial>.parquet     the rows of a trial that has ended, and its outcome once more
@@ -27,6 +28,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     checkpoints.py where it goes on from
     ledger.py      plans and outcomes
     verdicts.py    what a space was judged to be
+    questions.py   how questions were judged over time
     describe.py    a trial and a plan as JSON
     versions.py    what it ran with
     results.py     `Results`: the one that writes

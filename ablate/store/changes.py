@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ablate.store.describe import digest
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.lines import compact
+from ablate.store.questions import TOLD, Document, by_space, mark, question_rows
 from ablate.store.segment import Segment
 from ablate.store.verdicts import Verdicts
 from ablate.store.versions import ATTENTION, of_machine
@@ -25,10 +26,10 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     | {"seeds": pyarrow.list_(WHOLE), "notes": TEXTS}
     | dict.fromkeys(["source", "resolved", "corpus"], TEXT)
     | {"open": pyarrow.bool_(), "looks": pyarrow.list_(WHOLE), "factors": TEXT, "plan_digest": TEXT}
-    | {"judged_digest": TEXT},
+    | {"judged_digest": TEXT, "questions_digest": TEXT},
     "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
     | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT}
-    | {"terms": TEXTS, "setting": TEXT},
+    | {"terms": TEXTS, "setting": TEXT, "breaks": TEXT},
     "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
     "comparisons": {"space": TEXT, "position": WHOLE}
     | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id", "terms", "weights"], TEXT),
@@ -41,8 +42,22 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     | dict.fromkeys(["estimate", "low", "high", "sd", "p", "p_adjusted", "q"], REAL)
     | dict.fromkeys(["p_equivalent", "p_equivalent_adjusted"], REAL)
     | {"method": TEXT, "df": REAL, "scale": TEXT, "margin": REAL, "verdict": TEXT, "differs": pyarrow.bool_()}
-    | {"seeds_needed": WHOLE, "note": TEXT, "better": TEXT, "confidence": REAL, "seeds": WHOLE}
+    | {
+        "seeds_needed": WHOLE,
+        "note": TEXT,
+        "ranked": WHOLE,
+        "level": REAL,
+        "judgement": WHOLE,
+        "better": TEXT,
+        "confidence": REAL,
+        "seeds": WHOLE,
+    }
     | {"current": pyarrow.bool_()},
+    "questions": {"space": TEXT, "question": TEXT, "number": WHOLE, "metrics": TEXTS, "comparisons": WHOLE}
+    | {"seeds": pyarrow.list_(WHOLE), "looks": pyarrow.list_(WHOLE)}
+    | dict.fromkeys(["alpha", "level", "left_of_alpha"], REAL)
+    | dict.fromkeys(TOLD, WHOLE)
+    | {"judged_at": REAL, "effects": TEXT},
     "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
     | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
     | {"n_layers": WHOLE, "d_model": WHOLE, "lr": REAL}
@@ -66,7 +81,7 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
 Metrics and summaries are filled from rows: those of sealed files, and those of segments while trials run.
 """
 
-OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions", "judged")
+OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions", "judged", "questions")
 """The tables that are filled from plans, and from what they have come to."""
 
 DAMAGED = "damaged"
@@ -79,14 +94,15 @@ State = tuple[str, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All that a results folder says: plans, specifications, endings, which attempts are begun and not ended, and what
-    was `judged`.
+    """All that a results folder says: plans, specifications, endings, which attempts are begun and not ended, what was
+    `judged`, and by space how its `questions` were judged over time.
     """
 
     asked: Asked
     endings: Mapping[str, Ending]
     unfinished: Mapping[str, int]
     judged: Verdicts = field(default_factory=dict)
+    questions: Mapping[str, Sequence[Document]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +116,7 @@ class Stored:
     trials: Mapping[str, State]
     bare: frozenset[str] = frozenset()
     judged: Mapping[str, str] = field(default_factory=dict)
+    questions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +151,7 @@ def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
     }
     attempts = {trial_id: found.beginning.attempt for trial_id, found in live.items()}
     asked = ledger.asked(lines.read(folder / ledger.PLANS))
-    return Journal(asked, endings, attempts, verdicts.read(folder)), live
+    return Journal(asked, endings, attempts, verdicts.read(folder), by_space(folder)), live
 
 
 def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, Segment] | None = None) -> Changes:
@@ -154,7 +171,7 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     ran_with = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
     versions = [of_machine(one) for one in ran_with]
     rows: dict[str, Rows] = {
-        **_plan_rows(plans, journal.judged),
+        **_plan_rows(plans, journal.judged, journal.questions),
         "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
         "versions": sorted({(digest(one), name, value) for one in versions for name, value in one.items()}),
         "timings": [row for ending in ended for row in _clock(ending)],
@@ -165,8 +182,9 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
 
 def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
     """Whether a space was asked otherwise, or judged, since the database was filled."""
-    judged = journal.judged.get(space, ("", {}))[0]
-    return (stored.plans.get(space), stored.judged.get(space, "")) != (journal.asked.plans[space][0], judged)
+    judged = journal.judged.get(space, ("", {}))[0], mark(journal.questions.get(space, ()))
+    known = stored.judged.get(space, ""), stored.questions.get(space, "")
+    return (stored.plans.get(space), known) != (journal.asked.plans[space][0], judged)
 
 
 def _trial_ids(journal: Journal, stored: Stored) -> Iterator[str]:
@@ -231,18 +249,24 @@ def _clock(ending: Ending) -> Rows:
     return [(ending.trial_id, 0, "began", ending.began), (ending.trial_id, ending.outcome.step, "ended", ending.ended)]
 
 
-def _plan_rows(plans: Mapping[str, tuple[str, Mapping[str, Any]]], judged: Verdicts) -> dict[str, Rows]:
+def _plan_rows(
+    plans: Mapping[str, tuple[str, Mapping[str, Any]]],
+    judged: Verdicts,
+    asked: Mapping[str, Sequence[Document]],
+) -> dict[str, Rows]:
     rows: dict[str, Rows] = {name: [] for name in OF_PLANS}
     for space, (plan_digest, plan) in plans.items():
-        mark, verdict = judged.get(space, (None, None))
+        judged_mark, verdict = judged.get(space, (None, None))
         texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan.get("open"))
-        looks = (plan.get("looks"), _text(plan.get("factors")), plan_digest, mark)
+        over_time = asked.get(space, ())
+        looks = (plan.get("looks"), _text(plan.get("factors")), plan_digest, judged_mark, mark(over_time) or None)
         head = (plan["question"], plan["design"], plan["baseline"], plan["seeds"], plan["notes"])
         rows["spaces"].append((space, *head, *texts, *looks))
         rows["judged"] += [] if verdict is None else verdicts.rows(space, verdict, plan["resolved"])
+        rows["questions"] += question_rows(over_time)
         for position, v in enumerate(plan["variants"], 1):
             known = (v["names"], v["edits"], v["parameters"], v["flops"], v["block"])
-            terms = (v.get("terms"), _text(v.get("setting")))
+            terms = (v.get("terms"), _text(v.get("setting")), _text(v.get("breaks")))
             rows["variants"].append((space, v["id"], v["name"], position, *known, *terms))
         for position, c in enumerate(plan["comparisons"], 1):
             told = (c["kind"], c["change"], c["detail"], c["before"], c["after"])

@@ -10,7 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from ablate.data import cache
-from ablate.store import checkpoints, ledger, lines, paces, requests, rescue, restore, sealed, segment, verdicts
+from ablate.store import (
+    checkpoints,
+    ledger,
+    lines,
+    paces,
+    questions,
+    requests,
+    rescue,
+    restore,
+    sealed,
+    segment,
+    verdicts,
+)
 from ablate.store.changes import Stored
 from ablate.store.durable import DAMAGED
 from ablate.store.ending import Ending
@@ -28,6 +40,7 @@ CORPUS = "corpus"
 
 WORDS = {
     "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
+    "question",
 }  # fmt: skip
 """What a line of the journal may begin with."""
 
@@ -76,6 +89,7 @@ def findings(looked: Looked) -> Iterator[Finding]:
         yield from _of_sealed(looked, trial_id, examined)
     yield from _of_requests(looked)
     yield from _of_verdicts(looked)
+    yield from _of_questions(looked)
     yield from _of_corpora(looked)
     yield from _of_specifications(looked)
     yield from _of_clocks(looked)
@@ -110,6 +124,8 @@ def _what_becomes_of(looked: Looked, path: Path, numbers: Sequence[int]) -> tupl
             if len(_requests_lacking(looked)[0]) >= len(numbers):
                 return "repaired", f"; it is got back from {ledger.PLANS}"
             return "lost", "; how that run was asked for is not known any more"
+        case questions.FILE if len(questions.lacking(looked.folder)[0]) < len(numbers):
+            return "lost", "; how often that question was judged may not be known any more"
         case verdicts.FILE if _verdicts_lost(looked):
             return "lost", ""
         case paces.FILE:
@@ -154,6 +170,20 @@ def _verdicts_lost(looked: Looked) -> list[str]:
     if (reading.torn or reading.damaged) and not looked.stored.plans:  # no database says who was judged
         lost += sorted(looked.asked.plans.keys() - verdicts.read(looked.folder).keys())
     return lost
+
+
+def _of_questions(looked: Looked) -> Iterator[Finding]:
+    """Judgements of questions that only one of the two files knows of."""
+    for name, other, gone in zip(
+        (questions.FILE, verdicts.FILE),
+        (verdicts.FILE, questions.FILE),
+        questions.lacking(looked.folder),
+        strict=True,
+    ):
+        path = looked.folder / name
+        if gone:
+            said = "is not there" if path not in looked.ledgers else f"lacks {len(gone)} of the judgements of questions"
+            yield Finding("question", "repaired", said, path, f"got back from {other}")
 
 
 def _of_verdicts(looked: Looked) -> Iterator[Finding]:

@@ -10,7 +10,8 @@ WITH numbers AS (
         unnest([
             {'metric': 'eval_loss', 'value': f.eval_loss},
             {'metric': 'log_peak_kurtosis', 'value': ln(f.peak_kurtosis)},
-            {'metric': 'token_correlation', 'value': f.token_correlation}
+            {'metric': 'token_correlation', 'value': f.token_correlation},
+            {'metric': 'peak_token_cosine', 'value': f.peak_token_cosine}
         ], recursive := true)
     FROM final f JOIN spaces s USING (space) SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
     WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
@@ -156,7 +157,7 @@ JOIN final f USING (trial_id)
 WHERE (u.median IS NULL OR NOT n.value <= CAST($factor AS DOUBLE) * u.median) AND ($space IS NULL OR f.space = $space)
 ORDER BY f.space, f.variant, f.seed, n.step;
 
--- @signal_propagation: How alike are tokens with depth, at initialisation and at the end (token correlation)?
+-- @signal_propagation: How alike are tokens with depth, at initialisation and at the end (or metric=token_cosine, within sequences)?
 -- $space, $metric = token_correlation_rms
 WITH measured AS (
     SELECT
@@ -255,7 +256,8 @@ WITH numbers AS (
         unnest([
             {'metric': 'eval_loss', 'value': eval_loss},
             {'metric': 'log_peak_kurtosis', 'value': ln(peak_kurtosis)},
-            {'metric': 'token_correlation', 'value': token_correlation}
+            {'metric': 'token_correlation', 'value': token_correlation},
+            {'metric': 'peak_token_cosine', 'value': peak_token_cosine}
         ], recursive := true)
     FROM final SEMI JOIN counted USING (space, trial_id) WHERE status = 'finished' AND ($space IS NULL OR space = $space)
 ),
@@ -327,6 +329,15 @@ FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition
 SELECT space, kind, change, terms, metric, verdict, n, estimate, low, high, scale, more_seeds, note, current
 FROM verdicts WHERE $space IS NULL OR space = $space
 ORDER BY space, position;
+
+-- @questions_over_time: How often was each question judged, at which seeds and at what level, and what is left to judge it by?
+-- $space
+SELECT
+    question, number, space, metrics, comparisons, len(seeds) AS n_seeds, seeds, looks, alpha, level, left_of_alpha,
+    better, worse, equivalent, undecided, diverged, make_timestamp(CAST(q.judged_at * 1e6 AS BIGINT)) AS judged_at
+FROM questions q
+WHERE $space IS NULL OR question IN (SELECT o.question FROM questions o WHERE o.space = $space)
+ORDER BY min(q.judged_at) OVER (PARTITION BY question), question, number;
 
 -- @effects: Where was each change tried, under which terms, and what did it do to each judged metric?
 -- $space, $change

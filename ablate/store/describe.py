@@ -122,6 +122,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
         "flops": variant.flops,
         "block": print_block(variant.block),
         **_given(terms=list(variant.terms), setting=None if variant.setting == PLAIN else asdict(variant.setting)),
+        **_given(breaks=[{"constraint": name, "because": because} for name, because in variant.breaks]),
     }
 
 

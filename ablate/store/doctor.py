@@ -23,6 +23,7 @@ from ablate.store import (
     lines,
     lock,
     projection,
+    questions,
     recovery,
     requests,
     restore,
@@ -88,6 +89,7 @@ def repair(
         for path in sorted(folder.glob("*.jsonl")):
             _take_out(folder, path)
         again()
+        questions.mend(folder)
         for path, _ in cache.faults(folder / checkup.CORPUS):
             for one in (path, path.with_suffix(".json")):
                 if one.exists():
@@ -185,7 +187,9 @@ def _journal(looked: Looked) -> tuple[Journal, set[str]]:
         if found and found.beginning.attempt > getattr(looked.known.get(found.beginning.trial_id), "attempt", 0)
     }
     asked = restore.with_lines(looked.asked, looked.back)
-    return Journal(asked, whole | back, live, verdicts.read(looked.folder)), set(back)
+    return Journal(asked, whole | back, live, verdicts.read(looked.folder), questions.by_space(looked.folder)), set(
+        back
+    )
 
 
 def _surroundings(folder: Path, workers: Mapping[str, Holder], holder: str | None) -> Iterator[Finding]:

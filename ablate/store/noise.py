@@ -1,4 +1,11 @@
-"""What is known of noise: A/A pairs of any space, where all was as it is here but the block, the seed and the salt."""
+"""What is known of noise: the pairs of any space, where all was as it is here but the block, the seed and the salt.
+
+Of how much differences vary those tell best that are like the ones to be judged. In this order:
+
+    the edits of the plan itself, against its baseline, where one was trained at `FEWEST` seeds or more
+    any edits of that baseline under the same conditions (recipe, text, sizes, what is measured)
+    A/A pairs: those of the baseline, else those of the block that has most
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from ablate.errors import RefusedError
 from ablate.plan.identity import conditions_of
 from ablate.plan.plan import Plan
 from ablate.space.documents import Judge, Judged
-from ablate.statistics import Floor, floor_of
+from ablate.statistics import Floor, floor_of, floor_of_edits
 from ablate.store.projection import DATABASE, is_ours, reading
 
 STATEMENT = """
@@ -24,11 +31,39 @@ STATEMENT = """
     ORDER BY metric, variant_id, versions_id, seed, salt
 """
 
+EDITS = """
+    WITH last AS (
+        SELECT t.trial_id, t.variant_id, t.seed, t.versions_id
+        FROM trials t LEFT JOIN timings c ON c.trial_id = t.trial_id AND c.name = 'began'
+        WHERE t.conditions = $conditions AND t.status = 'finished' AND t.salt = 0
+            AND t.split IS NOT DISTINCT FROM 'verdict'
+        QUALIFY row_number() OVER (
+            PARTITION BY t.variant_id, t.seed, t.versions_id ORDER BY c.seconds DESC, t.trial_id
+        ) = 1
+    )
+    SELECT x.name, a.variant_id, x.value, y.value
+    FROM last b
+    JOIN last a ON a.seed = b.seed AND a.versions_id IS NOT DISTINCT FROM b.versions_id AND a.variant_id <> b.variant_id
+    JOIN summaries x ON x.trial_id = b.trial_id
+    JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
+    WHERE b.variant_id = $variant
+    ORDER BY x.name, a.variant_id, a.seed, a.versions_id
+"""
+
+FEWEST = 3
+"""Pairs of an edit from which they are taken for how much its differences vary: two tell next to nothing of it."""
+
+MOST_NAMED = 3
+"""Variants whose pairs are taken that are named; more are counted."""
+
 MEANS = """
     SELECT s.name, avg(s.value ORDER BY t.seed, t.trial_id) FROM trials t JOIN summaries s USING (trial_id)
     WHERE t.conditions = $conditions AND t.variant_id = $variant AND t.status = 'finished' AND t.salt = 0
     GROUP BY s.name ORDER BY s.name
 """
+
+Edited = tuple[str, str, float, float]
+"""A metric, the variant after, and its values before and after at one seed."""
 
 Row = tuple[str, str, str | None, float, float, str | None]
 
@@ -44,8 +79,7 @@ class Noise:
 def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
     """The noise floor of each judged metric under the conditions of a plan's baseline, where one was measured.
 
-    Of the pairs of several blocks those of the baseline count, else those of the block that has most. The DuckDB file
-    as it is has to do; a folder that has none yet gives none.
+    The DuckDB file as it is has to do; a folder that has none yet gives none.
     """
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
     if like is None or not (folder / DATABASE).exists():
@@ -56,6 +90,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
             if not is_ours(connection):
                 return Noise()
             found: list[Row] = connection.execute(STATEMENT, given).fetchall()
+            edits: list[Edited] = connection.execute(EDITS, {**given, "variant": plan.baseline}).fetchall()
             means = dict(connection.execute(MEANS, {**given, "variant": plan.baseline}).fetchall())
     except RefusedError:  # another program writes to it, or it is damaged; whoever needs its content says so
         return Noise()
@@ -63,9 +98,33 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
     floors = (
         floor
         for metric, judged in judge.metrics.items()
-        for floor in _floor(metric, judged, by_metric.get(metric, []), plan)
+        for floor in (
+            _of_edits(metric, judged, [row[1:] for row in edits if row[0] == metric], plan)
+            or _floor(metric, judged, by_metric.get(metric, []), plan)
+        )
     )
     return Noise(floors=tuple(floors), means={name: mean for name, mean in means.items() if name in judge.metrics})
+
+
+def _of_edits(metric: str, judged: Judged, rows: list[tuple[str, float, float]], plan: Plan) -> list[Floor]:
+    """The floor from pairs of the baseline's edits: of the plan's own, else of all; none where these are too few."""
+    log, base = judged.scale == "log", plan.variant(plan.baseline).name
+    of: dict[str, list[tuple[float, float]]] = {}
+    for variant, before, after in rows:
+        if not log or min(before, after) > 0:
+            of.setdefault(variant, []).append((before, after))
+    of = {variant: pairs for variant, pairs in of.items() if len(pairs) >= FEWEST}
+    names = {variant.id: variant.name for variant in plan.variants}
+    own = {variant: pairs for variant, pairs in of.items() if variant in names}
+    taken = own or of
+    if not taken:
+        return []
+    if own and len(own) <= MOST_NAMED:
+        whose = f"{', '.join(names[variant] for variant in own)} against {base}"
+    else:
+        kind = "of this plan" if own else "of other plans"
+        whose = f"{len(taken)} {'variant' if len(taken) == 1 else 'variants'} {kind} against {base}"
+    return [floor_of_edits(metric, list(taken.values()), log=log, whose=whose)]
 
 
 def _floor(metric: str, judged: Judged, rows: list[Row], plan: Plan) -> Iterator[Floor]:

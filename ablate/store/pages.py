@@ -24,7 +24,11 @@ GAIN_STEPS = 60
 
 TRIALS = "asked AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
 _DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric"
-GAINS = "('gain', 'gain_mean', 'gain_rms')"
+GAINS = "('gain', 'gain_mean', 'gain_rms', 'gain_sd', 'gain_ratio')"
+APART = ("before_sublayers", "behind_norms")
+"""Sites of probes whose metrics are shown for each mixer of a layer, as `3 attention`."""
+OF_HEADS = "gain_of_head"
+"""Gains of single heads, whose mean and sd a page shows; they are in the view curves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,17 @@ class LayerCourse:
     measured: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A snapshot of a variant's normalised kernel: cells (i, j, mean over `n` seeds), i >= j, at a place and a step."""
+
+    variant: str
+    address: str
+    step: int
+    n: int
+    cells: tuple[tuple[int, int, float], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a trial stands: as `trials.status` has it. `address` is the first part that was not finite, where that is
@@ -92,6 +107,7 @@ class Measured:
     curves: tuple[Course, ...]
     layers: tuple[LayerCourse, ...]
     gains: tuple[Course, ...]
+    kernels: tuple[Kernel, ...]
     endings: tuple[Ended, ...]
     versions: Mapping[str, Mapping[str, str]]
     definitions: Mapping[str, str]
@@ -104,6 +120,7 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
             curves=_curves(ask, shown),
             layers=_layers(ask, shown),
             gains=tuple(_courses(_ask(ask, _GAINS, shown, most=GAIN_STEPS))),
+            kernels=tuple(_kernels(ask, shown)),
             endings=_endings(ask, every),
             versions=_versions(ask),
             definitions=dict(ask(_DEFINITIONS, {}).rows),
@@ -132,6 +149,15 @@ def _layers(ask: Ask, trials: Trials) -> tuple[LayerCourse, ...]:
             LayerCourse(variant=variant, metric=metric, part=part, steps=steps, n=n, mean=mean, measured=of[0][6])
         )
     return tuple(made)
+
+
+def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
+    """The snapshots of each variant, layers in order and the head behind them."""
+    rows = _ask(ask, _KERNELS, trials)
+    for (variant, address, step), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
+        cells = [row[3:] for row in group]
+        n = max(number for *_, number in cells)
+        yield Kernel(variant=variant, address=address, step=step, n=n, cells=tuple((i, j, v) for i, j, v, _ in cells))
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[Ended, ...]:
@@ -201,7 +227,7 @@ WITH {TRIALS},
 mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
     FROM metrics x JOIN asked a USING (trial_id)
-    WHERE x.metric <> 'learning_rate' AND x.metric NOT IN {GAINS}
+    WHERE x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}') AND x.metric NOT IN {GAINS}
 ),
 {_thinned("mine", "variant, metric")},
 one AS (
@@ -235,10 +261,15 @@ _LAYERS = f"""
 WITH {TRIALS},
 mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.value,
-        CASE WHEN x.address LIKE 'layers.%' THEN split_part(x.address, '.', 2) ELSE split_part(x.address, '.', 1) END
-            AS part
+        CASE
+            WHEN regexp_matches(x.metric, '_({"|".join(APART)})$')
+                THEN split_part(x.address, '.', 2) || ' ' || split_part(x.address, '.', 3)
+            WHEN x.address LIKE 'layers.%' THEN split_part(x.address, '.', 2)
+            ELSE split_part(x.address, '.', 1)
+        END AS part
     FROM metrics x JOIN asked a USING (trial_id)
-    WHERE x.address <> '' AND x.metric <> 'learning_rate' AND x.metric NOT IN {GAINS}
+    WHERE x.address <> '' AND x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}')
+        AND x.metric NOT IN {GAINS}
 ),
 {_thinned("mine", "variant, metric")},
 each AS (
@@ -250,6 +281,16 @@ each AS (
 SELECT variant, metric, part, step, count(*) FILTER (isfinite(value)) AS n,
     avg(value ORDER BY trial_id) FILTER (isfinite(value)) AS mean, any_value(measured) AS measured
 FROM each GROUP BY variant, metric, part, step ORDER BY variant, metric, try_cast(part AS INTEGER), part, step
+"""
+
+_KERNELS = f"""
+WITH {TRIALS}
+SELECT a.variant, k.address, k.step, k.i, k.j,
+    coalesce(avg(k.value ORDER BY k.trial_id) FILTER (isfinite(k.value)), 'nan') AS mean,
+    count(*) FILTER (isfinite(k.value)) AS n
+FROM (SELECT DISTINCT trial_id, step, address, i, j, value FROM kernels) k JOIN asked a USING (trial_id)
+GROUP BY a.variant, k.address, k.step, k.i, k.j
+ORDER BY a.variant, try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAST, k.address, k.step, k.i, k.j
 """
 
 _ENDINGS = f"""

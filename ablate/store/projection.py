@@ -162,15 +162,16 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
 def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
     if not is_ours(connection):
         return Stored({}, {})
-    plans = connection.execute("SELECT space, plan_digest, judged_digest FROM spaces").fetchall()
+    plans = connection.execute("SELECT space, plan_digest, judged_digest, questions_digest FROM spaces").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
     bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
     states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
     return Stored(
-        {space: digest for space, digest, _ in plans},
+        {space: digest for space, digest, *_ in plans},
         states,
         frozenset(trial_id for (trial_id,) in bare),
-        {space: judged for space, _, judged in plans if judged},
+        {space: judged for space, _, judged, _ in plans if judged},
+        {space: asked for space, _, _, asked in plans if asked},
     )
 
 

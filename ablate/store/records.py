@@ -256,6 +256,9 @@ class EffectRecord(TypedDict):
     seeds_needed: NotRequired[int | None]
     note: NotRequired[str | None]
     terms: NotRequired[str | None]
+    ranked: NotRequired[int]
+    level: NotRequired[Number]
+    judgement: NotRequired[int | None]
 
 
 class JudgedRecord(TypedDict):
@@ -269,6 +272,59 @@ class JudgedRecord(TypedDict):
     confidence: float
     metrics: list[MetricRecord]
     effects: list[EffectRecord]
+
+
+class FoundRecord(TypedDict):
+    """What a judgement of a question found of one comparison on one metric."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    comparison: str
+    kind: str
+    metric: str
+    change: str
+    before: str
+    after: str
+    n: int
+    ended_before: int
+    ended_after: int
+    diverged_before: int
+    diverged_after: int
+    estimate: Number
+    low: Number
+    high: Number
+    tost_low: Number
+    tost_high: Number
+    p: Number
+    p_adjusted: Number
+    scale: Literal["linear", "log"]
+    margin: Number
+    verdict: str
+    differs: bool
+    seeds_needed: int | None
+    note: str
+    terms: str
+    level: Number
+    judgement: int | None
+
+
+class QuestionRecord(TypedDict):
+    """A judgement of a question, in `questions.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    question: str
+    space: str
+    number: int
+    metrics: list[str]
+    seeds: list[int]
+    looks: list[int]
+    alpha: float
+    level: float
+    before: float
+    left: float
+    effects: list[FoundRecord]
+    at: float
 
 
 class HolderRecord(TypedDict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,18 @@ from typing import Any
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.store import checkpoints, course, describe, ledger, projection, recovery, sealed, segment, verdicts
+from ablate.store import (
+    checkpoints,
+    course,
+    describe,
+    ledger,
+    projection,
+    questions,
+    recovery,
+    sealed,
+    segment,
+    verdicts,
+)
 from ablate.store.changes import Journal
 from ablate.store.course import Course
 from ablate.store.describe import Documents
@@ -151,6 +162,11 @@ class Results:
             asked = describe.digest(self.plan(document["space"])["resolved"])
             verdicts.record(self.folder, {**document, "asked": asked})
 
+    def record_questions(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Keep that questions were judged (see `questions`), before anybody is told; the same twice is once."""
+        with self._guard:
+            questions.record(self.folder, documents)
+
     def begin(self, trial: Trial) -> Start:
         """Open a trial's segment; where it goes on from.
 
@@ -226,7 +242,13 @@ class Results:
         """
         with self._guard:
             asked = Asked(dict(self._asked.plans), dict(self._asked.trials))
-            journal = Journal(asked, dict(self._endings), self._unfinished(), verdicts.read(self.folder))
+            journal = Journal(
+                asked,
+                dict(self._endings),
+                self._unfinished(),
+                verdicts.read(self.folder),
+                questions.by_space(self.folder),
+            )
         with self._refreshing:
             return projection.refresh(self.folder, journal, self.say)
 

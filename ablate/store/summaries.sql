@@ -1,7 +1,8 @@
 -- What the rows of `incoming` come to, as the table `summaries` of tables.sql keeps it. It runs once for each trial, when
 -- its rows are loaded, so that nobody who asks for final numbers reads the rows again. Means are taken in the order of
--- addresses, so that the same rows give the same bits however many threads add them up.
-WITH measured AS (SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row'),
+-- addresses, so that the same rows give the same bits however many threads add them up. Cells of a kernel are no numbers
+-- of a trial by themselves: see the view kernels.
+WITH measured AS (SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' AND metric <> 'token_kernel'),
 finite AS (SELECT * FROM measured WHERE isfinite(value)),
 last_steps AS (SELECT trial_id, metric, max(step) AS step FROM measured GROUP BY ALL),
 lasts AS (

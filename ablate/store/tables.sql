@@ -8,7 +8,7 @@ COMMENT ON COLUMN projection.sql_digest IS 'Hash of tables.sql, summaries.sql an
 CREATE OR REPLACE TABLE spaces (
     space VARCHAR NOT NULL, question VARCHAR, design VARCHAR, baseline VARCHAR, seeds BIGINT[], notes VARCHAR[],
     source VARCHAR, resolved JSON, corpus JSON, open BOOLEAN, looks BIGINT[], factors JSON, plan_digest VARCHAR NOT NULL,
-    judged_digest VARCHAR
+    judged_digest VARCHAR, questions_digest VARCHAR
 );
 COMMENT ON TABLE spaces IS 'One row for each space, as it was last asked';
 COMMENT ON COLUMN spaces.space IS 'Name of the space';
@@ -24,11 +24,12 @@ COMMENT ON COLUMN spaces.open IS 'Whether more trials may follow: a search that 
 COMMENT ON COLUMN spaces.looks IS 'Numbers of seeds after which it is looked whether more are needed; NULL where the seeds are fixed';
 COMMENT ON COLUMN spaces.factors IS 'Of a factorial, under each set of terms: its edits, runs, effects and aliases';
 COMMENT ON COLUMN spaces.plan_digest IS 'Hash of the plan';
+COMMENT ON COLUMN spaces.questions_digest IS 'Hash of how its questions were judged over time; NULL where they were not: see questions';
 COMMENT ON COLUMN spaces.judged_digest IS 'Hash of what it was last judged to be; NULL where it was not: see judged';
 
 CREATE OR REPLACE TABLE variants (
     space VARCHAR NOT NULL, variant_id VARCHAR NOT NULL, variant VARCHAR, position INTEGER, names VARCHAR[],
-    edits VARCHAR[], parameters BIGINT, flops BIGINT, block VARCHAR, terms VARCHAR[], setting JSON
+    edits VARCHAR[], parameters BIGINT, flops BIGINT, block VARCHAR, terms VARCHAR[], setting JSON, breaks JSON
 );
 COMMENT ON TABLE variants IS 'One row for each distinct block of a space, under each size and number of steps it is trained with';
 COMMENT ON COLUMN variants.space IS 'Name of the space';
@@ -42,6 +43,7 @@ COMMENT ON COLUMN variants.flops IS 'FLOPs of matrix products in one forward pas
 COMMENT ON COLUMN variants.block IS 'The block, printed as YAML';
 COMMENT ON COLUMN variants.terms IS 'The terms of fairness it stands under; NULL where the space declares but one set';
 COMMENT ON COLUMN variants.setting IS 'What of it is not as the space has it for every block: layers, width, steps, what tuning chose, salt; NULL for nothing';
+COMMENT ON COLUMN variants.breaks IS 'Constraints of the grammar that it breaks and that the space lets through with a warning, as {constraint, because}; NULL for none';
 
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
@@ -79,7 +81,7 @@ COMMENT ON TABLE memberships IS 'Which trials a space asks for; a trial may belo
 COMMENT ON COLUMN memberships.space IS 'Name of the space';
 COMMENT ON COLUMN memberships.trial_id IS 'The trial';
 COMMENT ON COLUMN memberships.variant_id IS 'The variant it stands for in this space';
-COMMENT ON COLUMN memberships.seed IS 'The seed; for one seed every variant sees the same batches';
+COMMENT ON COLUMN memberships.seed IS 'The seed; for one seed every variant sees the same batches and is evaluated on the same windows';
 
 CREATE OR REPLACE TABLE comparisons (
     space VARCHAR NOT NULL, position INTEGER NOT NULL, kind VARCHAR, change VARCHAR, detail VARCHAR, before_id VARCHAR, after_id VARCHAR,
@@ -100,7 +102,7 @@ CREATE OR REPLACE TABLE judged (
     space VARCHAR NOT NULL, position INTEGER NOT NULL, kind VARCHAR, change VARCHAR, terms VARCHAR, metric VARCHAR, before_id VARCHAR, after_id VARCHAR,
     n BIGINT, estimate DOUBLE, low DOUBLE, high DOUBLE, sd DOUBLE, p DOUBLE, p_adjusted DOUBLE, q DOUBLE,
     p_equivalent DOUBLE, p_equivalent_adjusted DOUBLE, method VARCHAR, df DOUBLE, scale VARCHAR, margin DOUBLE,
-    verdict VARCHAR, differs BOOLEAN, seeds_needed BIGINT, note VARCHAR, better VARCHAR, confidence DOUBLE, seeds BIGINT, current BOOLEAN
+    verdict VARCHAR, differs BOOLEAN, seeds_needed BIGINT, note VARCHAR, ranked BIGINT, level DOUBLE, judgement BIGINT, better VARCHAR, confidence DOUBLE, seeds BIGINT, current BOOLEAN
 );
 COMMENT ON TABLE judged IS 'What each comparison of each space came to on each metric, as it was last judged; see effects and verdicts';
 COMMENT ON COLUMN judged.space IS 'Name of the space';
@@ -121,18 +123,45 @@ COMMENT ON COLUMN judged.p_adjusted IS 'That by Holm over the family';
 COMMENT ON COLUMN judged.q IS 'That by Benjamini and Hochberg over the family';
 COMMENT ON COLUMN judged.p_equivalent IS 'Greater p of the two one-sided tests against the margin; NULL without one';
 COMMENT ON COLUMN judged.p_equivalent_adjusted IS 'That by Holm over the family';
-COMMENT ON COLUMN judged.method IS 'What made interval and p: student, sign_flip, bootstrap, sign, repeated (at the level of one of several looks) or pooled (with the error of all runs of a factorial)';
+COMMENT ON COLUMN judged.method IS 'What made interval and p: student, sign_flip, sign, repeated (at the level of one of several looks) pooled (with what the effects of a factorial leave unexplained of one seed) or worst_rank (p by ranks over all seeds, a diverged run worse than any number; the interval is of survivors)';
 COMMENT ON COLUMN judged.df IS 'Its degrees of freedom';
 COMMENT ON COLUMN judged.scale IS 'linear or log';
 COMMENT ON COLUMN judged.margin IS 'Margin of equivalence on that scale; NULL without one';
-COMMENT ON COLUMN judged.verdict IS 'better, worse, equivalent, undecided or diverged; of noise, which is never judged, undecided';
+COMMENT ON COLUMN judged.verdict IS 'better, worse, better_by_rank, worse_by_rank (with a diverged run on a side, by ranks over all seeds), equivalent, undecided or diverged; of noise, which is never judged, undecided';
 COMMENT ON COLUMN judged.differs IS 'Equivalent, and significant all the same';
 COMMENT ON COLUMN judged.seeds_needed IS 'Pairs that would decide, in all; NULL where nothing is left to decide or no affordable number would';
 COMMENT ON COLUMN judged.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN judged.ranked IS 'Seeds that p is of, where it is by ranks, the diverged among them; 0 where it is by the n differences';
+COMMENT ON COLUMN judged.level IS 'What the adjusted p was held against: 0.8 of what earlier judgements of the question, at other seeds, had left of one less the confidence; with looks all of it. NULL for noise';
+COMMENT ON COLUMN judged.judgement IS 'Which judgement of its question gave the verdict and the numbers, from 1; NULL for noise';
 COMMENT ON COLUMN judged.better IS 'Which direction of the metric is better: lower or higher';
-COMMENT ON COLUMN judged.confidence IS 'Confidence of the interval; verdicts are at one less it, over the family';
+COMMENT ON COLUMN judged.confidence IS 'Confidence of the interval; all verdicts ever given of the family are false in at most one less it';
 COMMENT ON COLUMN judged.seeds IS 'Seeds that were looked at';
 COMMENT ON COLUMN judged.current IS 'Whether the space is asked as it was when it was judged';
+
+CREATE OR REPLACE TABLE questions (
+    space VARCHAR NOT NULL, question VARCHAR NOT NULL, number BIGINT NOT NULL, metrics VARCHAR[], comparisons BIGINT, seeds BIGINT[], looks BIGINT[],
+    alpha DOUBLE, level DOUBLE, left_of_alpha DOUBLE,
+    better BIGINT, worse BIGINT, equivalent BIGINT, undecided BIGINT, diverged BIGINT, judged_at DOUBLE, effects JSON
+);
+COMMENT ON TABLE questions IS 'Questions over time: one row for each judgement of each question, at whatever seeds. What was asked (comparisons, variants as they are trained, baseline, metrics with their margins) makes the question, its seeds make the judgement';
+COMMENT ON COLUMN questions.space IS 'Name of the space that it was first made for';
+COMMENT ON COLUMN questions.question IS 'Hash of what is asked: the same whatever the seeds, and in whatever space';
+COMMENT ON COLUMN questions.number IS 'Which judgement of the question it is, from 1; the same seeds again are no other';
+COMMENT ON COLUMN questions.metrics IS 'The metrics of its family';
+COMMENT ON COLUMN questions.comparisons IS 'Distinct comparisons of the family on each metric';
+COMMENT ON COLUMN questions.seeds IS 'The seeds it saw';
+COMMENT ON COLUMN questions.looks IS 'Numbers of seeds after which it was looked, all of which are one judgement; NULL where the seeds were fixed';
+COMMENT ON COLUMN questions.alpha IS 'In how many tables any verdict may be false, over all judgements of the question together';
+COMMENT ON COLUMN questions.level IS 'What of it this one was held at';
+COMMENT ON COLUMN questions.left_of_alpha IS 'What it leaves of it to those after it';
+COMMENT ON COLUMN questions.better IS 'How many verdicts it had that said better, those of earlier judgements included, which stand';
+COMMENT ON COLUMN questions.worse IS 'That said worse';
+COMMENT ON COLUMN questions.equivalent IS 'That said equivalent';
+COMMENT ON COLUMN questions.undecided IS 'That were undecided';
+COMMENT ON COLUMN questions.diverged IS 'That could not be given, since a side diverged at every seed';
+COMMENT ON COLUMN questions.judged_at IS 'When it was last judged at these seeds, in seconds since 1970, UTC';
+COMMENT ON COLUMN questions.effects IS 'What it found of each comparison on each metric, with all numbers';
 
 CREATE OR REPLACE TABLE proposals (
     space VARCHAR NOT NULL, k INTEGER NOT NULL, derivation VARCHAR, variant_id VARCHAR, repeat BOOLEAN, choices INTEGER, random INTEGER

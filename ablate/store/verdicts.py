@@ -4,6 +4,8 @@
 
 The latest line of a space counts. The numbers in it are worked out from those of trials and can be worked out again:
 the next run of a space whose line is lost writes it anew. `asked` is a hash of the space as it was resolved.
+
+Between them stand judgements of questions, for the second time: see `questions`.
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ OF_EFFECTS = (
     "differs",
     "seeds_needed",
     "note",
+    "ranked",
+    "level",
+    "judgement",
 )
 """What the table `judged` has of an effect, in its order."""
 

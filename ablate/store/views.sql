@@ -10,14 +10,16 @@ WITH wide AS (
         max(value) FILTER (name = 'peak_kurtosis') AS peak_kurtosis,
         max(address) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_address,
         max(step) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_step,
-        max(value) FILTER (name = 'token_correlation') AS token_correlation
-    FROM summaries WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation') GROUP BY trial_id
+        max(value) FILTER (name = 'token_correlation') AS token_correlation,
+        max(value) FILTER (name = 'peak_token_cosine') AS peak_token_cosine
+    FROM summaries
+    WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation', 'peak_token_cosine') GROUP BY trial_id
 )
 SELECT
     m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
-    v.parameters, v.flops,
+    w.peak_token_cosine, v.parameters, v.flops,
     CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
 FROM memberships m
 JOIN trials t USING (trial_id)
@@ -34,10 +36,11 @@ COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where something i
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
 COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished';
-COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and measured steps; of a diverged trial, until then';
+COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and evaluations; of a diverged trial, until then';
 COMMENT ON COLUMN final.peak_kurtosis_address IS 'The part with that kurtosis';
 COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the earliest if there are several';
-COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and measured steps';
+COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and evaluations';
+COMMENT ON COLUMN final.peak_token_cosine IS 'Largest finite token_cosine over all addresses and evaluations; 1 is rank collapse';
 COMMENT ON COLUMN final.parameters IS 'Trained parameters';
 COMMENT ON COLUMN final.flops IS 'FLOPs of one forward pass over one sequence';
 COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
@@ -97,6 +100,36 @@ COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard devia
 COMMENT ON COLUMN leaderboard.parameters IS 'Trained parameters';
 COMMENT ON COLUMN leaderboard.flops IS 'FLOPs of one forward pass over one sequence';
 
+CREATE OR REPLACE VIEW kernels AS
+WITH cells AS (
+    SELECT
+        trial_id, step, regexp_extract(address, '^(.*)\[', 1) AS address,
+        CAST(regexp_extract(address, '\[(\d+),', 1) AS INTEGER) AS i,
+        CAST(regexp_extract(address, ',(\d+)\]$', 1) AS INTEGER) AS j, value
+    FROM metrics WHERE metric = 'token_kernel'
+)
+SELECT
+    m.space, v.variant, m.seed, m.trial_id, c.step, c.address, c.i, c.j,
+    c.i * t.seq_len // least(16, t.seq_len) + CAST((c.i * t.seq_len) % least(16, t.seq_len) > 0 AS INTEGER) AS first_i,
+    c.j * t.seq_len // least(16, t.seq_len) + CAST((c.j * t.seq_len) % least(16, t.seq_len) > 0 AS INTEGER) AS first_j,
+    c.value
+FROM cells c
+JOIN counted m USING (trial_id)
+JOIN trials t USING (trial_id)
+JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id;
+COMMENT ON VIEW kernels IS 'Snapshots of the normalised kernel matrix of tokens within a sequence, a mean over sequences: one row for each cell with i >= j, the others being the same';
+COMMENT ON COLUMN kernels.space IS 'Name of the space';
+COMMENT ON COLUMN kernels.variant IS 'Name of the variant';
+COMMENT ON COLUMN kernels.seed IS 'The seed';
+COMMENT ON COLUMN kernels.trial_id IS 'The trial';
+COMMENT ON COLUMN kernels.step IS 'Updates done before the snapshot';
+COMMENT ON COLUMN kernels.address IS 'The input of which block, layers.3, or of the head';
+COMMENT ON COLUMN kernels.i IS 'Row: of the min(16, seq_len) equal ranges of positions, from 0; up to 16 tokens the position itself';
+COMMENT ON COLUMN kernels.j IS 'Column, likewise; never above i';
+COMMENT ON COLUMN kernels.first_i IS 'First position of the range i, from 0';
+COMMENT ON COLUMN kernels.first_j IS 'First position of the range j, from 0';
+COMMENT ON COLUMN kernels.value IS 'Mean cosine of the tokens of both ranges; 1 everywhere is rank collapse';
+
 CREATE OR REPLACE VIEW curves AS
 SELECT
     m.space, v.variant, x.metric, x.address, x.step,
@@ -114,8 +147,9 @@ JOIN (
     FROM memberships m JOIN trials t USING (trial_id)
 ) m ON m.trial_id = x.trial_id AND m.counts
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+WHERE x.metric <> 'token_kernel'
 GROUP BY ALL;
-COMMENT ON VIEW curves IS 'Every metric against the step, over the seeds of a variant; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
+COMMENT ON VIEW curves IS 'Every metric but token_kernel (see kernels) against the step, over the seeds of a variant; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
 COMMENT ON COLUMN curves.space IS 'Name of the space';
 COMMENT ON COLUMN curves.variant IS 'Name of the variant';
 COMMENT ON COLUMN curves.metric IS 'Name of the metric';
@@ -179,7 +213,7 @@ JOIN final b ON b.space = f.space AND b.variant_id = s.baseline AND b.seed = f.s
     AND b.salt IS NOT DISTINCT FROM f.salt
 JOIN trials tf ON tf.trial_id = f.trial_id
 JOIN trials tb ON tb.trial_id = b.trial_id;
-COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches. What differs in the initialisation alone is in noise_pairs';
+COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches and were evaluated on the same windows. What differs in the initialisation alone is in noise_pairs';
 COMMENT ON COLUMN pairs.space IS 'Name of the space';
 COMMENT ON COLUMN pairs.variant IS 'Name of the variant';
 COMMENT ON COLUMN pairs.baseline IS 'Name of the baseline';
@@ -300,7 +334,7 @@ SELECT
     j.n, j.estimate, j.low, j.high, CASE WHEN j.scale = 'log' THEN exp(j.estimate) END AS ratio,
     CASE WHEN j.scale = 'log' THEN exp(j.low) END AS ratio_low, CASE WHEN j.scale = 'log' THEN exp(j.high) END AS ratio_high, j.sd,
     j.p, j.p_adjusted, j.q, j.p_equivalent, j.p_equivalent_adjusted, j.method, j.df, j.scale, j.margin,
-    CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict, j.differs, j.confidence, j.seeds, j.note, j.current
+    CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict, j.differs, j.confidence, j.level, j.judgement, j.seeds, j.note, j.ranked, j.current
 FROM judged j
 LEFT JOIN variants b ON b.space = j.space AND b.variant_id = j.before_id
 LEFT JOIN variants a ON a.space = j.space AND a.variant_id = j.after_id;
@@ -330,11 +364,14 @@ COMMENT ON COLUMN effects.method IS 'As judged.method';
 COMMENT ON COLUMN effects.df IS 'Its degrees of freedom';
 COMMENT ON COLUMN effects.scale IS 'linear or log';
 COMMENT ON COLUMN effects.margin IS 'Margin of equivalence on that scale; NULL without one';
-COMMENT ON COLUMN effects.verdict IS 'better, worse, equivalent, undecided or diverged; NULL for noise, which is no finding';
+COMMENT ON COLUMN effects.verdict IS 'better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; NULL for noise, which is no finding';
 COMMENT ON COLUMN effects.differs IS 'Equivalent, and significant all the same';
 COMMENT ON COLUMN effects.confidence IS 'Confidence of the interval';
+COMMENT ON COLUMN effects.level IS 'What the adjusted p was held against; see questions';
+COMMENT ON COLUMN effects.judgement IS 'Which judgement of its question gave the verdict and the numbers, from 1';
 COMMENT ON COLUMN effects.seeds IS 'Seeds that were looked at';
 COMMENT ON COLUMN effects.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN effects.ranked IS 'As judged.ranked';
 COMMENT ON COLUMN effects.current IS 'Whether the space is asked as it was when this was judged';
 
 CREATE OR REPLACE VIEW verdicts AS
@@ -342,7 +379,8 @@ SELECT
     j.space, j.position, j.kind, j.change, j.terms, j.metric,
     CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict,
     j.n, j.estimate, j.low, j.high, j.scale, j.margin,
-    CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - j.n END AS more_seeds, j.note, j.current
+    CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - CASE WHEN j.ranked > 0 THEN j.ranked ELSE j.n END END AS more_seeds, j.note,
+    j.level, j.judgement, j.method, j.ranked, j.current
 FROM judged j WHERE j.kind <> 'noise';
 COMMENT ON VIEW verdicts IS 'The answer of each space: one row for each comparison and each judged metric. Of all comparisons of a table, the chance that any better or worse is false is at most one less the confidence, and so is that of any equivalent';
 COMMENT ON COLUMN verdicts.space IS 'Name of the space';
@@ -351,7 +389,7 @@ COMMENT ON COLUMN verdicts.kind IS 'As comparisons.kind';
 COMMENT ON COLUMN verdicts.change IS 'What changes: for an edit or a main effect the name of the edit';
 COMMENT ON COLUMN verdicts.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
 COMMENT ON COLUMN verdicts.metric IS 'The metric judged';
-COMMENT ON COLUMN verdicts.verdict IS 'better, worse, equivalent (within the margin), equivalent, differs (within it, and sure to be other than none), undecided, diverged (every seed of a side)';
+COMMENT ON COLUMN verdicts.verdict IS 'better, worse, better_by_rank, worse_by_rank (with a diverged run on a side: by ranks over all seeds, the diverged the worst; estimate, low and high are of survivors and may point the other way), equivalent (within the margin), equivalent, differs (within it, and sure to be other than none), undecided, diverged (every seed of a side)';
 COMMENT ON COLUMN verdicts.n IS 'Pairs of seeds; of an effect over several variants, seeds';
 COMMENT ON COLUMN verdicts.estimate IS 'Mean of after less before: a difference, or on the log scale the logarithm of a ratio';
 COMMENT ON COLUMN verdicts.low IS 'Lower end of its interval';
@@ -359,7 +397,11 @@ COMMENT ON COLUMN verdicts.high IS 'Upper end of its interval';
 COMMENT ON COLUMN verdicts.scale IS 'linear or log';
 COMMENT ON COLUMN verdicts.margin IS 'Margin of equivalence on that scale; NULL without one';
 COMMENT ON COLUMN verdicts.more_seeds IS 'Pairs more that would decide; NULL where it is decided, or no affordable number would';
+COMMENT ON COLUMN verdicts.level IS 'What the adjusted p was held against; see questions';
+COMMENT ON COLUMN verdicts.judgement IS 'Which judgement of its question gave the verdict, from 1: of seeds that were trained later the next one';
 COMMENT ON COLUMN verdicts.note IS 'What is to be said of it: who diverged, who is missing';
+COMMENT ON COLUMN verdicts.method IS 'As judged.method';
+COMMENT ON COLUMN verdicts.ranked IS 'As judged.ranked';
 COMMENT ON COLUMN verdicts.current IS 'Whether the space is asked as it was when this was judged';
 
 CREATE OR REPLACE VIEW noise_pairs AS
@@ -386,13 +428,13 @@ JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
     AND a.versions_id IS NOT DISTINCT FROM p.versions_id AND a.salt > 0
 JOIN summaries x ON x.trial_id = p.trial_id
 JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
-WHERE p.salt = 0 AND x.name IN ('eval_loss', 'peak_kurtosis', 'token_correlation');
+WHERE p.salt = 0 AND x.name IN ('eval_loss', 'peak_kurtosis', 'token_correlation', 'peak_kurtosis_behind_norms', 'peak_token_cosine');
 COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
 COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';
 COMMENT ON COLUMN noise_pairs.block IS 'The block of both, printed as YAML';
 COMMENT ON COLUMN noise_pairs.variant_id IS 'Fingerprint of the variant without the salt';
 COMMENT ON COLUMN noise_pairs.metric IS 'The judged metric';
-COMMENT ON COLUMN noise_pairs.seed IS 'The seed: both saw the same batches';
+COMMENT ON COLUMN noise_pairs.seed IS 'The seed: both saw the same batches and were evaluated on the same windows';
 COMMENT ON COLUMN noise_pairs.salt IS 'The salt of the second';
 COMMENT ON COLUMN noise_pairs.versions_id IS 'What both ran with';
 COMMENT ON COLUMN noise_pairs.trial IS 'The trial without a salt';

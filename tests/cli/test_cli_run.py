@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,6 +55,30 @@ def test_again_trains_nothing_and_says_the_same(world):
     assert rows_of(folder / "results") == before
 
 
+def test_more_seeds_are_judged_a_second_time_and_the_same_again_is_no_other(world, tmp_path):
+    folder = shutil.copytree(world[0], tmp_path / "here")
+    asked = ablate("sql", "SELECT number, level FROM questions GROUP BY ALL", "--format", "csv", cwd=folder)
+    assert asked.stdout.splitlines()[1:] == ["1,0.040000000000000036"]
+    more = ("tiny.yaml", "--set", "seeds=3")
+    said = "judged a second time, at 0.8 %"
+    assert said in " ".join(ablate("plan", *more, cwd=folder).stdout.split())
+    early = " ".join(ablate("report", *more, cwd=folder).stdout.split())
+    assert "not judged yet" in early
+    for _ in range(2):
+        screen = " ".join(ablate("run", *more, cwd=folder).stdout.split())
+        assert said in screen and "judged a third time, at 0.16 %" in screen  # the latter is what +k seeds would be
+    page = ablate("report", "tiny", cwd=folder)
+    assert page.returncode == 0 and said in (folder / "results" / "pages" / "tiny.md").read_text(encoding="utf-8")
+    asked = ablate("sql", "@questions_over_time", "--format", "csv", cwd=folder)
+    assert sorted({tuple(line.split(",")[1:3]) for line in asked.stdout.splitlines()[1:]}) == [
+        ("1", "tiny"),
+        ("2", "tiny"),
+    ]
+    assert "judged the first time" not in ablate("run", "tiny.yaml", cwd=folder).stdout
+    done = ablate("sql", "SELECT max(number) FROM questions", "--format", "csv", cwd=folder)
+    assert done.stdout.splitlines()[1:] == ["2"]
+
+
 def test_again_imports_neither_mlflow_nor_torch(world):
     folder, _ = world
     probe = (
@@ -74,7 +99,9 @@ def test_more_seeds_train_only_what_is_new(world):
     assert done.returncode == 0, done.stderr
     assert "4 to run, 8 known already" in " ".join(done.stderr.split())
     summary = json.loads(done.stdout)
-    assert {effect["n"] for effect in summary["effects"]} == {3}
+    assert {arm["finished"] for arm in summary["arms"]} == {3}
+    assert {effect["n"] for effect in summary["effects"] if effect["judgement"] == 2} == {3}
+    assert all("found at 2 seeds" in effect["note"] for effect in summary["effects"] if effect["judgement"] == 1)
 
 
 def test_a_second_space_reuses_the_trials_it_shares(world):
@@ -308,7 +335,7 @@ def test_a_plan_that_learns_shows_its_stage_and_adds_seeds(tmp_path):
     assert "that was the last look" in done.stdout
     after = ablate("plan", "tiny.yaml", cwd=tmp_path)
     assert "14 trials over 3 seeds: all known already, nothing to run" in after.stdout, after.stdout
-    assert "noise floor of eval loss (A/A, pre_ln)" in after.stdout
+    assert "spread of eval loss over seeds (trained before: " in " ".join(after.stdout.split())
     assert "tiny: 14 finished, of 14 trials" in ablate("status", cwd=tmp_path).stdout
     asked = ablate("sql", "@verdicts", "--json", cwd=tmp_path)
     rows = json.loads(asked.stdout)

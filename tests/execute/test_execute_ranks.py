@@ -51,11 +51,11 @@ if sys.argv[0] == "-c" and sys.argv[1:] == [str(os.getppid())]:  # as ranks but 
 
     backward, passes = Passes.backward, []
 
-    def at_step_5(self, parts, readings):
+    def at_step_5(self, parts):
         passes.append(parts)
         if len(passes) == 6:
             {act}
-        return backward(self, parts, readings)
+        return backward(self, parts)
 
     {patch}
 

@@ -105,7 +105,14 @@ def unfolded(space, planned, ended, finals):
     def asked(ids):
         return {id: finals[id] for id in ids if id in finals}
 
-    return unfold(space, lambda known: plan_of(planned.models, known), ended=ended, finals=asked, paces={})
+    return unfold(
+        space,
+        lambda known: plan_of(planned.models, known),
+        ended=ended,
+        finals=asked,
+        paces={},
+        account=lambda plan: {},
+    )
 
 
 def test_what_is_seen_decides_and_not_when(calm):

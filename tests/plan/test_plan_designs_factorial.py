@@ -72,6 +72,8 @@ def test_a_factorial_trains_every_combination_and_asks_about_edits_and_pairs(tmp
     assert found.notes == (
         "A is +qk_norm; B is residual.gain=1/sqrt(2*depth); C is -layer_norm",
         "every combination of 3 edits, 8 runs",
+        "each effect of a factorial is held against how that effect varies over seeds: fewer than 6 find little "
+        "(seeds: 8, or seeds: auto)",
     )
     a, b, c = NAMES
     assert factors.effects == ((a,), (b,), (c,), (a, b), (a, c), (b, c))

@@ -63,6 +63,35 @@ def ends(plan: Plan, values: Mapping[str, NDArray[np.float64]]) -> dict[str, Fin
     }
 
 
+def tables(
+    plan: Plan,
+    times: int,
+    *,
+    random: np.random.Generator,
+    shifts: Sequence[float] | None = None,
+    sd: float | Sequence[float] = 0.01,
+    varies: float = 1.0,
+) -> NDArray[np.float64]:
+    """So many tables [tables, variants, seeds]: seeds share noise, each trial has its own, variants differ by `shifts`.
+
+    What an edit does varies over seeds, alike in all variants that have it, as it does in real trainings: with an sd
+    `varies` times that of a trial's own noise, which is `sd`, of all variants or of each.
+    """
+    variants, seeds = len(plan.variants), len(plan.seeds)
+    level = 2.3 + (np.zeros(variants) if shifts is None else np.asarray(shifts))
+    own = np.broadcast_to(np.asarray(sd, dtype=np.float64), (variants,))[:, None]
+    edits = sorted({edit for variant in plan.variants for edit in variant.edits})
+    has = np.array([[edit in variant.edits for edit in edits] for variant in plan.variants], dtype=np.float64)
+    edited = has @ random.standard_normal((times, len(edits), seeds))
+    made: NDArray[np.float64] = (
+        level[:, None]
+        + random.normal(0, 0.05, (times, 1, seeds))
+        + own * random.standard_normal((times, variants, seeds))
+        + varies * float(own.mean()) * edited
+    )
+    return made
+
+
 def sweeps(
     plan: Plan,
     times: int,
@@ -70,21 +99,20 @@ def sweeps(
     rng: int = 0,
     shifts: Sequence[float] | None = None,
     sd: float | Sequence[float] = 0.01,
+    varies: float = 1.0,
     lost: NDArray[np.bool_] | None = None,
 ) -> Iterator[dict[str, Final]]:
-    """So many times the results of a plan: seeds share noise, each trial has its own, variants differ by `shifts`.
+    """The results of a plan so many times over, as `tables` has them of each metric.
 
-    `sd` is of all variants or of each; the trials that `lost` [variant, seed] marks diverged, whatever they would be.
+    The trials that `lost` [variant, seed] marks diverged, whatever they would be.
     """
     random = np.random.default_rng(rng)
-    shape = (len(plan.variants), len(plan.seeds))
-    level = 2.3 + np.zeros(shape[0]) if shifts is None else 2.3 + np.asarray(shifts)
-    own = np.broadcast_to(np.asarray(sd, dtype=np.float64), shape[:1])[:, None]
+    made = {
+        name: tables(plan, times, random=random, shifts=shifts, sd=sd, varies=varies)
+        for name in names or ("eval_loss",)
+    }
     gone = [] if lost is None else [(plan.variants[i].id, plan.seeds[j]) for i, j in np.argwhere(lost)]
     where = {(trial.variant, trial.seed): trial.id for trial in plan.trials}
-    for _ in range(times):
-        made = {
-            name: level[:, None] + random.normal(0, 0.05, shape[1]) + own * random.standard_normal(shape)
-            for name in names or ("eval_loss",)
-        }
-        yield ends(plan, made) | {where[cell]: Final(status="diverged", step=3, metrics={}) for cell in gone}
+    for one in range(times):
+        values = {name: table[one] for name, table in made.items()}
+        yield ends(plan, values) | {where[cell]: Final(status="diverged", step=3, metrics={}) for cell in gone}

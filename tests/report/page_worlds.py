@@ -195,7 +195,7 @@ def gains() -> PageRecord:
     """Trained gains of one variant, thinned, in four layers of two kinds, and of heads."""
     of = tuple(
         course("v3", metric, f"layers.{layer}.{kind}.gain", 0.0, 0.1 * layer, measured=800)
-        for metric in ("gain", "gain_mean", "gain_rms")
+        for metric in ("gain", "gain_mean", "gain_rms", "gain_sd", "gain_ratio")
         for layer in range(1, 5)
         for kind in ("attention_residual", "mlp_residual")
     )

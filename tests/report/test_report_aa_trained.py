@@ -1,12 +1,20 @@
-"""Forty real sweeps in which nothing was changed but the initialisation: how many find something all the same?"""
+"""Real trainings in which nothing is to be found: how often is something found all the same?
+
+Forty sweeps in which nothing was changed but the initialisation; and a factorial of eight blocks, each run less its
+mean over seeds, with the signs of whole seeds turned about: so no effect is left, and every effect keeps the amount by
+which it varies over seeds. (Labels changed about within a seed would make those amounts the same.)
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
+from vectorised_judge import answers, pooled_p
 from worlds import write_world
 
 import ablate
@@ -102,3 +110,51 @@ def test_without_care_they_would(tmp_path):
     """The twin: the same sweeps held against a careless threshold find what is not there in most of them."""
     found, _ = false_findings(tmp_path, SWEEPS // 2, corrected=False)
     assert found > ALLOWED
+
+
+EIGHT = """\
+space: eight_blocks
+question: Do the three edits of the Outlier Protected block act alone?
+grammar: transformer
+model: {layers: 3, width: 64, heads: 4, context: 64, embedding: {std: 0.02, scale: 50}, head: untied,
+        init: {normal: 0.02}}
+block: {attention.position: rope, mlp.activation: relu}
+data: {corpus: python_stdlib, tokenizer: bytes}
+recipe: {steps: 120, batch: 8, optimizer: {adamw: {lr: 1e-2}}}
+design: {factorial: {from: pre_ln, to: op}}
+seeds: 14
+measure: {every: 30, probes: [kurtosis, activation_rms], evaluation: {every: 60, windows: 128}}
+judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}}
+"""
+
+
+@pytest.mark.slow
+def test_a_real_factorial_with_the_signs_of_seeds_turned_about(tmp_path, capsys):
+    """One error for all, the twin, finds something in 15 % of these tables or more, on one metric at least."""
+    (tmp_path / "eight.yaml").write_text(EIGHT)
+    space = ablate.load_space(tmp_path / "eight.yaml")
+    plan = plan_space(space, results=tmp_path / "r").plan
+    train(plan.trials, space, tmp_path / "r")
+    finals = ends_now(tmp_path / "r", [trial.id for trial in plan.trials])
+    summary = judge(plan, space.judge, finals)
+    where = {(trial.variant, trial.seed): finals[trial.id] for trial in plan.trials}
+    spherical = {line.metric: line.p for line in summary.anova if line.term == "sphericity"}
+    signs = np.array([(1.0, *rest) for rest in product([1.0, -1.0], repeat=len(plan.seeds) - 1)])
+    pooled = {}
+    for name in space.judge.metrics:
+        values = np.array([[where[v.id, seed]["metrics"][name] for seed in plan.seeds] for v in plan.variants])
+        values = np.log(values) if space.judge.metrics[name].scale == "log" else values
+        tables = (values - values.mean(axis=1, keepdims=True)) * signs[:, None, :]
+        by_flips, by_t = (
+            answers(plan, tables, level=0.05).false.mean(),
+            answers(plan, tables, level=0.05, only_t=True).false.mean(),
+        )
+        p = pooled_p(plan, tables)
+        pooled[name] = (p.min(axis=1) < 0.05 / p.shape[1]).mean()
+        with capsys.disabled():
+            print(
+                f"\n{name}, {len(signs)} tables of 8 real blocks and 14 seeds (sphericity: p = {spherical[name]}): "
+                f"{by_flips:.2%} false by flips, {by_t:.2%} by t; one error for all: {pooled[name]:.1%}"
+            )
+        assert by_flips <= 0.057 and by_t <= 0.057
+    assert max(pooled.values()) >= 0.15

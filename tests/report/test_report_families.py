@@ -109,7 +109,7 @@ def test_every_comparison_counts_once(design, tests):
 
 
 def test_before_and_after_changed_about_are_the_same_comparison():
-    plan = path("a")
+    plan = path("a", seeds=3)
     turned = Comparison(kind="baseline", change="back", detail="", before="v1", after="v0")
     both = replace(plan, comparisons=(plan.comparisons[0], turned))
     summary = judge(both, rules(judged=TIGHT), made({"v0": losses(2.3, 2.31, 2.32), "v1": losses(2.2, 2.22, 2.2)}))
@@ -136,7 +136,7 @@ def test_a_page_is_one_family():
 
 def test_what_could_not_be_compared_counts_as_a_test():
     """An arm that diverged makes the others look no surer."""
-    plan = path("a", "b")
+    plan = path("a", "b", seeds=3)
     before, after = [2.30, 2.31, 2.29], [2.20, 2.22, 2.185]
     gone = made({"v0": losses(*before), "v1": losses(*after), "v2": ["diverged"] * 3})
     summary = judge(plan, rules(judged=TIGHT), gone)

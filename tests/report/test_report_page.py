@@ -242,7 +242,7 @@ def test_the_floor_is_shown_with_what_can_be_seen_above_it() -> None:
     said = Read(page_of("noise")).said
     floor = found.floors[0]
     low, high = floor.sd_interval()
-    seen, least, most = floor.visible(5, 0.05 / found.summary.tests)
+    seen, least, most = floor.visible(5, 0.04 / found.summary.tests)
     assert f"{floor.sd:.2g} [{low:.2g}, {high:.2g}]" in said
     assert f"{seen:.2g} [{least:.2g}, {most:.2g}]" in said
     assert "no A/A arms under these conditions for token_correlation" in said

@@ -190,10 +190,11 @@ def test_parts_are_in_the_order_of_the_model() -> None:
 def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:
     found = worlds.gains()
     plots = gains.plots(found)
-    assert [name for *_, name in plots] == ["op", "op"]  # root mean squares are in the table alone
+    assert [name for *_, name in plots] == ["op"] * 3  # root mean squares are in the table alone, deviations are bands
+    assert ["± one standard deviation over channels or heads" in about for _, about, _ in plots] == [False, True, False]
     assert "Drawn at 4 of 800 measured steps." in plots[0][1]
     rows = gains.table(found).rows
-    assert len(rows) == 24
+    assert len(rows) == 40
     last = ("op", "layers.4.mlp_residual.gain, root mean square", "0", "0.400", "0.05", "5")
     assert rows[-1] == last
 

@@ -150,8 +150,8 @@ def run_two(console: Console, clock: Clock) -> Progress:
             clock.now += 3.0
             progress.step("a", step, 3.0)
             progress.step("b", step, float("nan"))
-        progress.ended("b", "diverged")
-        progress.ended("a", "interrupted")
+        progress.ended("b", "diverged", 0)
+        progress.ended("a", "interrupted", 0)
     return progress
 
 
@@ -183,7 +183,7 @@ def test_on_a_terminal_each_running_trial_has_a_line():
         for step in (10, 20):
             clock.now += 3.0
             progress.step("a", step, 2.5)
-        progress.ended("b", "bug")
+        progress.ended("b", "bug", 0)
     shown = console.file.getvalue()
     assert "1 of 2 trials, 1 bug, 1 running, about 25 s left" in shown
     assert "pre_ln, seed 1  step 20/100  train loss 2.5000  0.3 s/step" in shown
@@ -202,15 +202,25 @@ def test_a_retried_trial_is_counted_once():
     progress = Progress(2, 1, Console(file=io.StringIO()), Clock())
     for outcome in ("out_of_memory", "finished"):
         progress.started("a", "op, seed 1", 10)
-        progress.ended("a", outcome)
+        progress.ended("a", outcome, 0)
     assert progress.overall().startswith("1 of 2 trials, ")
     assert "memory" not in progress.overall()
 
 
 def test_a_trial_that_never_started_can_end():
     console = Console(file=io.StringIO(), width=80)
-    Progress(1, 1, console, Clock()).ended("c0ffee", "bug")
+    Progress(1, 1, console, Clock()).ended("c0ffee", "bug", 0)
     assert console.file.getvalue().startswith("[1/1] c0ffee: bug")
+
+
+def test_what_has_finished_has_done_all_its_steps():
+    """The last loss that is heard of is of the step before the last update."""
+    console = Console(file=io.StringIO(), width=80)
+    with Progress(1, 1, console, Clock()) as progress:
+        progress.started("a", "op, seed 1", 200)
+        progress.step("a", 199, 2.0)
+        progress.ended("a", "finished", 200)
+    assert "op, seed 1: finished, 0 s, step 200/200, train loss 2" in console.file.getvalue()
 
 
 def test_calls_and_redraws_do_not_disturb_each_other():
@@ -222,7 +232,7 @@ def test_calls_and_redraws_do_not_disturb_each_other():
         for i in range(300):
             progress.started(str(i), f"op, seed {i}", 10)
             progress.step(str(i), 10, 1.0)
-            progress.ended(str(i), "finished")
+            progress.ended(str(i), "finished", 0)
         stop.set()
         redraw.join()
     assert progress.overall() == "300 of 300 trials, done"

@@ -157,7 +157,7 @@ def test_colour_adds_nothing_but_colour(name):
 
 
 def test_every_verdict_has_its_own_style():
-    assert len(set(STYLES.values())) == len(STYLES) == 5
+    assert len(set(STYLES.values())) == len(STYLES) == 7
 
 
 def test_the_answer_comes_before_the_numbers():

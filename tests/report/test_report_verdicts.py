@@ -143,7 +143,7 @@ def test_holm_covers_all_distinct_comparisons_of_a_metric():
 def test_the_equivalences_of_a_metric_are_a_family_of_their_own():
     plan = path("a", "b", "c")
     generator = np.random.default_rng(3)
-    ends = {f"v{i}": losses(*(2.3 + generator.normal(0, 0.01, 5))) for i in range(4)}
+    ends = {f"v{i}": losses(*(2.3 + generator.normal(0, 0.0095, 5))) for i in range(4)}
     effects = judge(plan, rules(eval_loss=TIGHT), finals(ends)).effects
     for effect in effects:
         d = np.subtract(*([end["eval_loss"] for end in ends[id]] for id in (effect.after, effect.before)))
@@ -153,7 +153,7 @@ def test_the_equivalences_of_a_metric_are_a_family_of_their_own():
     family = sorted({(effect.p_equivalent, effect.p_equivalent_adjusted, effect.verdict) for effect in effects})
     expected = multipletests([p for p, _, _ in family], method="holm")[1]
     assert [one for _, one, _ in family] == pytest.approx(expected)
-    verdicts = ["equivalent" if p < 0.05 else "undecided" for p in expected]
+    verdicts = ["equivalent" if p < 0.04 else "undecided" for p in expected]
     assert [verdict for _, _, verdict in family] == verdicts and len(set(verdicts)) == 2
 
 
@@ -182,8 +182,8 @@ def test_only_common_seeds_are_paired_and_the_others_named():
 
 def test_a_diverged_seed_is_counted_and_the_rest_called_survivors():
     effect = one_edit(losses(2.3, 2.31, 2.29, 2.3), [*losses(2.2, 2.215, 2.19), "diverged"])
-    assert (effect.n, effect.diverged_after, effect.ended_after, effect.verdict) == (3, 1, 4, "better")
-    assert effect.survivors
+    assert (effect.n, effect.diverged_after, effect.ended_after, effect.verdict) == (3, 1, 4, "undecided")
+    assert effect.survivors and effect.ranked == 4
     assert "survivors: 0 of 4 diverged before, 1 of 4 after" in effect.note
     assert not one_edit(losses(2.3, 2.31), losses(2.2, 2.215)).survivors
 
@@ -221,7 +221,8 @@ def test_identical_sides_need_five_seeds_to_be_equivalent(n, verdict):
     values = losses(*(2.3 + 0.01 * i for i in range(n)))
     effect = one_edit(values, values)
     assert (effect.verdict, effect.estimate) == (verdict, 0.0)
-    assert effect.seeds_needed == (5 if verdict == "undecided" else None)
+    # More seeds would be judged a second time, at 0.8 %: 2^-n is below it from seven on.
+    assert effect.seeds_needed == (7 if verdict == "undecided" else None)
     assert "identical at every seed" in effect.note
 
 
@@ -230,7 +231,7 @@ def test_a_constant_difference_needs_six(n, verdict):
     before = losses(*(2.3 + 0.01 * i for i in range(n)))
     effect = one_edit(before, losses(*(x["eval_loss"] - 0.5 for x in before)))
     assert effect.verdict == verdict
-    assert effect.seeds_needed == (6 if verdict == "undecided" else None)
+    assert effect.seeds_needed == (8 if verdict == "undecided" else None)  # 2^(1-n) < 0.8 %
 
 
 def test_undecided_says_how_many_seeds_would_do():

@@ -46,33 +46,32 @@ def frame(y: np.ndarray) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("missing", MISSING)
-def test_estimates_are_least_squares_with_the_error_of_the_runs_means(missing):
+def test_each_effect_is_the_mean_of_its_least_squares_at_every_seed(missing):
     y = values(missing)
     data = frame(complete(y))
-    fitted, full = (smf.ols(f, data).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
-    found = statistics.analyse(LEVELS, EFFECTS, y, confidence=0.9)
-    scale = np.array([2, 2, 2, 4, 4])
     names = ["a", "b", "c", "a:b", "a:c"]
-    error = scale * fitted.bse[names] / math.sqrt(fitted.mse_resid) * math.sqrt(full.mse_resid)
-    estimate = scale * fitted.params[names]
-    assert [e.estimate for e in found.estimates] == pytest.approx(list(estimate))
-    assert [e.error for e in found.estimates] == pytest.approx(list(error))
-    assert found.sd == pytest.approx(math.sqrt(full.mse_resid))
+    by_seed = np.array([smf.ols(FORMULA, one).fit().params[names] for _, one in data.groupby("seed")])
+    by_seed *= np.array([2, 2, 2, 4, 4])
+    found = statistics.analyse(LEVELS, EFFECTS, y, confidence=0.9)
     assert found.cells == len(data)
     assert {one.n for one in found.estimates} == {found.seeds} == {len(found.complete)} == {data.seed.nunique()}
     assert found.lost == ((7,) if missing == "a run" else ())
-    t = stats.t(full.df_resid)
-    for one, middle, wide in zip(found.estimates, estimate, error, strict=True):
-        assert one.df == full.df_resid
-        assert one.p == pytest.approx(2 * t.sf(abs(middle) / wide))
-        assert (one.low, one.high) == pytest.approx((middle - t.ppf(0.95) * wide, middle + t.ppf(0.95) * wide))
-        assert (one.tost_low, one.tost_high) == pytest.approx((middle - t.ppf(0.9) * wide, middle + t.ppf(0.9) * wide))
-        expected = max(t.sf((middle + 2.5) / wide), t.cdf((middle - 2.5) / wide))
-        assert one.p_equivalent(2.5) == pytest.approx(expected)
+    fitted = smf.ols(f"{FORMULA} + C(seed)", data).fit()  # of all seeds in one it is the same mean
+    assert [e.estimate for e in found.estimates] == pytest.approx(
+        list(np.array([2, 2, 2, 4, 4]) * fitted.params[names])
+    )
+    for one, d in zip(found.estimates, by_seed.T, strict=True):
+        test = stats.ttest_1samp(d, 0.0)
+        assert (one.estimate, one.p, one.df) == (pytest.approx(d.mean()), pytest.approx(test.pvalue), len(d) - 1)
+        assert one.error == pytest.approx(stats.sem(d))
+        assert (one.low, one.high) == pytest.approx(tuple(test.confidence_interval(0.9)))
+        assert (one.tost_low, one.tost_high) == pytest.approx(tuple(test.confidence_interval(0.8)))
+        sides = [stats.ttest_1samp(d, -2.5, alternative="greater"), stats.ttest_1samp(d, 2.5, alternative="less")]
+        assert one.p_equivalent(2.5) == pytest.approx(max(side.pvalue for side in sides))
 
 
 @pytest.mark.parametrize("missing", MISSING)
-def test_the_analysis_of_variance_is_statsmodels(missing):
+def test_the_sums_of_squares_are_statsmodels_and_f_is_of_each_term_by_itself(missing):
     y = values(missing)
     data = frame(complete(y))
     fitted, full = (smf.ols(f, data).fit() for f in (f"{FORMULA} + C(seed)", "y ~ C(run) + C(seed)"))
@@ -80,16 +79,49 @@ def test_the_analysis_of_variance_is_statsmodels(missing):
     lack, df_lack = fitted.ssr - full.ssr, fitted.df_resid - full.df_resid
     expected = [(table.sum_sq[name], 1) for name in ("a", "b", "c", "a:b", "a:c")]
     expected += [(table.sum_sq["C(seed)"], table.df["C(seed)"]), (lack, df_lack), (full.ssr, full.df_resid)]
-    found = statistics.analyse(LEVELS, EFFECTS, y).lines
+    analysis = statistics.analyse(LEVELS, EFFECTS, y)
+    found = analysis.lines
     assert [line.term for line in found] == [*["effect"] * 5, "seed", "lack of fit", "error"]
     assert [line.effect for line in found] == [*EFFECTS, None, None, None]
     for line, (squares, df) in zip(found, expected, strict=True):
         assert (line.sum_of_squares, line.df) == (pytest.approx(squares), df)
-        if line.term == "error":
-            assert line.f is line.p is None
-        else:
-            f = squares / df / full.mse_resid
-            assert (line.f, line.p) == (pytest.approx(f), pytest.approx(stats.f.sf(f, df, full.df_resid)))
+    for line, one in zip(found, analysis.estimates, strict=False):
+        assert (line.f, line.p) == (pytest.approx((one.estimate / one.error) ** 2), pytest.approx(one.p))
+    assert found[5].f is found[5].p is found[7].f is found[7].p is None
+    # Lack of fit: the contrasts that are left, against how they vary over seeds, by Greenhouse and Geisser.
+    runs = ~np.isnan(y).all(axis=1)
+    left = np.linalg.qr(np.column_stack([design(LEVELS[runs]), np.eye(runs.sum())]))[0][:, 6 : runs.sum()]
+    z = left.T @ y[np.ix_(runs, ~np.isnan(y[runs]).any(axis=0))]
+    n = z.shape[1]
+    s = np.atleast_2d(np.cov(z))
+    epsilon = np.trace(s) ** 2 / (df_lack * np.trace(s @ s))
+    f = n * (z.mean(axis=1) ** 2).sum() / np.trace(s)
+    assert found[6].f == pytest.approx(f)
+    assert found[6].p == pytest.approx(stats.f.sf(f, epsilon * df_lack, epsilon * df_lack * (n - 1)))
+
+
+def design(levels: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.ones(len(levels)), *(levels[:, list(effect)].prod(axis=1) for effect in EFFECTS)])
+
+
+@pytest.mark.parametrize("shape", [(8, 4), (8, 12), (16, 6)])
+def test_sphericity_is_johns_and_its_p_is_uniform_where_there_is_no_structure(shape):
+    random = np.random.default_rng(3)
+    runs, n = shape
+    levels = np.array(list(itertools.product([-1, 1], repeat=int(math.log2(runs)))))
+    p_values = []
+    for k in range(400):
+        y = random.normal(size=shape) + random.normal(size=n)
+        found = statistics.analyse(levels, [(0,)], y).sphericity
+        assert found is not None
+        p_values.append(found.p)
+        if k < 5:
+            s = np.cov(np.linalg.qr(np.column_stack([np.ones(runs), np.eye(runs)]))[0][:, 1:runs].T @ y)
+            u = (runs - 1) * np.trace(s @ s) / np.trace(s) ** 2 - 1
+            assert (found.contrasts, found.u, found.epsilon) == (runs - 1, pytest.approx(u), pytest.approx(1 / (1 + u)))
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    y = random.normal(size=shape) + random.normal(size=n) + 6 * levels[:, :1] * random.normal(size=n)
+    assert statistics.analyse(levels, [(0,)], y).sphericity.p < 0.01  # the twin: an edit whose effect varies
 
 
 @pytest.mark.parametrize("there", [[0], []])
@@ -102,7 +134,7 @@ def test_without_two_complete_seeds_there_are_estimates_alone(there):
     fitted = smf.ols(f"{FORMULA} + C(seed)", frame(y)).fit()
     expected = np.array([2, 2, 2, 4, 4]) * fitted.params[["a", "b", "c", "a:b", "a:c"]]
     assert [e.estimate for e in found.estimates] == pytest.approx(list(expected))
-    assert (found.error_of, found.sd, found.lines, found.complete) == ("none", None, (), tuple(there))
+    assert (found.error_of, found.lines, found.complete) == ("none", (), tuple(there))
     for one in found.estimates:
         assert one.n == len(there)
         assert one.low is one.p is one.error is one.p_equivalent(1.0) is None
@@ -139,21 +171,6 @@ def test_seeds_that_differ_cost_nothing():
     assert [e.estimate for e in apart.estimates] == pytest.approx([e.estimate for e in once.estimates])
 
 
-def test_power_is_planned_with_the_degrees_of_freedom_of_all_runs():
-    """At a difference for which seven of each seed plan four seeds and one would plan seven."""
-    level, sd = 0.05 / 7, 1.0
-    true = 2.2
-    n = statistics.seeds_for_power(true, sd, alpha=level, df_per_seed=7)
-    assert (n, statistics.seeds_for_power(true, sd, alpha=level)) == (4, 7)
-    random = np.random.default_rng(2)
-    # The sd over seeds of a main effect, 2β, is 2σ/√8.
-    noise = random.standard_normal((2000, 8, n)) * math.sqrt(2) * sd
-    found = [statistics.analyse(LEVELS, EFFECTS, true / 2 * LEVELS[:, :1] + y).estimates[0].p < level for y in noise]
-    power = statistics.power_of(true, sd, n, level, df_per_seed=7)
-    assert power >= 0.8 > statistics.power_of(true, sd, n - 1, level, df_per_seed=7)
-    assert np.mean(found) == pytest.approx(power, abs=0.03)
-
-
 def test_with_one_seed_lack_of_fit_is_the_error():
     y = values(seeds=1)
     found = statistics.analyse(LEVELS, EFFECTS, y)
@@ -168,7 +185,7 @@ def test_with_one_seed_lack_of_fit_is_the_error():
 def test_with_one_seed_and_nothing_left_there_is_no_interval():
     every = [effect for size in (1, 2, 3) for effect in itertools.combinations(range(3), size)]
     found = statistics.analyse(LEVELS, every, values(seeds=1))
-    assert (found.error_of, found.sd) == ("none", None)
+    assert found.error_of == "none"
     for one in found.estimates:
         assert one.estimate is not None
         assert one.error is one.low is one.p is one.df is one.p_equivalent(1.0) is None
@@ -178,7 +195,7 @@ def test_with_one_seed_and_nothing_left_there_is_no_interval():
 def test_more_seeds_give_the_saturated_layout_an_error():
     every = [effect for size in (1, 2, 3) for effect in itertools.combinations(range(3), size)]
     found = statistics.analyse(LEVELS, every, values())
-    assert found.error_of == "runs by seeds"
+    assert found.error_of == "seeds"
     assert {line.term for line in found.lines} == {"effect", "seed", "error"}
 
 
@@ -225,7 +242,7 @@ def test_without_spread_signs_decide(seeds):
 
 def test_a_little_spread_is_students_again():
     y = 2.3 + 0.05 * LEVELS[:, [0]] + 1e-9 * values()
-    assert statistics.analyse(LEVELS, EFFECTS, y).estimates[0].method == "pooled"
+    assert statistics.analyse(LEVELS, EFFECTS, y).estimates[0].method == "student"
     assert statistics.analyse(LEVELS, EFFECTS, y, size=1e5).estimates[0].method == "sign"
 
 

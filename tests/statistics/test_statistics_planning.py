@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def floor(sd: float, n: int) -> Floor:
 def test_a_floor_is_the_spread_of_its_pairs():
     before, after = [2.0, 2.1, 2.2, 2.0], [2.1, 2.0, 2.2, 2.3]
     found = statistics.floor_of("eval_loss", before, after, whose="pre_ln")
-    assert found == floor(np.std(np.subtract(after, before), ddof=1), 4)
+    assert found == replace(floor(np.std(np.subtract(after, before), ddof=1), 4), pairs=4)
     logs = statistics.floor_of("peak_kurtosis", before, after, log=True, whose="op")
     assert (logs.scale, logs.sd) == ("log", pytest.approx(np.std(np.log(np.divide(after, before)), ddof=1)))
     with pytest.raises(ValueError, match="two or more pairs"):

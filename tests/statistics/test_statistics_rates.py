@@ -17,7 +17,7 @@ METHODS_N = (2, 3, 5, 7, 8, 10, 13, 16, 20, 25)
 def found_different(true: float, n: int, m: int, sweeps: int, seed: int = 0) -> float:
     """The share of sweeps in which one of m comparisons is found at α/m, by whatever test is made at that n."""
     d = differences(sweeps, [true], n, arms="apart", seed=seed)[:, 0]
-    return float(np.mean([statistics.of_differences(one, family=m).p < 0.05 / m for one in d]))
+    return float(np.mean([statistics.of_differences(one, level=0.05 / m).p < 0.05 / m for one in d]))
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def false_alarms(n: int, m: int, sweeps: int, *, arms: str, corrected: bool = Tr
     d = differences(sweeps, [0.0] * m, n, arms=arms, seed=n)
     count = 0
     for sweep in d:
-        p = [statistics.of_differences(one, family=m).p for one in sweep]
+        p = [statistics.of_differences(one, level=0.05 / m).p for one in sweep]
         count += min(statistics.holm(p) if corrected else p) < 0.05
     return count / sweeps
 

@@ -83,28 +83,19 @@ def of_three_edits(seeds: int, one: float, tables: int) -> tuple[float, float]:
     return float((np.array(p) >= 0.05).mean()), float((np.min(p, axis=1) < 0.05 / 6).mean())
 
 
-FIGURES = {
-    (2, 1.0): (0.950, 0.041),
-    (5, 1.0): (0.949, 0.047),
-    (2, 4.0): (0.902, 0.084),
-    (3, 4.0): (0.917, 0.078),
-    (5, 4.0): (0.929, 0.066),
-    (8, 4.0): (0.938, 0.053),
-}
-"""By seeds and the one run's sd, as the module of factorials has them."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "one"), FIGURES)
-def test_one_run_that_varies_more_costs_as_much_as_is_said(seeds, one):
-    assert of_three_edits(seeds, one, 8000) == pytest.approx(FIGURES[seeds, one], abs=0.01)
+@pytest.mark.parametrize("one", [1.0, 4.0])
+@pytest.mark.parametrize("seeds", [2, 3, 5, 8])
+def test_one_run_that_varies_more_costs_nothing(seeds, one):
+    cover, false = of_three_edits(seeds, one, 8000)
+    assert cover == pytest.approx(0.95, abs=0.006) and false < 0.057
 
 
-def test_one_run_that_varies_more_costs_about_as_much_as_is_said():
-    """At 1,500 tables a share is off by 2.5 points once in a thousand; the two cases are further apart."""
-    for case in ((2, 1.0), (2, 4.0)):
-        assert of_three_edits(*case, 1500) == pytest.approx(FIGURES[case], abs=0.025)
-    assert of_three_edits(2, 4.0, 1500)[0] < 0.925 < of_three_edits(2, 1.0, 1500)[0]
+@pytest.mark.parametrize("one", [1.0, 4.0])
+def test_one_run_that_varies_more_costs_about_nothing(one):
+    """At 1,500 tables a share is off by two points once in a thousand. One error for all covered 90 % of the second."""
+    cover, false = of_three_edits(2, one, 1500)
+    assert cover == pytest.approx(0.95, abs=0.015) and false < 0.07
 
 
 def test_an_effect_left_out_is_seen_to_spoil_intervals():

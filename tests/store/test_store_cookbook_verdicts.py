@@ -12,6 +12,7 @@ import pytest
 from cookbook_worlds import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
 from store_worlds import RECIPE, VARIANTS, VERSIONS, fill, plan, trial
 from test_store_noise import expected, noisy, tell
+from test_store_questions import EIGHT, FIVE, judged_at, trained
 from test_store_verdicts import judged
 
 from ablate.store import lines
@@ -187,6 +188,19 @@ def test_verdicts(tmp_path):
         (effect.change, effect.metric, effect.n, effect.estimate) for effect in effects
     ]
     assert asked_of(tmp_path, "verdicts", space="other") == []
+
+
+def test_questions_over_time(tmp_path):
+    trained(tmp_path, EIGHT)
+    judged_at(tmp_path, FIVE)
+    judged_at(tmp_path, EIGHT)
+    first, second = asked_of(tmp_path, "questions_over_time", space="small")
+    assert first["question"] == second["question"]
+    assert (first["number"], first["n_seeds"], first["level"]) == (1, 5, about(0.04))
+    assert (second["number"], second["n_seeds"], second["level"]) == (2, 8, about(0.008))
+    assert (first["left_of_alpha"], second["left_of_alpha"]) == (about(0.01), about(0.002))
+    assert (second["better"], second["undecided"], second["metrics"]) == (1, 1, ["eval_loss"])
+    assert asked_of(tmp_path, "questions_over_time", space="other") == []
 
 
 def test_effects(tmp_path):

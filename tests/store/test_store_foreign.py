@@ -7,6 +7,7 @@ writes there; every verb that reads it answers, or refuses in words. None ends i
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,10 @@ from store_worlds import opened, plan
 
 from ablate.errors import AblateError, RefusedError
 from ablate.report.verdicts import judge
-from ablate.session.judging import document
+from ablate.session.judging import account_of, document, judgements
 from ablate.session.resuming import resumable
 from ablate.space.documents import Judge, Judged
-from ablate.store import claim, doctor, ledger, lines, paces, requests, segment, verdicts
+from ablate.store import claim, doctor, ledger, lines, paces, questions, requests, segment, verdicts
 from ablate.store.lines import compact
 from ablate.store.paces import Conditions, Paces
 from ablate.store.query import query
@@ -28,7 +29,7 @@ from ablate.store.requests import Request
 from ablate.store.standing import standings
 
 SEGMENT = f"{segment.FOLDER}/{OPEN}.jsonl"
-FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, paces.FILE, SEGMENT)
+FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, questions.FILE, paces.FILE, SEGMENT)
 RULES = Judge(metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="a1", confidence=0.95)
 
 
@@ -42,8 +43,11 @@ def place(tmp_path_factory):
     here = Conditions(batch=1, dtype="float32", threads=1)
     paces.record(folder, Paces(reference="m", seconds={"m": 0.1}, conditions=here, machine={}))
     with opened(folder) as results:
-        summary = judge(plan(), RULES, results.finals([trial.id for trial in plan().trials]))
-        results.record_verdicts(document(summary, plan()))
+        seen = results.finals([trial.id for trial in plan().trials])
+        results.record_verdicts(document(judge(plan(), RULES, seen), plan()))
+        whole = replace(plan(), trials=tuple(one for one in plan().trials if one.id in seen))
+        account = account_of(whole, RULES, folder)
+        results.record_questions(judgements(judge(whole, RULES, seen, account), whole, RULES, account))
         results.refresh()
     return place
 
@@ -102,6 +106,7 @@ KNOWN = {
     ledger.PLANS: ["plan", "trial"],
     ledger.OUTCOMES: ["ended", "forgotten"],
     verdicts.FILE: ["judged"],
+    questions.FILE: ["question"],
     paces.FILE: ["paces"],
     SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
 }

@@ -60,7 +60,8 @@ def test_effects_are_those_of_the_summary(folder):
     for row, effect in zip(found, summary.effects, strict=True):
         assert (row["kind"], row["change"], row["metric"]) == (effect.kind, effect.change, effect.metric)
         assert (row["before"], row["after"]) == (names[effect.before], names[effect.after])
-        for name in ("n", "estimate", "low", "high", "p", "p_adjusted", "q", "verdict", "method", "df", "note"):
+        told = ("n", "estimate", "low", "high", "p", "p_adjusted", "q", "verdict", "method", "df", "note", "ranked")
+        for name in told:
             assert row[name] == getattr(effect, name), name
         ratio = math.exp(effect.estimate) if effect.scale == "log" and effect.estimate is not None else None
         assert row["ratio"] == (None if ratio is None else pytest.approx(ratio, rel=1e-12))
@@ -70,9 +71,29 @@ def test_effects_are_those_of_the_summary(folder):
 def test_verdicts_say_how_many_seeds_more(folder):
     summary = judged(folder)
     for row, effect in zip(rows(folder, "FROM verdicts ORDER BY position"), summary.effects, strict=True):
-        more = None if effect.seeds_needed is None else effect.seeds_needed - effect.n
+        more = None if effect.seeds_needed is None else effect.seeds_needed - (effect.ranked or effect.n)
         assert row["more_seeds"] == (more if effect.verdict == "undecided" else None)
         assert row["verdict"] == ("equivalent, differs" if effect.differs else effect.verdict)
+
+
+def test_a_verdict_by_rank_has_its_own_name(folder):
+    """Ten seeds, of which one side diverged at nine: SQL says what JSON says."""
+    asked = plan(seeds=tuple(range(10)))
+    other = asked.comparisons[0].after
+    ends = {
+        trial.id: {"status": "diverged", "step": 3, "metrics": {}}
+        if trial.variant == other and trial.seed
+        else {"status": "finished", "step": 9, "metrics": {"eval_loss": 2.3 + 0.01 * trial.seed, "peak_kurtosis": 2.0}}
+        for trial in asked.trials
+    }
+    summary = judge(asked, RULES, ends)
+    with opened(folder) as results:
+        results.record_verdicts(document(summary, asked))
+        results.refresh()
+    edit = f"FROM verdicts WHERE change = '{asked.comparisons[0].change}' AND kind = '{asked.comparisons[0].kind}'"
+    for row in rows(folder, edit):
+        assert (row["verdict"], row["method"], row["n"], row["ranked"]) == ("worse_by_rank", "worst_rank", 1, 10)
+    assert len(rows(folder, edit)) == 2
 
 
 def test_noise_is_no_verdict(folder):

@@ -7,6 +7,7 @@
     forest.py      every comparison with its interval, a panel for each metric
     curves.py      losses and probes over training
     maps.py        probes by layer and step
+    kernels.py     kernels of tokens by position
     gains.py       trained gains over training
     front.py       two metrics against each other; the means of two edits that interact
     panes.py       what plots share: colours of variants, axes, how many fit

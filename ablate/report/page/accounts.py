@@ -58,7 +58,7 @@ def cost(record: PageRecord) -> Grid:
 
 
 def own(variant: Variant) -> Iterator[str]:
-    """What of a variant's sizes and training is not as the space has it, in a line."""
+    """What of a variant's sizes and training is not as the space has it; then each constraint that it breaks."""
     setting = variant.setting
     parts = [
         f"{name} {value:,}"
@@ -71,6 +71,8 @@ def own(variant: Variant) -> Iterator[str]:
     parts += ["another initialisation"] if setting.salt else []
     if parts:
         yield f"Its own: {', '.join(parts)}."
+    for name, because in variant.breaks:
+        yield f"Breaks {name}, which this space lets through: {because}."
 
 
 def unequal(record: PageRecord) -> list[Grid]:
@@ -99,13 +101,15 @@ def noise(record: PageRecord) -> Grid:
     """The floor of each metric, and what can be seen above it."""
     summary, plan = record.summary, record.plan
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
-    level = (1 - summary.confidence) / max(1, summary.tests)
+    tests = max(1, summary.tests)
+    levels = {metric: one.level / tests for one in summary.judgements for metric in one.metrics}
+    level = ", ".join(f"{one:.2g}" for one in dict.fromkeys(levels.values()))
     rows = tuple(
         cells
         for floor in record.floors
         for metric in summary.metrics
         if metric.name == floor.metric
-        for cells in [_floor_row(floor, metric, seeds, level)]
+        for cells in [_floor_row(floor, metric, seeds, levels[metric.name])]
     )
     missing = [m.name for m in summary.metrics if m.name not in {floor.metric for floor in record.floors}]
     caveats = []
@@ -121,7 +125,8 @@ def noise(record: PageRecord) -> Grid:
     many = plural(seeds, "seed")
     return Grid(
         title="Noise and power",
-        note="from pairs that differ in nothing but the initialisation; on the log scale as factors",
+        note="by how much differences vary over seeds: of the variants named against the baseline, or of A/A pairs, "
+        "which differ in nothing but the initialisation; on the log scale as factors",
         heading=(
             "metric", "sd of a difference [95 %]", "pairs", f"visible at {many}, 80 % [95 %]",
             "seeds for half the margin", "measured on",
@@ -131,7 +136,7 @@ def noise(record: PageRecord) -> Grid:
         caveats=tuple(caveats),
         remarks=(
             f"Visible: the smallest true difference that so many pairs find {100 * POWER:.0f} % of the time at level "
-            f"{level:.2g}, the first of Holm's over {plural(summary.tests, 'comparison')}"
+            f"{level}, the first of Holm's over {plural(summary.tests, 'comparison')}"
             + (", were it looked only at the last" if plan.looks else "")
             + "; its interval is that of the sd. Seeds for half the margin: for an equivalence interval at the same "
             f"level that reaches half the margin to each side, from the {100 * SD_LEVEL:.0f} % upper limit of the sd. "
@@ -156,7 +161,8 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
         needed = floor.seeds_for_margin(metric.margin, alpha)
         seeds = f"over {MOST_SEEDS}" if needed is None else str(needed)
     sd = f"{_size(floor.sd, metric)} [{_size(low, metric)}, {_size(high, metric)}]"
-    return floor.metric, sd, str(floor.n), visible, seeds, floor.whose
+    measured = floor.whose if floor.edits else f"A/A, {floor.whose}"
+    return floor.metric, sd, str(floor.pairs or floor.n), visible, seeds, measured
 
 
 def _size(value: float, metric: Metric) -> str:

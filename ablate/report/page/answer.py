@@ -138,6 +138,7 @@ def _judged_once(summary: Summary) -> list[Effect]:
 
 _TITLES = {
     "worse": "made it worse",
+    "worse_by_rank": "made it worse by rank, a diverged run the worst",
     "equivalent": "made no difference that matters",
     "undecided": "could not be told from no difference",
     "diverged": "could not be judged, since one side diverged at every seed",

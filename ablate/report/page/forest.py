@@ -29,6 +29,8 @@ BEYOND = 8.0
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
     "better": ("front", "o", True),
     "worse": ("reference", "o", True),
+    "better_by_rank": ("front", "D", False),
+    "worse_by_rank": ("reference", "D", False),
     "equivalent": ("line3", "s", True),
     "undecided": ("ink", "o", False),
     "diverged": ("fresh", "x", True),
@@ -73,6 +75,8 @@ def _caption(
         yield "An arrow: the interval goes on beyond the frame."
     if any(effect.estimate is not None and effect.low is None for effect in part):
         yield "A point without a line: one pair, so no interval."
+    if any(effect.verdict in ("better_by_rank", "worse_by_rank") for effect in part):
+        yield "A hollow diamond: found by ranks over all seeds; where it stands is of survivors."
 
 
 def _name(effect: Effect, summary: Summary) -> str:

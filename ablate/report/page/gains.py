@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ablate.plan.plan import Variant
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 FIRST = 6
 """Plots that are shown at once; the others are folded."""
-ABOUT = {"gain": "", "gain_mean": ", mean over channels or heads", "gain_rms": ", root mean square"}
+ABOUT = {
+    "gain": "",
+    "gain_mean": ", mean over channels or heads",
+    "gain_ratio": ", gain over skip",
+    "gain_sd": ", standard deviation over channels or heads",
+    "gain_rms": ", root mean square",
+}
+IN_TABLE = ("gain_sd", "gain_rms")
+"""What has no plot of its own: the standard deviation is the band around the mean."""
 
 
 def panels(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
@@ -37,13 +45,16 @@ def panels(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
 
 
 def plots(record: PageRecord) -> list[tuple[str, str, str]]:
-    """The plots with their captions and the name of their variant; root mean squares are in the table alone."""
+    """The plots with their captions and the name of their variant; deviations are bands around the means, and root mean
+    squares in the table alone.
+    """
     found = []
     for place, (variant, metric, courses) in enumerate(panels(record)):
-        if metric == "gain_rms":
+        if metric in IN_TABLE:
             continue
+        spread = {course.of: course for course in _spreads(record, variant)} if metric == "gain_mean" else {}
         svg = drawn(
-            [lambda axes, m=metric, c=courses: _panel(axes, m, c)],  # type: ignore[misc]
+            [lambda axes, m=metric, c=courses, s=spread: _panel(axes, m, c, s)],  # type: ignore[misc]
             f"gains-{place}",
             f"Trained gains of {variant.name} over training. The table below has first and last values.",
             height=2.6,
@@ -52,11 +63,17 @@ def plots(record: PageRecord) -> list[tuple[str, str, str]]:
         thinned = [course for course in courses if len(course.steps) < course.measured]
         steps = panes.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
         about = f"{variant.name}{ABOUT[metric]}: means over seeds; faint lines are early layers, strong ones late."
+        about += " Bands: ± one standard deviation over channels or heads." if spread else ""
         found.append((svg, about + steps, variant.name))
     return found
 
 
-def _panel(axes: Axes, metric: str, courses: Sequence[Course]) -> None:
+def _spreads(record: PageRecord, variant: Variant) -> Iterator[Course]:
+    """The standard deviations over channels or heads of a variant's gains."""
+    yield from (course for course in record.gains if (course.variant, course.metric) == (variant.id, "gain_sd"))
+
+
+def _panel(axes: Axes, metric: str, courses: Sequence[Course], spread: Mapping[str, Course]) -> None:
     kinds = list(dict.fromkeys(_kind(course.of) for course in courses))
     layers = [_layer(course.of) for course in courses]
     most = max([one for one in layers if one is not None], default=1)
@@ -68,6 +85,10 @@ def _panel(axes: Axes, metric: str, courses: Sequence[Course]) -> None:
         said.add(kind)
         line = [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
         style = panes.STYLES[kinds.index(kind) % len(panes.STYLES)]
+        if course.of in spread and spread[course.of].steps == course.steps:
+            sd = [math.nan if one is None else one for one in spread[course.of].mean]
+            low, high = ([m + sign * s for m, s in zip(line, sd, strict=True)] for sign in (-1, 1))
+            axes.fill_between(course.steps, low, high, color=INK[f"shade{shade}"], alpha=0.15, lw=0)
         axes.plot(course.steps, line, ls=style, color=INK[f"shade{shade}"], lw=1.3, label=label)
     panes.plain_ticks(axes, "y", log=False)
     panes.by_steps(axes)

@@ -22,7 +22,7 @@ from ablate.report.html.document import (
     with_code,
 )
 from ablate.report.html.grid import Grid
-from ablate.report.page import accounts, answer, curves, defined, forest, front, gains, maps, verdicts
+from ablate.report.page import accounts, answer, curves, defined, forest, front, gains, kernels, maps, verdicts
 from ablate.report.page.record import PageRecord
 from ablate.report.wording import plural, spoken
 
@@ -64,6 +64,7 @@ def _parts(record: PageRecord) -> Iterator[tuple[str, str]]:
         ("Factorial", _factorial(record)),
         ("Training", _training(record)),
         ("Layers", _layers(record)),
+        ("Kernels", _kernels(record)),
         ("Gains", _gains(record)),
         ("Trade-offs", _trade_offs(record)),
         ("Cost", untitled(accounts.cost(record))),
@@ -178,6 +179,11 @@ def _of_metric(record: PageRecord, metric: str, found: maps.Maps) -> str:
         f"<div><figure>{first}<figcaption>{escape(about)}"
         f'<div class="key">{shades}</div></figcaption></figure>{more}{numbers}</div>'
     )
+
+
+def _kernels(record: PageRecord) -> Iterator[str]:
+    if drawn := kernels.plots(record):
+        yield figures((figure(svg, caption) for svg, caption in drawn), small=True)
 
 
 def _gains(record: PageRecord) -> Iterator[str]:

@@ -180,7 +180,8 @@ def in_order(parts: Iterable[str]) -> list[str]:
     """What stands before the layers, the layers, and what stands behind them."""
 
     def place(part: str) -> tuple[int, int, str]:
-        layer = int(part) if part.isdecimal() else 0
+        first = part.partition(" ")[0]
+        layer = int(first) if first.isdecimal() else 0
         return (1 if layer else 0 if part in BEFORE else 2), layer, part
 
     return sorted(set(parts), key=place)
@@ -192,7 +193,7 @@ def known(course: LayerCourse) -> list[float]:
 
 
 def _part(part: str) -> str:
-    return f"layer {part}" if part.isdecimal() else part
+    return f"layer {part}" if part[:1].isdecimal() else part
 
 
 def combined(metric: str) -> str:

@@ -14,7 +14,7 @@ from ablate.space.documents import Judge
 from ablate.statistics import Floor
 
 if TYPE_CHECKING:
-    from ablate.store.pages import Course, Ended, LayerCourse
+    from ablate.store.pages import Course, Ended, Kernel, LayerCourse
 
 ENDS = ("finished", "diverged")
 """States of a trial that are results."""
@@ -39,7 +39,7 @@ class PageRecord:
     of the trials that verdicts are made of; `endings` of the others of the plan, too. `versions` are what trials ran
     with, by id. `corpus` says in lines what the text was. `floors` are the noise under this plan's conditions,
     `unequal` what was not equal. `again` are the commands that repeat it, `source` the text of the space's file and
-    `resolved` the whole of what it meant. `beside` are notes on the page as a whole.
+    `resolved` the whole of what it meant. `beside` are notes on the page as a whole, `kernels` snapshots by position.
     """
 
     plan: Plan
@@ -59,6 +59,7 @@ class PageRecord:
     source: str
     resolved: str
     beside: tuple[str, ...] = field(default=())
+    kernels: tuple[Kernel, ...] = field(default=())
 
     @property
     def title(self) -> str:

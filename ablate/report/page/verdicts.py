@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
 from ablate.report.aliases import alias_rows
-from ablate.report.effect_tables import KINDS, described
+from ablate.report.effect_tables import KINDS, anova_statistic, described
 from ablate.report.html.grid import Grid
 from ablate.report.once import effects_once, terms_of
 from ablate.report.page.answer import subject
@@ -60,12 +60,12 @@ def _heading(summary: Summary) -> tuple[str, ...]:
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
-    kind = {"sign_flip": ", sign flips", "bootstrap": ", bootstrap", "sign": ", sign test"}.get(effect.method, "")
+    kind = {"sign_flip": ", sign flips", "sign": ", sign test", "worst_rank": ", of survivors"}.get(effect.method, "")
     named = subject(effect, summary) if effect.kind not in ("edit", "baseline") else effect.change
     verdict = wording.verdict(effect)
     shown = wording.difference(effect) + (kind if effect.estimate is not None else "")
     chances = (_chance(effect.p_adjusted), _chance(effect.q), _chance(effect.p_equivalent_adjusted))
-    return named, verdict, effect.metric, shown, str(effect.n), *chances
+    return named, verdict, effect.metric, shown, wording.pairs(effect), *chances
 
 
 def _chance(p: float | None) -> str:
@@ -142,11 +142,11 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
     lines = [one for one in record.summary.anova if one.terms == terms and one.metric == metric.name]
     if not lines:
         return None
-    total = sum(one.sum_of_squares for one in lines)
+    total = sum(one.sum_of_squares or 0.0 for one in lines)
     return Grid(
         title=_under(f"Analysis of variance, {wording.spoken(metric.name)}", terms),
-        note="seeds are blocks; the error is what runs do at one seed beyond their mean and that seed's; p's are not "
-        "adjusted for how many there are" + ("; of natural logarithms" if metric.log else ""),
+        note="seeds are blocks; F of a term is against how it varies over seeds, and its p is not adjusted for how "
+        f"many there are; {footnotes.SPHERICITY}" + ("; of natural logarithms" if metric.log else ""),
         heading=("source", "sum of squares", "share", "df", "F", "p"),
         rows=tuple(_anova_row(one, total) for one in lines),
         numbers=(1, 2, 3, 4, 5),
@@ -154,9 +154,10 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
 
 
 def _anova_row(line: Anova, total: float) -> tuple[str, ...]:
+    if line.sum_of_squares is None:
+        return line.term, "–", "–", "–", anova_statistic(line), _chance(line.p)
     share = f"{100 * line.sum_of_squares / total:.1f} %" if total > 0 else "–"
-    f = "–" if line.f is None else wording.significant(line.f)
-    return line.term, f"{line.sum_of_squares:.4g}", share, str(line.df), f, _chance(line.p)
+    return line.term, f"{line.sum_of_squares:.4g}", share, str(line.df), anova_statistic(line) or "–", _chance(line.p)
 
 
 def _under(title: str, terms: str) -> str:

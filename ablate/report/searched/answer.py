@@ -127,9 +127,9 @@ def _diverged(record: SearchRecord) -> list[str]:
 def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
     """Whether a block is better in every objective, and its verdicts in words."""
     effects = verdicts(record, name)
-    words = ", ".join(f"{effect.verdict} on {spoken(effect.metric)}" for effect in effects)
+    words = ", ".join(f"{spoken(effect.verdict)} on {spoken(effect.metric)}" for effect in effects)
     words = f"is {words}" if effects else "has no result"
-    return len(effects) == len(record.objectives) and all(effect.verdict == "better" for effect in effects), words
+    return len(effects) == len(record.objectives) and all(effect.improves for effect in effects), words
 
 
 def warnings(record: SearchRecord, found: Reckoned) -> list[str]:

@@ -47,7 +47,6 @@ def _row(arm: Arm, metric: Metric, effect: Effect | None, before: Kept | None, w
     left = "" if before is None or before.share is None else percent(before.share)
     together = ", ".join(filter(None, (searched, left)))
     numbers = (searched, mean, difference, left) if wide else ("\n".join(filter(None, (mean, difference, together))),)
-    n, pairs = level.n if level else 0, effect.n if effect else 0
-    counted = f"{n} ({pairs})" if effect and pairs != n else str(n)
+    counted = wording.seeds_of(level.n if level else 0, effect)
     verdict = Text(wording.verdict(effect), style=STYLES[effect.verdict]) if effect else Text()
     return metric.name, *numbers, counted, verdict

@@ -80,16 +80,19 @@ def briefly(record: SearchRecord) -> list[str]:
 def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
     confidence, alpha = f"{100 * summary.confidence:.3g} %", 1 - summary.confidence
     others = plural(len(summary.comparisons("baseline")), "comparison")
-    drawn = any(effect.method == "bootstrap" for effect in summary.effects)
-    interval = "the studentised bootstrap's interval" if drawn else "Student's interval"
     lines = [
         "confirmed: the best of the search at fresh seeds and on the verdict split, which it has not seen; search: "
         f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
-        f"with {interval} at {confidence}; left: it as a share of the search's, where that was an advantage",
+        f"with Student's interval at {confidence} over seeds, each with an initialisation, an order of "
+        "the data and held-out text of its own; left: it as a share of the search's, where that was an advantage",
         f"better, worse: p < {alpha:.2g} after Holm's correction over {others}, metric by metric",
     ]
     if any(metric.margin is not None for metric in summary.metrics):
         lines[-1] += "; equivalent: the same of both one-sided tests against the margin"
+    if any(effect.ranked for effect in summary.effects):
+        lines[-1] += (
+            "; by rank: over all seeds where one diverged, which is worse than any number; n: survivors / seeds"
+        )
     if any(effect.seeds_needed is not None for effect in summary.effects):
         lines[-1] += "; +k seeds: about so many more would decide"
     return lines

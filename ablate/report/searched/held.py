@@ -123,7 +123,7 @@ def pick(record: SearchRecord, found: Reckoned) -> Pick | None:
     """
     gains = {name: least for name in record.chosen if (least := _least_confirmed(record, name)) is not None}
     if gains:
-        won = {name: sum(effect.verdict == "better" for effect in verdicts(record, name)) for name in gains}
+        won = {name: sum(effect.improves for effect in verdicts(record, name)) for name in gains}
         best = max(gains, key=lambda name: (won[name], gains[name]))
         alike = sum(won[name] == won[best] for name in gains)
         return Pick(entry=record.entry(best), better=won[best], alike=alike)

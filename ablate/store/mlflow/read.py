@@ -37,6 +37,7 @@ EXTREMES: Mapping[str, str] = {
     "kurtosis": "max",
     "max_median_ratio": "max",
     "token_correlation_rms": "max",
+    "token_cosine": "max",
     "activation_rms": "max",
     "gradient_norm": "max",
     "attention_entropy": "min",

@@ -26,7 +26,7 @@ GROUPS = 100
 """Groups that are closed at first; a page shows a hundred runs before it is asked for more."""
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
 BARS = tuple(final_name(name) for name in FINALS)
-BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "attention_entropy")))
+BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "token_cosine", "attention_entropy")))
 """Curves on a linear axis; on a logarithmic one, as the others are, a trial that explodes does not flatten the rest."""
 SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))
 FORM_OF_LINE: Mapping[str, Any] = {

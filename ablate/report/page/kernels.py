@@ -1,0 +1,83 @@
+"""Kernels of tokens within a sequence: for each variant its snapshots over training, of a middle and the last place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ablate.report.html.drawn import INK, SHADES, drawn
+from ablate.report.page import panes
+from ablate.report.page.record import PageRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ablate.store.pages import Kernel
+
+FIRST = 6
+"""Variants whose kernels are drawn; those of the others are in the view kernels."""
+STEPS = 3
+"""Snapshots of a variant, from the first to the last."""
+
+
+def plots(record: PageRecord) -> list[tuple[str, str]]:
+    """A plot with its caption for each of the first variants that have snapshots."""
+    of: dict[str, list[Kernel]] = {}
+    for kernel in record.kernels:
+        of.setdefault(kernel.variant, []).append(kernel)
+    with_some = [variant for variant in record.plan.variants if variant.id in of]
+    found = []
+    for place, variant in enumerate(with_some[:FIRST]):
+        shown = _chosen(of[variant.id])
+        columns = len({kernel.step for kernel in shown})
+        svg = drawn(
+            [lambda axes, k=kernel: _matrix(axes, k) for kernel in shown],  # type: ignore[misc]
+            f"kernel-{place}",
+            f"Normalised kernel matrices of {variant.name}: rows and columns are positions. The view kernels has them.",
+            height=1.7,
+            columns=columns,
+            width=panes.WIDTH,
+            legend=False,
+        )
+        about = (
+            f"{variant.name}: cosine of tokens within a sequence, by position, mean over sequences and over "
+            f"{shown[0].n} seeds; from 0 or less (light) to 1 (dark), which everywhere is rank collapse."
+        )
+        found.append((svg, about))
+    if left := [variant.name for variant in with_some[FIRST:]]:
+        svg, about = found[-1]
+        found[-1] = (svg, f"{about} Not drawn: {', '.join(left)}; the view kernels has them.")
+    return found
+
+
+def _chosen(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Of a middle and the last place, row by row, up to three steps spread from the first to the last."""
+    places = list(dict.fromkeys(kernel.address for kernel in kernels))
+    steps = sorted({kernel.step for kernel in kernels})
+    some = sorted({steps[round(k * (len(steps) - 1) / (STEPS - 1))] for k in range(STEPS)})
+    by = {(kernel.address, kernel.step): kernel for kernel in kernels}
+    rows = dict.fromkeys((places[len(places) // 2], places[-1]))
+    return [by[place, step] for place in rows for step in some if (place, step) in by]
+
+
+def _matrix(axes: Axes, kernel: Kernel) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    boxes: dict[int, list[tuple[int, int]]] = {}
+    size = 1 + max(i for i, _, _ in kernel.cells)
+    for i, j, value in kernel.cells:
+        if math.isfinite(value):
+            shade = min(SHADES - 1, max(0, math.floor(value * SHADES)))
+            boxes.setdefault(shade, []).extend({(i, j), (j, i)})
+    for shade, cells in sorted(boxes.items()):
+        corners = [c for y, x in sorted(cells) for c in ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y))]
+        codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(cells)
+        axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
+    axes.set_xlim(0, size)
+    axes.set_ylim(size, 0)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(f"{kernel.address}, step {kernel.step:,}", fontsize=8, loc="left", color=INK["ink"])

@@ -1,0 +1,139 @@
+"""Differences of seeds at which some run was lost: signed ranks, a lost run being worse than any number.
+
+Those that survive are not a fair sample of a variant whose worst seeds diverge: by Student's t over the survivors a
+variant that differs in nothing but that its worst 40 % diverge would be called better in 6 to 13 % of tables. So every
+seed counts, with a rank:
+
+    d_i     y_i - x_i where both runs have a number; beyond all of these, upwards, where the one after alone was lost
+            (of what is better when lower), downwards where the one before alone was; 0, a tie, where both were
+    R_i     the rank of |d_i| among those that are not 0, the mean of their ranks where several are alike
+    T       Σ sign(d_i)·R_i                                                                             Wilcoxon 1945
+    p       share of the 2^n signs s with |Σ s_i·R_i| ≥ |T|, over the n seeds that are no ties
+
+Exact for any law of the runs and of what loses them, as long as a seed could as well have had its two runs exchanged;
+worst ranks: Lachin 1999. Of several lost runs at a seed, as a factorial may have, a seed with more comes beyond one
+with fewer. p is never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
+
+Where it is not said on which side a lost run would stand, as in a sum of more than two runs, whose symmetry nothing
+gives, the seed is `open`: it takes the highest rank against whatever the others say. The p is then no smaller than that
+of signed ranks had there been a number, whichever it were (where no two are of the same size).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from ablate.statistics.flips import EXACT, sign_flip_p
+from ablate.statistics.planning import MOST_SEEDS, POWER
+from ablate.statistics.spread import ROUNDING
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """The signed ranks of n seeds, of which `ties` say nothing and `open` count against whatever the others say.
+
+    `total` is T, above zero where it goes up; `p` is for two sides. `tendency` estimates the chance that of two other
+    seeds the mean goes up (ties count half): what a later number of seeds is planned from.
+    """
+
+    n: int
+    ties: int
+    open: int
+    total: float
+    p: float
+    tendency: float
+
+    def mirrored(self) -> Ranked:
+        """The same with before and after changed about."""
+        return replace(self, total=-self.total, tendency=1 - self.tendency)
+
+
+def worst_rank(
+    differences: Sequence[float] | Floats, lost: Sequence[int] = (), open: int = 0, *, size: float = 0.0
+) -> Ranked:
+    """Ranks `differences`, beyond them the seeds with a `lost` run: so many more upwards (downwards below 0) each.
+
+    `size` is that of the values that the differences come from: what is mere rounding of these is a tie.
+    ValueError for a difference that is not finite, and without a seed.
+
+    >>> worst_rank([-0.3, -0.1, -0.2, -0.4, -0.5, -0.6]).p, worst_rank([-0.3, -0.1, -0.2, -0.4, -0.5], [1]).p
+    (0.03125, 0.4375)
+    """
+    d = np.concatenate([np.asarray(differences, dtype=np.float64), np.zeros(len(lost))])
+    d[np.abs(d) <= ROUNDING * size] = 0.0
+    more = np.concatenate([np.zeros(d.size - len(lost)), np.asarray(lost, dtype=np.float64)])
+    if not np.isfinite(d).all() or not d.size + open:
+        raise ValueError(f"ranks need one finite difference or more, got {d.size} and {open} open ones")
+    if open:
+        against = -np.sign(_signed_ranks(more, d).sum())
+        d = np.concatenate([d, np.zeros(open)])
+        more = np.concatenate([more, np.full(open, against * (1 + np.abs(more).max(initial=0)))])
+    ranks = _signed_ranks(more, d)
+    total = float(ranks.sum())
+    # Where those that are open outweigh the others there is nothing that all of them bear out.
+    p = 1.0 if open and total * against >= 0 else sign_flip_p(ranks[ranks != 0])
+    return Ranked(
+        n=d.size,
+        ties=int((ranks == 0).sum()) - (open if open and not against else 0),
+        open=open,
+        total=total,
+        p=p,
+        tendency=_tendency(more, d),
+    )
+
+
+@cache
+def fewest_seeds(level: float, *, open: int = 0) -> int | None:
+    """The fewest seeds of which none is a tie at which ranks can have p < level; None where `EXACT` are not enough.
+
+    >>> fewest_seeds(0.05), fewest_seeds(0.05 / 3), fewest_seeds(0.05, open=1)
+    (6, 7, 12)
+    """
+    if not open:
+        return max(2, math.floor(1 - math.log2(level)) + 1)
+    return next(
+        (n for n in range(open + 1, EXACT + 1) if worst_rank(range(1, n - open + 1), open=open).p < level), None
+    )
+
+
+def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
+    """The fewest seeds at which signed ranks at level α find such a tendency with that power; None beyond `MOST_SEEDS`.
+
+    n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²)                                              Noether 1987
+
+    It takes the spread of ranks that lean nowhere: where they lean far, up to half as many would do.
+    """
+    apart = abs(tendency - 0.5)
+    n = (float(ndtri(1 - alpha / 2)) + float(ndtri(power))) ** 2 / (3 * apart**2) if apart else math.inf
+    return math.ceil(n) if n <= MOST_SEEDS else None
+
+
+def _signed_ranks(more: Floats, d: Floats) -> Floats:
+    """The rank of each by |more|, then by |d|, with its sign; 0 for ties, which have no rank."""
+    signs = np.where(more != 0, np.sign(more), np.sign(d))
+    told = signs != 0
+    _, place, counts = np.unique(
+        np.stack([np.abs(more[told]), np.abs(d[told])]), axis=1, return_inverse=True, return_counts=True
+    )
+    ranks = np.zeros(d.size)
+    ranks[told] = (np.cumsum(counts) - (counts - 1) / 2)[place.reshape(-1)]
+    return signs * ranks
+
+
+def _tendency(more: Floats, d: Floats) -> float:
+    """The share of pairs of seeds whose mean goes up."""
+    first, second = np.triu_indices(d.size, 1)
+    if not first.size:
+        return 0.5
+    beyond = more[first] + more[second]
+    signs = np.where(beyond != 0, np.sign(beyond), np.sign(d[first] + d[second]))
+    return float((signs + 1).mean()) / 2

@@ -1,0 +1,251 @@
+"""How often a question was judged is kept by its seeds: once each, through crashes, damage and lost files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
+
+from ablate.report.summary import Summary
+from ablate.report.verdicts import judge
+from ablate.session.judging import account_of, judged
+from ablate.space.documents import Judge, Judged
+from ablate.store import doctor, lines, questions, verdicts
+from ablate.store.query import query
+from ablate.train.events import Outcome, Row
+
+FIVE, EIGHT = tuple(range(5)), tuple(range(8))
+RULES = Judge(
+    metrics={"eval_loss": Judged(margin="none", scale="linear", better="lower")}, against="pre_ln", confidence=0.95
+)
+NOISE = (0.011, -0.012, 0.003, -0.004, 0.002, 0.013, -0.014, 0.001)
+
+
+def asked(seeds, space="small"):
+    """pre_ln against half and op, at these seeds; of half nothing is to be found, op is plainly better."""
+    whole = plan(seeds, space)
+    return replace(whole, comparisons=whole.comparisons[2:], proposals=())
+
+
+def trained(folder, seeds):
+    """The trials of the seeds, those of op 0.1 below those of pre_ln."""
+    with opened(folder) as results:
+        results.record_plan(asked(seeds), DOCUMENTS)
+        for seed in seeds:
+            for place, variant in enumerate(VARIANTS):
+                one = trial(variant, seed)
+                if one.id in results.outcomes():
+                    continue
+                results.begin(one)
+                value = 2.0 + 0.05 * math.sin(seed) - 0.1 * (place == 2) + place * NOISE[seed]
+                results.append(one.id, [Row(40, "eval_loss", "", value), Outcome("finished", 40)])
+
+
+def judged_at(folder, seeds, rules=RULES, space="small", **opening) -> Summary:
+    """What a run of these seeds ends with."""
+    with opened(folder, **opening) as results:
+        results.record_plan(asked(seeds, space), DOCUMENTS)
+        return judged(asked(seeds, space), rules, results)
+
+
+def level_of(summary: Summary) -> tuple[int, float]:
+    (one,) = summary.judgements
+    return one.number, round(one.level, 6)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    trained(tmp_path, EIGHT)
+    return tmp_path
+
+
+def test_the_second_judgement_is_held_at_four_fifths_of_what_the_first_has_left(folder):
+    assert level_of(judged_at(folder, FIVE)) == (1, 0.04)
+    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
+    assert level_of(judged_at(folder, (0, 1, 2, 3, 4, 5, 6))) == (3, 0.0016)
+
+
+def test_the_same_seeds_again_are_no_other_judgement_in_whatever_order_and_space(folder):
+    first = judged_at(folder, FIVE)
+    assert level_of(judged_at(folder, EIGHT))[0] == 2
+    before = (folder / questions.FILE).read_bytes()
+    assert judged_at(folder, FIVE).effects == first.effects
+    assert level_of(judged_at(folder, (4, 2, 0, 1, 3))) == (1, 0.04)
+    assert level_of(judged_at(folder, EIGHT, space="asked_again")) == (2, 0.008)
+    assert len((folder / questions.FILE).read_bytes().splitlines()) == len(before.splitlines())
+
+
+def test_what_was_found_stands_with_its_numbers(folder):
+    half, op = judged_at(folder, FIVE).effects
+    assert (half.verdict, op.verdict, op.judgement, op.level) == ("undecided", "better", 1, pytest.approx(0.04))
+    _, later = judged_at(folder, EIGHT).effects
+    assert (later.verdict, later.n, later.judgement) == ("better", 5, 1)
+    assert later.p == op.p and later.p_adjusted == op.p_adjusted
+    assert "found at 5 seeds, judged the first time, at 4 %; at the 8 seeds seen now: " in later.note
+
+
+def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
+    trained(tmp_path, FIVE)
+    judged_at(tmp_path, FIVE)
+    with opened(tmp_path) as results:
+        for seed in range(5, 20):
+            for place, variant in enumerate(VARIANTS):
+                one = trial(variant, seed)
+                results.begin(one)
+                value = 2.0 + 0.2 * (place == 2) + 0.001 * math.sin(seed * (place + 1))
+                results.append(one.id, [Row(40, "eval_loss", "", value), Outcome("finished", 40)])
+    _, op = judged_at(tmp_path, tuple(range(5, 20))).effects
+    assert op.verdict == "undecided" and "a difference was found at 5 seeds" in op.note and "no more so" in op.note
+
+
+def test_the_level_is_what_verdicts_are_made_by(folder):
+    """op against pre_ln at seeds that tell it at 4 % and not at 0.8 %: judged first, and judged second."""
+    three = (0, 1, 2)
+    first = judged_at(folder, three)
+    p = first.effects[1].p_adjusted
+    d = [2 * NOISE[seed] - 0.1 for seed in three]
+    assert p == pytest.approx(2 * stats.ttest_1samp(d, 0).pvalue) and 0.008 < p < 0.04
+    assert first.effects[1].verdict == "better"
+
+
+def test_judged_second_the_same_numbers_decide_less(folder):
+    judged_at(folder, (6, 7))
+    second = judged_at(folder, (0, 1, 2))
+    assert level_of(second) == (2, 0.008) and second.effects[1].verdict == "undecided"
+    assert any("judged a second time, at 0.8 %" in note for note in second.notes)
+
+
+def test_half_a_run_is_not_judged_and_spends_nothing(tmp_path):
+    trained(tmp_path, FIVE)
+    with opened(tmp_path) as results:
+        results.record_plan(asked(EIGHT), DOCUMENTS)
+        summary = judged(asked(EIGHT), RULES, results)
+    assert {effect.verdict for effect in summary.effects} == {"undecided"}
+    assert summary.effects[1].p < 0.01 and summary.effects[1].p_adjusted is None
+    assert any("no verdicts yet: 9 of 24 trials have not ended" in note for note in summary.notes)
+    assert questions.read(tmp_path) == {}
+    assert level_of(judged_at(tmp_path, FIVE)) == (1, 0.04)
+
+
+def test_who_only_reads_gives_no_verdict_that_does_not_count(folder):
+    judged_at(folder, (6, 7))
+    with opened(folder) as results:
+        finals = results.finals([one.id for one in asked(FIVE).trials])
+
+    def read() -> Summary:
+        return judge(asked(FIVE), RULES, finals, account_of(asked(FIVE), RULES, folder, reading=True))
+
+    assert read().effects[1].verdict == "undecided" and read().effects[1].p < 0.001
+    assert any("these seeds are not in the record of questions" in note for note in read().notes)
+    assert len(lines.read(folder / questions.FILE).records) == 1
+    judged_at(folder, FIVE)
+    assert read().effects[1].verdict == "better"
+
+
+def test_one_seed_is_no_judgement(folder):
+    judged_at(folder, (0,))
+    assert questions.read(folder) == {}
+
+
+def test_another_margin_is_another_question_and_another_confidence_is_not(folder):
+    judged_at(folder, FIVE)
+    margin = RULES.model_copy(
+        update={"metrics": {"eval_loss": RULES.metrics["eval_loss"].model_copy(update={"margin": 0.5})}}
+    )
+    assert level_of(judged_at(folder, EIGHT, margin)) == (1, 0.04)
+    assert level_of(judged_at(folder, EIGHT, RULES.model_copy(update={"confidence": 0.9}))) == (2, 0.016)
+
+
+def test_looks_spend_all_that_is_left(folder):
+    auto = replace(asked(EIGHT), looks=(5, 8))
+    with opened(folder) as results:
+        results.record_plan(auto, DOCUMENTS)
+        first = judged(auto, RULES, results)
+        assert level_of(first) == (1, 0.05)
+        again = judged(replace(auto, seeds=FIVE), RULES, results)  # an earlier look of the same
+        assert level_of(again) == (1, 0.05)
+    after = judged_at(folder, (0, 1, 2, 3))
+    assert level_of(after) == (2, 0.0) and after.effects[0].verdict == "undecided"
+    assert after.effects[1].verdict == "better"  # as the looks have found
+    assert any("nothing is left to judge this question by" in note for note in after.notes)
+
+
+def test_looks_after_fixed_seeds_have_the_fifth_that_they_left(folder):
+    judged_at(folder, (0, 1))
+    auto = replace(asked(EIGHT), looks=(5, 8))
+    with opened(folder) as results:
+        results.record_plan(auto, DOCUMENTS)
+        assert level_of(judged(auto, RULES, results)) == (2, 0.01)
+
+
+def test_it_is_in_sql(folder):
+    judged_at(folder, FIVE)
+    judged_at(folder, EIGHT)
+    found = query(
+        folder, "SELECT number, seeds, level, left_of_alpha, better, undecided FROM questions ORDER BY number"
+    )
+    assert [(n, len(seeds), round(level, 6), round(left, 6), b, u) for n, seeds, level, left, b, u in found.rows] == [
+        (1, 5, 0.04, 0.01, 1, 1),
+        (2, 8, 0.008, 0.002, 1, 1),
+    ]
+    verdict = query(
+        folder, "SELECT verdict, judgement, round(level, 6) FROM verdicts WHERE space = 'small' ORDER BY position"
+    )
+    assert verdict.rows == (("undecided", 2, 0.008), ("better", 1, 0.04))
+
+
+@pytest.mark.parametrize("name", [questions.FILE, verdicts.FILE])
+def test_a_lost_file_loses_no_judgement(folder, name):
+    judged_at(folder, FIVE)
+    judged_at(folder, EIGHT)
+    (folder / name).unlink()
+    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
+    assert level_of(judged_at(folder, (0, 1, 2))) == (3, 0.0016)
+    found = doctor.examine(folder)
+    assert [(f.kind, f.severity, f.where.name) for f in found.found if f.kind == "question"] == [
+        ("question", "repaired", name)
+    ]
+    doctor.repair(folder, found, say=print)
+    assert questions.lacking(folder) == ([], [])
+    (folder / (questions.FILE if name == verdicts.FILE else verdicts.FILE)).unlink()
+    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
+
+
+def test_a_line_cut_short_is_a_judgement_that_was_told_to_nobody(folder):
+    judged_at(folder, FIVE)
+    path = folder / questions.FILE
+    whole = path.read_bytes()
+    judged_at(folder, EIGHT)
+    for name in (questions.FILE, verdicts.FILE):  # killed in the middle of the first of its two lines
+        body = (folder / name).read_bytes()
+        (folder / name).write_bytes(body[: len(whole) + 40] if name == questions.FILE else whole_of(body))
+    assert level_of(judged_at(folder, EIGHT, say=lambda said: None)) == (2, 0.008)
+    assert len(lines.read(path).records) == 2
+
+
+def whole_of(body: bytes) -> bytes:
+    """The lines up to the second judgement of a question."""
+    kept, seen = [], 0
+    for line in body.splitlines(keepends=True):
+        seen += b'["question"' in line
+        if seen == 2:
+            break
+        kept.append(line)
+    return b"".join(kept)
+
+
+def test_a_damaged_line_is_got_back_from_the_other_file(folder):
+    judged_at(folder, FIVE)
+    judged_at(folder, EIGHT)
+    path = folder / questions.FILE
+    content = bytearray(path.read_bytes())
+    content[60] ^= 1
+    path.write_bytes(bytes(content))
+    assert level_of(judged_at(folder, (0, 1, 2), say=lambda said: None)) == (3, 0.0016)
+    found = doctor.examine(folder)
+    assert {f.severity for f in found.found if f.where == path} == {"repaired"}
+    assert doctor.repair(folder, found, say=print).left == ()
+    assert len(lines.read(path).records) == 3 and not lines.read(path).damaged
