@@ -1,4 +1,4 @@
-"""Batches as a function of (seed, step), and the fixed windows of an evaluation.
+"""Batches as a function of (seed, step), and the windows of an evaluation as one of (seed, split).
 
 The position in the data is the step: nothing is shuffled and nothing is remembered, so a resumed run needs no state of
 a loader, and runs that share a seed see the same batches in the same order, whatever their model is.
@@ -10,6 +10,7 @@ the separator, and windows may span them.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from ablate.data.text import Split
 from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
 
@@ -52,11 +54,15 @@ class Batches:
 
 
 def evaluation_windows(
-    stream: Tokens, seq_len: int, windows: int
+    stream: Tokens, seq_len: int, windows: int, *, seed: int, split: Split
 ) -> tuple[Int64[Tensor, "windows time"], Int64[Tensor, "windows time"]]:
-    """The same windows every time: evenly spaced over a stream, none sharing a token with another.
+    """The windows that a trial of `seed` is evaluated on, every time and whatever its model is.
 
-    Raises RefusedError when the stream is too short for that many.
+    Another seed has other ones, so that what varies over seeds holds the choice of text, too: were all seeds evaluated
+    on the same windows, an interval over seeds would be about those windows alone. They are drawn by `window_starts`
+    over all places of the stream, which is named `split`.
+
+    Raises RefusedError when the stream is too short for that many beside each other.
     """
     needed = windows * (seq_len + 1)
     if len(stream) < needed:
@@ -65,7 +71,24 @@ def evaluation_windows(
             f"{needed:,} together. Name more text, hold out a larger share (data.tuning, data.verdict), "
             "or lower measure.evaluation.windows or model.context."
         )
-    return _windows(stream, np.arange(windows) * len(stream) // windows, seq_len)
+    return _windows(stream, window_starts(len(stream) - seq_len, windows, seed=seed, split=split), seq_len)
+
+
+def window_starts(places: int, windows: int, *, seed: int, split: Split) -> npt.NDArray[np.int64]:
+    """A stratified draw of `windows` of so many places: one from each of as many equal cells, in order.
+
+        start_i = ⌊places (i + u_i) / n⌋        i = 0 … n - 1,  u_i uniform on [0, 1), a word of Philox4x64 over 2^64
+
+    For i drawn as well (i + u_i) / n is uniform on [0, 1): the mean of anything over the windows of one seed is, over
+    seeds, unbiased for its mean over all places, and varies no more than over windows drawn without cells. The stream's
+    key is a hash of the seed and the split's name, and of nothing of the model.
+
+        Cochran 1977, "Sampling Techniques", Section 5.6
+    """
+    key = hashlib.sha256(f"evaluation windows/{seed}/{split}".encode()).digest()[:16]
+    words = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64)).random_raw(windows)
+    cells = enumerate(words.tolist())  # whole numbers of Python, since the products are beyond 64 bits
+    return np.array([((i << 64) + word) * places // (windows << 64) for i, word in cells], dtype=np.int64)
 
 
 def _windows(stream: Tokens, starts: npt.NDArray[np.int64], seq_len: int) -> tuple[Tensor, Tensor]:

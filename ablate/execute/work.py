@@ -69,7 +69,8 @@ def compute(
     if lack is not None:
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
         return
-    evaluation = evaluation_windows(streams.split(trial.split), sizes.seq_len, trial.measure.evaluation.windows)
+    held_out, windows = streams.split(trial.split), trial.measure.evaluation.windows
+    evaluation = evaluation_windows(held_out, sizes.seq_len, windows, seed=trial.seed, split=trial.split)
     yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop, until=until, cut=cut)
 
 

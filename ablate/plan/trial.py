@@ -16,7 +16,8 @@ class Trial:
     """One training run. Executing it needs no other input.
 
     `id` is the hash of what decides its numbers, the source that computes them included (see `plan/identity.py`).
-    `seed` decides batches and initialisation, `salt` the initialisation alone. `threads` is pinned on CPU.
+    `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation alone. `threads` is pinned
+    on CPU.
     `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
     `split` is what it is evaluated on: `tuning` where its numbers are to choose something, else `verdict`.
     """

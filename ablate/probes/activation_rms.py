@@ -25,7 +25,7 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "activation_rms",
-            "root mean square of the activations over the tokens of the batch and the width",
+            "root mean square of the activations over the tokens of the batch jointly and the width",
             "He et al. 2024, Section 4, arXiv:2405.19279",
         ),
     ),

@@ -38,7 +38,8 @@ PROBE = AttentionProbe(
     definitions=(
         Definition(
             "attention_entropy",
-            "entropy of the softmax weights of one query in nats, mean over batch, heads and queries",
+            "entropy in nats of the softmax weights of one query, over the keys that it sees within its sequence; "
+            "mean over batch, heads and queries",
             "Zhai et al. 2023, Section 3, arXiv:2303.06296",
         ),
     ),

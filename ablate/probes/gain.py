@@ -1,18 +1,24 @@
 """Gains: where the trained factors of residuals, skips and matrices go.
 
     gain = g                                                  a single number
-    gain_mean = mean_c g_c,  gain_rms = sqrt(mean_c g_c²)     one number a channel or a head
+    gain_mean = mean_c g_c,  gain_rms = sqrt(mean_c g_c²),  gain_sd = sqrt(gain_rms² - gain_mean²)
+                                                              one number a channel or a head
+    gain_ratio = mean_c β_c / α_c                             where a part trains a gain β and a skip α
 
-Read at the address of the gain, in every measured step, before the update; gains that are not trained are not read.
+Read at the address of the gain, the ratio at that of the part that holds both; in every measured step, before the
+update. Gains that are not trained are not read. The sd is over all channels or heads that there are, so nothing is
+taken off for a sample. The ratio of a matrix that is W = α W_0 + β ΔW says how far it leaves its start behind. The
+gains of single heads are read by `gain_by_head`.
 
-    Bachlechner et al. 2020 (ReZero), arXiv:2003.04887; Touvron et al. 2021 (LayerScale), arXiv:2103.17239
+    Bachlechner et al. 2020 (ReZero), arXiv:2003.04887; Touvron et al. 2021 (LayerScale), arXiv:2103.17239;
+    He & Hofmann 2024, arXiv:2311.01906: the ratio in Fig. 4, 16, 21 and 22, the sd over heads in Fig. 17 to 19
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torch import nn
+from torch import Tensor, nn
 
 from ablate.compiler.scale import Scale
 from ablate.probes.probe import ParameterProbe, Reading
@@ -23,16 +29,25 @@ SEVERAL = "Touvron et al. 2021, arXiv:2103.17239"
 
 
 def gains(model: nn.Module) -> Iterator[Reading]:
-    """The value of every trainable gain."""
+    """The value of every trainable gain, and the ratio of each to the skip beside it."""
     for address, module in model.named_modules():
-        if not isinstance(module, Scale) or not isinstance(module.factor, nn.Parameter):
-            continue
-        factor = module.factor.detach().double()
-        if factor.numel() == 1:
+        factor = trained(module)
+        if factor is not None and factor.numel() == 1:
             yield Reading("gain", address, factor.squeeze())
-        else:
+        elif factor is not None:
             yield Reading("gain_mean", address, factor.mean())
             yield Reading("gain_rms", address, factor.square().mean().sqrt())
+            yield Reading("gain_sd", address, factor.std(correction=0))
+        gain, skip = (trained(getattr(module, name, None)) for name in ("gain", "skip"))
+        if gain is not None and skip is not None:
+            yield Reading("gain_ratio", address, (gain / skip).mean())
+
+
+def trained(module: object) -> Tensor | None:
+    """The numbers of a gain that is trained, in float64; None for anything else."""
+    if not isinstance(module, Scale) or not isinstance(module.factor, nn.Parameter):
+        return None
+    return module.factor.detach().double()
 
 
 PROBE = ParameterProbe(
@@ -40,6 +55,17 @@ PROBE = ParameterProbe(
         Definition("gain", "value of a trainable gain that is a single number", SINGLE),
         Definition("gain_mean", "mean of a trainable gain with a number for each channel or head", SEVERAL),
         Definition("gain_rms", "root mean square of a trainable gain with a number for each channel or head", SEVERAL),
+        Definition(
+            "gain_sd",
+            "standard deviation, over all channels or heads, of a trainable gain with a number for each",
+            "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+        ),
+        Definition(
+            "gain_ratio",
+            "trainable gain over the trainable skip of the same part, beta / alpha; mean over channels or heads where "
+            "there is a number for each",
+            "He & Hofmann 2024, Fig. 4, arXiv:2311.01906",
+        ),
     ),
     measure=gains,
 )

@@ -32,26 +32,33 @@ def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
 
     Σ_F is built as it is, also where Σ_I is smaller: a balance computed by way of Eq. 4 would say nothing.
     """
-    n, d = x.shape
     x = x / x.square().mean().sqrt()
-    feature_gram = x.mT @ x / n
-    off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()
     return {
-        "feature_correlation_rms": (off_diagonal_squares / x.new_tensor(d * (d - 1))).sqrt(),
+        "feature_correlation_rms": feature_correlation(x),
         "token_norm_kurtosis": x.square().mean(-1).square().mean(),
     }
+
+
+def feature_correlation(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """RMS of mean_α x_αi x_αj over all pairs of different neurons; NaN at width 1."""
+    n, d = x.shape
+    feature_gram = x.mT @ x / n
+    off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()
+    return (off_diagonal_squares / x.new_tensor(d * (d - 1))).sqrt()
 
 
 PROBE = StreamProbe(
     definitions=(
         Definition(
             "feature_correlation_rms",
-            "root mean square of mean_a x_ai x_aj over all pairs of different neurons, at mean square activation 1",
+            "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
+            "neurons, at mean square activation 1",
             SOURCE,
         ),
         Definition(
             "token_norm_kurtosis",
-            "mean over tokens of (|x|^2 / d)^2 at mean square activation 1; 1 when all tokens have one norm",
+            "mean over the tokens of the batch jointly of (|x|^2 / d)^2 at mean square activation 1; "
+            "1 when all tokens have one norm",
             SOURCE,
         ),
     ),

@@ -29,8 +29,8 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "kurtosis",
-            "mean_j s_j^4 / (mean_j s_j^2)^2 with s_j the root mean square of neuron j over the tokens of the batch, "
-            "not centred; 1 at least, the width at most",
+            "mean_j s_j^4 / (mean_j s_j^2)^2 with s_j the root mean square of neuron j over the tokens of the batch "
+            "jointly, not centred; 1 at least, the width at most",
             "He et al. 2024, Eq. 1, arXiv:2405.19279",
         ),
     ),

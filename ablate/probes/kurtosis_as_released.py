@@ -32,8 +32,8 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "kurtosis_as_released",
-            "unbiased variance over neurons of mean_a x_aj^2, with x centred over the width and divided by "
-            "its root mean square plus 1e-8: (kurtosis of the centred x, less 1) d / (d - 1)",
+            "unbiased variance over neurons of mean_a x_aj^2 over the tokens of the batch jointly, with x centred over "
+            "the width and divided by its root mean square plus 1e-8: (kurtosis of the centred x, less 1) d / (d - 1)",
             "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
         ),
     ),

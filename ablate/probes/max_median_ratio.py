@@ -1,11 +1,13 @@
 """Max-median ratio: how far a token's largest activation stands above its typical one.
 
-    MMR(X) = mean_α ( max_j |X_αj| / median_j |X_αj| )
+    MMR(X) = Aggregate_α ( max_j |X_αj| / median_j |X_αj| )
+
+Aggregated over tokens by their mean (`max_median_ratio`), median, or max (as in the paper's Fig. 15).
 
 The median of an even number of values is the mean of the middle two (`torch.median` takes the lower of them). 1 at
 least; infinite when half a token's activations are zero and one is not, NaN when a token is zero.
 
-    He et al. 2024, Eq. 5 with the mean over tokens, arXiv:2405.19279
+    He et al. 2024, Eq. 5, arXiv:2405.19279
 
 Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
@@ -20,20 +22,37 @@ from ablate.space.metrics import Definition
 
 
 def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 5, aggregated over tokens by their mean."""
+    """Eq. 5, aggregated over tokens by their mean, median and max; one sort gives all."""
     ascending = x.abs().sort(dim=-1).values
     d = x.shape[-1]
     median = (ascending[:, (d - 1) // 2] + ascending[:, d // 2]) / 2
-    return {"max_median_ratio": (ascending[:, -1] / median).mean()}
+    ratios = (ascending[:, -1] / median).sort().values  # a ratio that is NaN stands last, and makes all three NaN
+    n = len(ratios)
+    middle = (ratios[(n - 1) // 2] + ratios[n // 2]) / 2
+    return {
+        "max_median_ratio": ratios.mean(),
+        "max_median_ratio_median": middle.where(~ratios[-1].isnan(), ratios[-1]),
+        "max_median_ratio_max": ratios[-1],
+    }
 
 
 PROBE = StreamProbe(
     definitions=(
         Definition(
             "max_median_ratio",
-            "mean over tokens of max_j |x_j| / median_j |x_j|; "
+            "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|; "
             "the median of an even width is the mean of the middle two",
             "He et al. 2024, Eq. 5, arXiv:2405.19279",
+        ),
+        Definition(
+            "max_median_ratio_median",
+            "median over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
+            "He et al. 2024, Eq. 5, arXiv:2405.19279",
+        ),
+        Definition(
+            "max_median_ratio_max",
+            "largest over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
+            "He et al. 2024, Eq. 5 and Fig. 15, arXiv:2405.19279",
         ),
     ),
     measure=max_median_ratio,

@@ -29,8 +29,8 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "max_median_ratio_as_released",
-            "mean over tokens of max_j |x_j| / median_j |x_j| with x centred over the width; "
-            "the median of an even width is the lower of the middle two",
+            "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j| with x centred over "
+            "the width; the median of an even width is the lower of the middle two",
             "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
         ),
     ),

@@ -1,4 +1,8 @@
-"""What a probe is: a pure function of something seen in one training step, and the definition of what it gives."""
+"""What a probe is: a pure function of something seen in a pass of the model, and the definition of what it gives.
+
+A probe of parameters reads in steps of training, whose gradients there are; every other reads activations, on held-out
+text, at each evaluation (see `train/evaluation.py`).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,40 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProbe:
-    """Reads the residual stream where it enters a block (`layers.i`) and the head (`head`, past a final norm).
+    """Reads the residual stream where it enters a block (`layers.i`) and the head (`head`, past a final norm), the
+    tokens of all sequences of the batch jointly; or at another site (`sites.py`).
 
     `measure` is given the tokens of the whole batch as X [n, d] in float64 and gives a number for each metric.
     """
 
     definitions: tuple[Definition, ...]
     measure: Callable[[Float[Tensor, "n d"]], Mapping[str, Float[Tensor, ""]]]
+    site: str = "blocks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceProbe:
+    """Reads the same stream at the same places, within each sequence.
+
+    `measure` is given the batch as X [B, T, d] in float64 and gives a number for each metric, a mean over sequences.
+    """
+
+    definitions: tuple[Definition, ...]
+    measure: Callable[[Float[Tensor, "B T d"]], Mapping[str, Float[Tensor, ""]]]
+    site: str = "blocks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelProbe:
+    """Reads a matrix over positions of the same stream, at a few of its places and at few evaluations.
+
+    `measure` is given the batch as X [B, T, d] in float64 and gives a symmetric matrix, a mean over sequences. Its
+    cells are readings at the address of the place and the cell, `layers.3[5,2]`, row before column, none above the
+    diagonal.
+    """
+
+    definitions: tuple[Definition, ...]
+    measure: Callable[[Float[Tensor, "B T d"]], Float[Tensor, "R R"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,4 +83,4 @@ class ParameterProbe:
     measure: Callable[[nn.Module], Iterator[Reading]]
 
 
-Probe: TypeAlias = StreamProbe | AttentionProbe | ParameterProbe
+Probe: TypeAlias = StreamProbe | SequenceProbe | KernelProbe | AttentionProbe | ParameterProbe

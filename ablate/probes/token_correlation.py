@@ -48,12 +48,13 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "token_correlation_mean",
-            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch, at mean square activation 1",
+            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, "
+            "at mean square activation 1",
             SOURCE,
         ),
         Definition(
             "token_correlation_rms",
-            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch, "
+            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, "
             "at mean square activation 1",
             SOURCE,
         ),

@@ -34,14 +34,14 @@ PROBE = StreamProbe(
     definitions=(
         Definition(
             "token_correlation_mean_as_released",
-            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch, with x centred over the width "
-            "and divided by its root mean square plus 1e-8",
+            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x centred over the "
+            "width and divided by its root mean square plus 1e-8",
             SOURCE,
         ),
         Definition(
             "token_correlation_rms_as_released",
-            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch, with x centred over "
-            "the width and divided by its root mean square plus 1e-8",
+            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x "
+            "centred over the width and divided by its root mean square plus 1e-8",
             SOURCE,
         ),
     ),

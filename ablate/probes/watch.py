@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ablate.kernels import Attend
-from ablate.probes.probe import AttentionProbe, ParameterProbe, Probe, Reading, StreamProbe
+from ablate.probes.probe import AttentionProbe, KernelProbe, ParameterProbe, Probe, Reading, SequenceProbe, StreamProbe
+from ablate.probes.sites import read_at
+from ablate.probes.token_kernel import snapshot_layers
 
 
 @contextmanager
@@ -21,14 +23,19 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
     is attached. Probes see detached tensors and draw no random numbers: what is computed stays the same, bit for bit.
     """
     probes = tuple(probes)
-    streams = [probe for probe in probes if isinstance(probe, StreamProbe)]
+    streams = [probe for probe in probes if isinstance(probe, StreamProbe | SequenceProbe)]
     cores = [probe for probe in probes if isinstance(probe, AttentionProbe)]
     readings: list[Reading] = []
     with ExitStack() as attached:
-        if streams:
-            for address, module in stream_sites(model):
-                hook = _reading_inputs(readings, address, _stream_measure(streams))
+        for site in dict.fromkeys(probe.site for probe in streams):
+            here = [probe for probe in streams if probe.site == site]
+            for address, module in read_at(model, site):
+                hook = _reading_inputs(readings, address, _stream_measure(here))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
+        for probe in probes:
+            if isinstance(probe, KernelProbe):
+                for address, module in kernel_sites(model):
+                    attached.callback(module.register_forward_pre_hook(_reading_cells(readings, address, probe)).remove)
         if cores:
             for address, module in attention_sites(model):
                 hook = _reading_inputs(readings, address, _core_measure(cores, module))
@@ -40,13 +47,6 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
                 readings.extend(probe.measure(model))
 
 
-def stream_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Where the residual stream is read: the input of every block, and of the head (past a final norm)."""
-    for name, block in model.get_submodule("layers").named_children():
-        yield f"layers.{name}", block
-    yield "head", model.get_submodule("head")
-
-
 def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Every attention core, with the address of the part that holds it."""
     for name, module in model.named_modules():
@@ -54,15 +54,36 @@ def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name.rpartition(".")[0], module
 
 
+def kernel_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Where matrices over positions are read: a few of the inputs of blocks, and that of the head."""
+    sites = dict(read_at(model, "blocks"))
+    chosen = {*snapshot_layers([address for address in sites if address != "head"]), "head"}
+    yield from ((address, module) for address, module in sites.items() if address in chosen)
+
+
 Measure = Callable[..., Iterator[Mapping[str, Tensor]]]
 
 
-def _stream_measure(probes: list[StreamProbe]) -> Measure:
+def _stream_measure(probes: list[StreamProbe | SequenceProbe]) -> Measure:
     def measure(x: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
-        tokens = x.flatten(0, -2).double()
-        return (probe.measure(tokens) for probe in probes)
+        sequences = x.double()
+        tokens = sequences.flatten(0, -2)  # the same numbers, no copy of them
+        return (probe.measure(sequences if isinstance(probe, SequenceProbe) else tokens) for probe in probes)
 
     return measure
+
+
+def _reading_cells(readings: list[Reading], address: str, probe: KernelProbe) -> Callable[[nn.Module, Any], None]:
+    (definition,) = probe.definitions
+
+    def read(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        with torch.no_grad():
+            kernel = probe.measure(inputs[0].detach().double())
+        for row, cells in enumerate(kernel):
+            for column in range(row + 1):
+                readings.append(Reading(definition.metric, f"{address}[{row},{column}]", cells[column]))
+
+    return read
 
 
 def _core_measure(probes: list[AttentionProbe], core: nn.Module) -> Measure:

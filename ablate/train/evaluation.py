@@ -1,4 +1,8 @@
-"""The mean loss over the evaluation windows.
+"""The mean loss over the evaluation windows, and what probes read on the way.
+
+Whatever a probe reads off activations it reads here, on text that the model does not learn from, as the loss beside
+which it is judged: on all windows of the seed, a batch of them at a time, since most of these numbers are not linear in
+the tokens, and averaged over the batches. Dropout is off, and nothing is learned from what is read.
 
 Dimension key: B batch, T time, N evaluation windows.
 """
@@ -6,27 +10,32 @@ Dimension key: B batch, T time, N evaluation windows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from ablate.plan.trial import Trial
+from ablate.probes.probe import Probe, Reading
+from ablate.probes.watch import watching
 from ablate.train.divergence import check_finite
 from ablate.train.events import Row, Timing
 from ablate.train.loss import cross_entropy, device_of, forward
-from ablate.train.parts import Cut
+from ablate.train.parts import Cut, averaged
 
 
 def evaluate(
-    model: nn.Module, windows: tuple[Tensor, Tensor], step: int, trial: Trial, cut: Cut
+    model: nn.Module, windows: tuple[Tensor, Tensor], step: int, trial: Trial, cut: Cut, probes: Sequence[Probe] = ()
 ) -> Iterator[Row | Timing]:
-    """The mean loss over all windows, a batch of them at a time, cut as batches are; sums in float64."""
+    """The mean loss over all windows, a batch of them at a time, cut as batches are, and the `probes` on each; sums in
+    float64."""
     started = time.perf_counter()
     device, recipe = device_of(model), trial.recipe
     total = 0.0
+    read: list[list[Reading]] = []
+    weights: list[float] = []
     model.eval()
-    with torch.no_grad():
+    with torch.no_grad(), watching(model, probes) as readings:
         for first in range(0, len(windows[0]), recipe.batch):
             tokens_BT, targets_BT = (each[first : first + recipe.batch] for each in windows)
             parts = cut.of(tokens_BT, targets_BT, device)
@@ -34,9 +43,17 @@ def evaluate(
             for part in parts:
                 losses = cross_entropy(forward(model, part.tokens, recipe.dtype), part.targets, reduction="none")
                 chunk += losses.double().sum()
+                read.append(readings.copy())
+                weights.append(len(part.tokens) / len(windows[0]))
+                readings.clear()
             summed = cut.ranks.total(chunk).item()
             check_finite(model, parts, recipe.dtype, cut.ranks, eval_loss=summed / targets_BT.numel())
             total += summed
+        if not read:  # more ranks than windows: this one adds nothing, and must know what the others add up
+            forward(model, windows[0][:1].to(device), recipe.dtype)
+            read, weights = [readings.copy()], [0.0]
     model.train()
     yield Row(step, "eval_loss", "", total / windows[1].numel())
+    for reading in averaged(read, weights, cut.ranks):
+        yield Row(step, reading.metric, reading.address, reading.value.item())
     yield Timing(step, "evaluation_seconds", time.perf_counter() - started)

@@ -1,7 +1,8 @@
 """The loop: one trial, from a built model to its outcome.
 
-A step counts from 0 and is that of the batch it takes: its rows describe the model before its update. `eval_loss` at
-step s is that of the model after s updates, so the last one stands at step `steps`.
+A step counts from 0 and is that of the batch it takes: its rows describe the model before its update. What is read on
+the evaluation windows at step s (`eval_loss`, probes of activations) is of the model after s updates, so the last of it
+stands at step `steps`.
 
 Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 """
@@ -20,8 +21,9 @@ from torch import Tensor, nn, optim
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
-from ablate.probes.probe import Probe, Reading
+from ablate.probes.probe import KernelProbe, ParameterProbe, Probe, Reading
 from ablate.probes.registry import select
+from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
 from ablate.train.checkpoint import Progress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
@@ -32,7 +34,7 @@ from ablate.train.loss import device_of
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.parts import Cut, Passes
 from ablate.train.ranks import dropout_seed
-from ablate.train.rows import Clock, rows_of, statistics
+from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import relative_rate
 
 WHOLE = Cut()
@@ -123,6 +125,8 @@ class _Loop:
         """All steps that are left, up to the outcome."""
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
         probes = select(measure.probes)
+        of_step = tuple(probe for probe in probes if isinstance(probe, ParameterProbe))
+        of_text = tuple(probe for probe in probes if not isinstance(probe, ParameterProbe))
         passes = Passes(self.model, recipe.dtype, self.cut)
         clock, first = Clock(), progress.step
         self.model.train()
@@ -133,13 +137,13 @@ class _Loop:
                 yield Outcome(why, step)
                 return
             if step % measure.evaluation.every == 0:
-                yield from self._evaluated(evaluation, step)
+                yield from self._evaluated(evaluation, step, of_text)
 
             measured = step % measure.every == 0 or step == recipe.steps - 1
             clock.start()
             tokens_BT, targets_BT = batches.at(step)
             with self.streams.during(f"step {step}"):
-                numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, probes if measured else ())
+                numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, of_step if measured else ())
             clock.stop(tokens_BT.numel())
 
             rows = list(rows_of(step, numbers, rates, readings)) if measured else []
@@ -150,7 +154,7 @@ class _Loop:
             if progress.step % measure.checkpoint_every == 0 and progress.step < recipe.steps:
                 yield self._checkpoint()
             yield Step(progress.step)
-        yield from self._evaluated(evaluation, recipe.steps)
+        yield from self._evaluated(evaluation, recipe.steps, of_text)
         yield Outcome("finished", recipe.steps)
 
     def _step(
@@ -162,7 +166,7 @@ class _Loop:
         ranks.draw_apart(self.trial.seed, step)
         rates = set_rates(self.optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.adamw.lr))
         with watching(model, probes) as readings:
-            loss = passes.backward(parts, readings)
+            loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
         check_finite(model, parts, recipe.dtype, ranks, **numbers)
@@ -172,9 +176,20 @@ class _Loop:
         self.progress.step = step + 1
         return numbers, rates, readings
 
-    def _evaluated(self, windows: tuple[Tensor, Tensor], step: int) -> list[Row | Timing]:
+    def _evaluated(self, windows: tuple[Tensor, Tensor], step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
         with self.streams.during(f"evaluation at step {step}"):
-            return list(evaluate(self.model, windows, step, self.trial, self.cut))
+            found = list(evaluate(self.model, windows, step, self.trial, self.cut, self._due(probes, step)))
+        rows = [
+            row for row in found if isinstance(row, Row) and row.metric != "token_kernel"
+        ]  # a matrix is no statistic
+        self.progress.last = evaluated(self.progress.last, step, rows)
+        return found
+
+    def _due(self, probes: tuple[Probe, ...], step: int) -> tuple[Probe, ...]:
+        """The probes that read at the evaluation after `step` updates: those of matrices do so a few times only."""
+        if snapshot_due(step, self.trial.recipe.steps, self.trial.measure.evaluation.every):
+            return probes
+        return tuple(probe for probe in probes if not isinstance(probe, KernelProbe))
 
     def _halt(self, until: int | None, should_stop: Callable[[], bool]) -> Literal["paused", "interrupted"] | None:
         """Why to stop before the next step, the same on all ranks."""

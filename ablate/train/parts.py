@@ -8,13 +8,15 @@ What a pass itself moves (the vectors of power iterations) stands, before each p
 all parts see one model, which has moved once after the step. Dropout draws for one part after the other, so its masks
 are others than those of a whole batch.
 
-What probes read off parameters and gradients is of the whole batch. What they read off streams and attention is read
-off each part, and the readings are averaged with the weights above. That is exact for what is a mean over tokens
-(`max_median_ratio`, `attention_entropy`, as released too), and near for the rest, which are not linear in the tokens:
+What probes read off parameters and gradients is of the whole batch. What they read off streams and attention, of the
+batches of an evaluation, is read off each part, and the readings are averaged by sequences. That is exact for what is a
+mean over tokens or over sequences (`max_median_ratio`, `attention_entropy`, as released too; `token_cosine`), and near
+for the rest, which are not linear in the tokens:
 
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
     kurtosis, gram       ratios of moments over fewer tokens, between which mean squares and products scatter more
     token_correlation    over pairs within a part alone
+    max_median_ratio     its median and max over tokens: means of those of the parts
 
 Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (seen, in the tests): by about
 one over the tokens of a part. So trials in parts say so in their versions, which keeps them from being paired with
@@ -79,13 +81,9 @@ class Passes:
     def __post_init__(self) -> None:
         self._moving = list(self.model.buffers())
 
-    def backward(self, parts: Sequence[Part], readings: list[Reading]) -> float:
-        """The loss of the whole batch; its gradient is in the parameters, and `readings` are the batch's.
-
-        `readings` is the list that the probes on the model write to.
-        """
+    def backward(self, parts: Sequence[Part]) -> float:
+        """The loss of the whole batch; its gradient is in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
-        read: list[list[Reading]] = []
         before = self._stand() if len(parts) > 1 else []
         for place, part in enumerate(parts):
             if place > 0:
@@ -93,11 +91,8 @@ class Passes:
             loss = cross_entropy(forward(self.model, part.tokens, self.dtype), part.targets)
             (loss * part.weight).backward()  # type: ignore[no-untyped-call]
             total += loss.detach().double() * part.weight
-            read.append(readings.copy())
-            readings.clear()
         ranks = self.cut.ranks
         ranks.add_gradients(p.grad for p in self.model.parameters() if p.grad is not None)
-        readings.extend(averaged(read, [part.weight for part in parts], ranks))
         return float(ranks.total(total).item())
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:

@@ -23,11 +23,20 @@ def rows_of(step: int, numbers: dict[str, float], rates: dict[str, float], readi
 
 def statistics(last: dict[str, Any], step: int, numbers: dict[str, float], rows: list[Row]) -> dict[str, Any]:
     """What is known of the last healthy step, and what was last measured, as JSON-able data."""
-    measured: dict[str, dict[str, float | None]] = {}
-    for row in rows:
-        measured.setdefault(row.metric, {})[row.address] = row.value if math.isfinite(row.value) else None
-    latest = {"measured_at": step, "measured": measured} if rows else {}
+    latest = {"measured_at": step, "measured": _by_metric(rows)} if rows else {}
     return {**last, **latest, "step": step, **numbers}
+
+
+def evaluated(last: dict[str, Any], step: int, rows: list[Row]) -> dict[str, Any]:
+    """The same with what was last read on the evaluation windows, after `step` updates."""
+    return {**last, "evaluated_at": step, "evaluated": _by_metric(rows)}
+
+
+def _by_metric(rows: list[Row]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        found.setdefault(row.metric, {})[row.address] = row.value if math.isfinite(row.value) else None
+    return found
 
 
 class Clock:

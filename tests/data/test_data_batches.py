@@ -1,3 +1,7 @@
+import hashlib
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +9,7 @@ from data_library import data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.data.batches import Batches, evaluation_windows
+from ablate.data.batches import Batches, evaluation_windows, window_starts
 from ablate.data.streams import prepare
 from ablate.errors import RefusedError
 
@@ -74,25 +78,55 @@ def test_the_shortest_stream_has_one_window_and_a_shorter_one_is_refused():
         Batches(stream(4), seq_len=4, batch=3, seed=0)
 
 
-@given(seq_len=st.integers(1, 20), windows=st.integers(1, 30), spare=st.integers(0, 200))
+@given(seq_len=st.integers(1, 20), windows=st.integers(1, 30), spare=st.integers(0, 200), seed=st.integers(0, 2**40))
 @settings(max_examples=100, deadline=None)
-def test_evaluation_windows_are_apart_evenly_spaced_and_inside(seq_len, windows, spare):
+def test_evaluation_windows_are_one_from_each_equal_cell_of_the_places(seq_len, windows, spare, seed):
     length = windows * (seq_len + 1) + spare
-    tokens, targets = evaluation_windows(stream(length), seq_len, windows)
+    tokens, targets = evaluation_windows(stream(length), seq_len, windows, seed=seed, split="verdict")
     assert tokens.shape == targets.shape == (windows, seq_len)
-    used = [set(row) | set(ends) for row, ends in zip(tokens.tolist(), targets.tolist(), strict=True)]
-    assert all(len(window) == seq_len + 1 for window in used)
-    assert len(set().union(*used)) == windows * (seq_len + 1)
-    assert max(set().union(*used)) < length
+    assert torch.equal(tokens, tokens[:, :1] + torch.arange(seq_len))
     assert torch.equal(targets, tokens + 1)
-    gaps = np.diff(tokens[:, 0].numpy())
-    assert windows == 1 or gaps.max() - gaps.min() <= 1
+    assert int(targets.max()) < length
+    cell = (length - seq_len) / windows
+    for i, start in enumerate(tokens[:, 0].tolist()):
+        assert i * cell - 1 < start < (i + 1) * cell
+
+
+@pytest.mark.parametrize(("seed", "split"), [(0, "verdict"), (7, "tuning"), (2**40, "verdict")])
+def test_the_place_within_a_cell_is_a_philox_word_of_the_seed_and_the_split(seed, split):
+    """By exact fractions, and the key by the recipe of the docstring: any executor, rank or resumed run draws it."""
+    digest = hashlib.sha256(f"evaluation windows/{seed}/{split}".encode()).digest()
+    words = philox_words((int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")), 9)
+    expected = [math.floor(4993 * (i + Fraction(word, WORD)) / 9) for i, word in enumerate(words)]
+    tokens, _ = evaluation_windows(stream(5000), 7, 9, seed=seed, split=split)
+    assert tokens[:, 0].tolist() == expected
+    assert window_starts(4993, 9, seed=seed, split=split).tolist() == expected
+
+
+def test_seeds_and_splits_have_windows_of_their_own_and_a_seed_always_the_same():
+    drawn = {
+        (seed, split): window_starts(10**6, 16, seed=seed, split=split).tolist()
+        for seed in range(50)
+        for split in ("tuning", "verdict")
+    }
+    assert len({tuple(starts) for starts in drawn.values()}) == 100
+    assert all(window_starts(10**6, 16, seed=seed, split=split).tolist() == drawn[seed, split] for seed, split in drawn)
+
+
+@pytest.mark.parametrize(("places", "windows"), [(10, 4), (7, 7), (23, 5)])
+def test_over_seeds_every_place_is_drawn_equally_often(places, windows):
+    """Also where the cells do not divide the places: the mean over the windows is unbiased over all text."""
+    seeds = 3000
+    starts = np.concatenate([window_starts(places, windows, seed=seed, split="verdict") for seed in range(seeds)])
+    counts, expected = np.bincount(starts, minlength=places), seeds * windows / places
+    assert len(counts) == places
+    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
 
 
 def test_one_token_too_few_for_the_windows_is_refused():
-    evaluation_windows(stream(50), seq_len=9, windows=5)
+    evaluation_windows(stream(50), seq_len=9, windows=5, seed=0, split="verdict")
     with pytest.raises(RefusedError, match=r"49 tokens does not hold 5 windows(.|\n)*50 together"):
-        evaluation_windows(stream(49), seq_len=9, windows=5)
+        evaluation_windows(stream(49), seq_len=9, windows=5, seed=0, split="verdict")
 
 
 def test_windows_never_leave_their_split(library, cache):
@@ -104,7 +138,7 @@ def test_windows_never_leave_their_split(library, cache):
     for split in ("train", "tuning", "verdict"):
         tokens = streams.split(split)
         drawn = [Batches(tokens, seq_len=64, batch=64, seed=0).at(step) for step in range(50)]
-        drawn.append(evaluation_windows(tokens, 64, len(tokens) // 65))
+        drawn += [evaluation_windows(tokens, 64, len(tokens) // 65, seed=seed, split=split) for seed in range(50)]
         seen[split] = {int(token) for pair in drawn for part in pair for token in part.unique()} - {0}
         assert seen[split] == set(tokens.tolist()) - {0}
     assert not seen["train"] & seen["verdict"]

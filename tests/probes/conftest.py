@@ -23,6 +23,20 @@ class Attention(nn.Module):
         return out.transpose(1, 2).flatten(-2)
 
 
+class Mixed(nn.Module):
+    """(skip + gain) x, a number a head, as the parts that mix a skip with a branch."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.heads = heads
+        self.skip = Scale(0.5, trainable=True, shape=(heads, 1, 1))
+        self.gain = Scale(0.25, trainable=True, shape=(heads, 1, 1))
+
+    def forward(self, x):
+        split = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return (self.skip(split) + self.gain(split)).transpose(1, 2).flatten(-2)
+
+
 class Block(nn.Module):
     def __init__(self, width, heads, causal):
         super().__init__()
@@ -31,10 +45,12 @@ class Block(nn.Module):
         self.attention_gain = Scale(0.5, trainable=True)
         self.mlp_gain = Scale(0.5, trainable=True, shape=(width,))
         self.fixed_gain = Scale(0.9)
+        self.mixed = Mixed(heads)
+        self.sublayers = {"attention": "attention", "mlp": "mixed"}
 
     def forward(self, x):
         x = x + self.attention_gain(self.attention(x))
-        return self.fixed_gain(x) + self.mlp_gain(torch.relu(self.mlp(x)))
+        return self.fixed_gain(x) + self.mlp_gain(torch.relu(self.mlp(self.mixed(x))))
 
 
 class Model(nn.Module):

@@ -51,7 +51,26 @@ def token_correlation_as_released(x):
     }
 
 
-RELEASED = {f.__name__: f for f in (kurtosis_as_released, max_median_ratio_as_released, token_correlation_as_released)}
+def activation_rms_as_released(x):
+    return {"activation_rms_as_released": np.linalg.norm(centred(x)) / np.sqrt(x.size) + 1e-8}
+
+
+def gram_as_released(x):
+    f = features(x)
+    pairs = [f[:, i] @ f[:, j] / len(f) for i, j in itertools.permutations(range(f.shape[1]), 2)]
+    return {"feature_correlation_rms_as_released": np.sqrt(np.mean(np.square(pairs)))}
+
+
+RELEASED = {
+    f.__name__: f
+    for f in (
+        kurtosis_as_released,
+        max_median_ratio_as_released,
+        token_correlation_as_released,
+        activation_rms_as_released,
+        gram_as_released,
+    )
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -36,7 +36,25 @@ def kurtosis(x):
 
 
 def max_median_ratio(x):
-    return {"max_median_ratio": np.mean(np.max(np.abs(x), axis=1) / np.median(np.abs(x), axis=1))}
+    ratios = np.max(np.abs(x), axis=1) / np.median(np.abs(x), axis=1)
+    return {
+        "max_median_ratio": np.mean(ratios),
+        "max_median_ratio_median": np.median(ratios),
+        "max_median_ratio_max": np.max(ratios),
+    }
+
+
+def centred(x):
+    return x - np.mean(x, axis=1)[:, None]
+
+
+def kurtosis_centred(x):
+    return {"kurtosis_centred": kurtosis(centred(x))["kurtosis"]}
+
+
+def max_median_ratio_centred(x):
+    of = max_median_ratio(centred(x))
+    return {metric.replace("ratio", "ratio_centred"): value for metric, value in of.items()}
 
 
 def activation_rms(x):
@@ -57,7 +75,18 @@ def gram(x):
     }
 
 
-DEFINITIONS = {f.__name__: f for f in (kurtosis, max_median_ratio, activation_rms, token_correlation, gram)}
+DEFINITIONS = {
+    f.__name__: f
+    for f in (
+        kurtosis,
+        max_median_ratio,
+        activation_rms,
+        token_correlation,
+        gram,
+        kurtosis_centred,
+        max_median_ratio_centred,
+    )
+}
 
 
 @pytest.mark.fast
@@ -82,6 +111,19 @@ def test_the_definitions_above_tell_the_variants_apart():
     assert np.mean(unit(x) @ unit(x).T / 8) != pytest.approx(
         read("token_correlation", x)["token_correlation_mean"], rel=1e-3
     )
+
+
+@pytest.mark.fast
+def test_aggregations_over_tokens_and_centring_are_told_apart():
+    """`test_probe_equals_its_definition` can fail: of these activations each is another number."""
+    x = sample(31, 8)
+    values = [*read("max_median_ratio", x).values(), *read("max_median_ratio_centred", x).values()]
+    assert len({f"{value:.3g}" for value in values}) == 6
+    mean, median, largest = values[:3]
+    assert median < mean < largest
+    assert read("kurtosis_centred", x)["kurtosis_centred"] != pytest.approx(read("kurtosis", x)["kurtosis"], rel=1e-3)
+    broken = np.vstack([x, np.zeros((1, 8))])  # a token of zeros has no ratio, and that is not passed over
+    assert all(np.isnan(value) for value in read("max_median_ratio", broken).values())
 
 
 @pytest.mark.fast

@@ -8,7 +8,7 @@ from torch.nn import functional
 from ablate.errors import InputError
 from ablate.kernels import Attend
 from ablate.probes import registry
-from ablate.probes.probe import ParameterProbe, StreamProbe
+from ablate.probes.probe import ParameterProbe, SequenceProbe, StreamProbe
 from ablate.probes.watch import watching
 from ablate.space import metrics
 
@@ -104,13 +104,33 @@ def test_trainable_gains_are_always_read_and_fixed_ones_never(build, tokens):
     assert readings["gain", "layers.1.attention_gain"] == 0.5
     assert readings["gain_mean", "layers.2.mlp_gain"] == pytest.approx(0.5)
     assert readings["gain_rms", "layers.2.mlp_gain"] == pytest.approx(np.sqrt(np.mean((np.arange(8) - 3.0) ** 2)))
+    assert readings["gain_sd", "layers.2.mlp_gain"] == pytest.approx(np.std(np.arange(8.0)))
     assert not any("fixed_gain" in address for _, address in readings)
+
+
+def test_gains_of_heads_are_read_one_by_one_with_their_sd_and_their_ratio_to_the_skip(build, tokens):
+    model = build()
+    alpha, beta = np.array([0.5, -2.0]), np.array([0.3, 0.7])
+    with torch.no_grad():
+        model.layers["2"].mixed.skip.factor.copy_(torch.from_numpy(alpha)[:, None, None])
+        model.layers["2"].mixed.gain.factor.copy_(torch.from_numpy(beta)[:, None, None])
+    readings = step(model, tokens, ["gain_by_head"])
+    heads = [readings["gain_of_head", f"layers.2.mixed.gain.head_{head}"] for head in (1, 2)]
+    assert heads == pytest.approx(list(beta), rel=1e-12)
+    assert readings["gain_sd", "layers.2.mixed.gain"] == pytest.approx(np.std(beta), rel=1e-12)
+    assert readings["gain_sd", "layers.2.mixed.gain"] != pytest.approx(np.std(beta, ddof=1))  # not of a sample
+    assert readings["gain_ratio", "layers.2.mixed"] == pytest.approx(np.mean(beta / alpha), rel=1e-12)
+    assert readings["gain_ratio", "layers.1.mixed"] == pytest.approx(0.5)
+    assert {address for metric, address in readings if metric == "gain_ratio"} == {"layers.1.mixed", "layers.2.mixed"}
+    assert not any(metric == "gain_of_head" for metric, _ in step(model, tokens, []))  # asked for by name
 
 
 def test_nothing_hangs_on_the_model_after_watching(build, tokens):
     model = build()
     with watching(model, registry.select(registry.probe_names())):
-        assert hooks(model) == 3 + 2  # streams and attention cores
+        assert (
+            hooks(model) == 3 + 3 + 2 + 2 * 4
+        )  # streams, kernels, attention cores, two further sites of two mixers a block
     assert hooks(model) == 0
     with watching(model, ()):
         assert hooks(model) == 0
@@ -167,3 +187,23 @@ def test_an_unknown_probe_is_refused_with_the_one_that_is_near():
     assert "did you mean 'kurtosis'?" in str(error.value)
     assert "`ablate list probes`" in str(error.value)
     assert registry.select(["kurtosis", "kurtosis"]) == registry.select(["kurtosis"])
+
+
+def test_every_definition_of_a_stream_says_what_it_is_over():
+    """The batch jointly, each token by itself, or within each sequence."""
+    for probe in registry.probes().values():
+        if isinstance(probe, StreamProbe):
+            over = ("the batch jointly", "over the tokens of the batch of each token's")
+            assert all(any(text in d.definition for text in over) for d in probe.definitions), probe.definitions
+        if isinstance(probe, SequenceProbe):
+            assert all("within each sequence" in d.definition for d in probe.definitions)
+
+
+def test_sequences_are_told_apart_from_the_batch(build, tokens):
+    """A probe of sequences is given the same stream, not yet joined."""
+    model = build()
+    readings = step(model, tokens, ["token_cosine"])
+    for site, x in stream_inputs(model, tokens).items():
+        units = (x / np.linalg.norm(x, axis=-1, keepdims=True)).reshape(3, 5, -1)
+        cosines = [np.mean((u @ u.T)[~np.eye(5, dtype=bool)]) for u in units]
+        assert readings["token_cosine", site] == pytest.approx(np.mean(cosines), rel=1e-12)

@@ -49,6 +49,7 @@ class Block(nn.Module):
         self.mlp = MLP()
         self.mlp_gain = Scale(0.5, trainable=True, shape=(WIDTH,))
         self.dropout = nn.Dropout(dropout)
+        self.sublayers = {"attention": "attention_norm", "mlp": "mlp"}
 
     def forward(self, x):
         x = x + self.attention_gain(self.attention(self.attention_norm(x)))

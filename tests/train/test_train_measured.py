@@ -1,4 +1,4 @@
-"""Probes inside a float32 training step: each number against NumPy float64, and Eq. 4 from the rows of a real step."""
+"""Probes in a float32 run: each number against NumPy float64 over held-out windows, and Eq. 4 from the rows."""
 
 import copy
 
@@ -6,31 +6,50 @@ import numpy as np
 import pytest
 import torch
 
+from ablate.probes.registry import definitions
 from ablate.train.events import Row
 from ablate.train.loop import train
 
+BATCH = 4
+"""As the trial has it."""
+
 PROBES = ("kurtosis", "max_median_ratio", "token_correlation", "activation_rms", "gram", "attention_entropy")
+
+READ = {
+    "kurtosis",
+    "max_median_ratio",
+    "token_correlation_rms",
+    "activation_rms",
+    "token_norm_kurtosis",
+    "attention_entropy",
+}
 
 
 @pytest.fixture
 def measured(build, make_trial, data):
-    """Rows of step 3 of a float32 run, and what entered blocks, head and attention in a run of the test's own."""
-    model = build()
+    """Rows of an evaluation on one batch of windows, and what enters blocks, head and attention on these windows."""
+    return read(build, make_trial, data, [window[:BATCH] for window in data.evaluation])
+
+
+def read(build, make_trial, data, windows, dropout=0.0):
+    model = build(dropout=dropout)
     trial = make_trial(measure__probes=PROBES)
     snapshots = []
-    events = train(
-        model, trial, data, data.evaluation, should_stop=lambda: bool(snapshots.append(copy.deepcopy(model)))
-    )
-    rows = {(e.metric, e.address): e.value for e in events if isinstance(e, Row) and e.step == 3}
-    at_step_3, inputs = snapshots[3], {}
+    events = train(model, trial, data, windows, should_stop=lambda: bool(snapshots.append(copy.deepcopy(model))))
+    rows = {(e.metric, e.address): e.value for e in events if isinstance(e, Row) and e.step == 4}
+    return rows, inputs_of(snapshots[4], windows[0])
+
+
+def inputs_of(model, tokens):
+    inputs = {}
     sites = {"layers.1": "layers.1", "layers.2": "layers.2", "head": "head"}
     sites |= {f"layers.{i}.attention": f"layers.{i}.attention.core" for i in (1, 2)}
     for address, module in sites.items():
         hook = lambda m, seen, address=address: inputs.update({address: [s.detach().double().numpy() for s in seen]})  # noqa: E731
-        at_step_3.get_submodule(module).register_forward_pre_hook(hook)
+        model.get_submodule(module).register_forward_pre_hook(hook)
     with torch.no_grad():
-        at_step_3(data.at(3)[0])
-    return rows, inputs
+        model.eval()(tokens)
+    return inputs
 
 
 def streams(inputs):
@@ -83,3 +102,42 @@ def test_equation_4_balances_in_the_rows_of_a_real_step(measured):
 def test_numbers_differ_from_place_to_place(measured):  # the tests above can tell one place from another
     rows, _ = measured
     assert len({rows["kurtosis", address] for address in ("layers.1", "layers.2", "head")}) == 3
+
+
+def kurtosis(x):
+    s = np.sqrt(np.mean(x**2, axis=0))
+    return np.mean(s**4) / np.mean(s**2) ** 2
+
+
+def test_probes_of_activations_read_all_windows_without_dropout_a_batch_at_a_time(build, make_trial, data):
+    """Ten windows in batches of four: the mean over 4, 4 and 2 of them, weighted so."""
+    rows, inputs = read(build, make_trial, data, data.evaluation, dropout=0.5)
+    for address in ("layers.1", "layers.2", "head"):
+        (x,) = inputs[address]
+        by_batch = [kurtosis(x[first : first + BATCH].reshape(-1, x.shape[-1])) for first in (0, 4, 8)]
+        assert rows["kurtosis", address] == pytest.approx(np.average(by_batch, weights=[4, 4, 2]), rel=1e-5)
+        assert rows["kurtosis", address] != pytest.approx(kurtosis(x.reshape(-1, x.shape[-1])), rel=1e-3)
+
+
+def test_what_is_read_of_activations_is_of_the_windows_and_not_of_a_batch(build, make_trial, data):
+    """At step 0, where no training has told one text from another."""
+    elsewhere = type(data)(seed=1)
+
+    def at_start(batches, windows):
+        events = train(build(), make_trial(measure__probes=PROBES), batches, windows, should_stop=lambda: False)
+        return {(e.metric, e.address): e.value for e in events if isinstance(e, Row) and e.step == 0}
+
+    own, other_batches = at_start(data, data.evaluation), at_start(elsewhere, data.evaluation)
+    other_windows = at_start(data, elsewhere.evaluation)
+    same = {metric for metric, address in own if own[metric, address] == other_batches[metric, address]}
+    apart = {metric for metric, address in own if own[metric, address] != other_windows[metric, address]}
+    assert {"eval_loss", *READ} <= apart and {"eval_loss", *READ} <= same
+    assert "train_loss" not in apart | same
+
+
+def test_the_definition_of_a_probe_says_which_text_it_reads():
+    read = {d.metric: d.definition.rpartition("; read ")[2] for d in definitions()}
+    assert {read[metric] for metric in READ} == {
+        "on the seed's evaluation windows, without dropout: mean over batches of them"
+    }
+    assert {read[metric] for metric in ("gradient_norm", "gain")} == {"in steps of training, on their batch"}

@@ -58,7 +58,15 @@ def test_divergence_names_the_part_where_it_begins(build, make_trial, data, laye
     assert "train_loss is nan" in outcome.detail["cause"]
     # Rows up to then stay: those of the healthy steps and the evaluation before the step.
     assert [e for e in events if isinstance(e, Row) and e.step < 4] == healthy
-    assert {e.metric for e in events if isinstance(e, Row) and e.step == 4} == {"eval_loss"}
+    assert {e.metric for e in events if isinstance(e, Row) and e.step == 4} == {
+        "eval_loss",
+        "attention_entropy",
+        "feature_correlation_rms",
+        "kurtosis",
+        "token_correlation_mean",
+        "token_correlation_rms",
+        "token_norm_kurtosis",
+    }
     assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()) == 0
 
 
@@ -72,7 +80,10 @@ def test_the_last_statistics_are_those_of_the_last_healthy_steps(build, make_tri
     assert (last["step"], last["measured_at"]) == (4, 3)
     assert last["train_loss"] == values[4, "train_loss", ""]
     assert last["gradient_norm"] == values[4, "gradient_norm", ""]
-    assert last["measured"]["kurtosis"]["layers.2"] == values[3, "kurtosis", "layers.2"]
+    assert last["measured"]["gain"]["layers.2.attention_gain"] == values[3, "gain", "layers.2.attention_gain"]
+    assert last["evaluated_at"] == 4
+    assert last["evaluated"]["kurtosis"]["layers.2"] == values[4, "kurtosis", "layers.2"]
+    assert last["evaluated"]["eval_loss"][""] == values[4, "eval_loss", ""]
     assert json.loads(json.dumps(detail, allow_nan=False)) == detail
 
 

@@ -1,0 +1,41 @@
+"""Gains by head: where each head's own trained factors go.
+
+    gain_of_head = g_h        at the address of the gain and `head_h`, h from 1
+
+As many numbers as there are heads for every such gain of every layer, so that it is asked for by name; their mean, root
+mean square and sd over heads are always read (`gain`).
+
+    He & Hofmann 2024, Eq. 5 and Fig. 17 to 19, arXiv:2311.01906
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from ablate.probes.gain import trained
+from ablate.probes.probe import ParameterProbe, Reading
+from ablate.space.metrics import Definition
+
+
+def gains_of_heads(model: nn.Module) -> Iterator[Reading]:
+    """The value of every trainable gain of shape [heads, 1, 1], head by head."""
+    for address, module in model.named_modules():
+        factor = trained(module)
+        if factor is None or factor.ndim != 3:
+            continue
+        for head, value in enumerate(factor.flatten(), 1):
+            yield Reading("gain_of_head", f"{address}.head_{head}", value)
+
+
+PROBE = ParameterProbe(
+    definitions=(
+        Definition(
+            "gain_of_head",
+            "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
+            "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+        ),
+    ),
+    measure=gains_of_heads,
+)

@@ -1,0 +1,41 @@
+"""Feature correlation as the code released with the paper computes it: its `feat_corr_rms`.
+
+    X' = X - mean_j X        F = X' / (sqrt(mean X'²) + 1e-8)        sqrt(mean_{i≠j} ((FᵀF)_ij / n)²)
+
+`feature_correlation_rms` of the probe `gram` is the same without the centring. NaN at width 1.
+
+    He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
+
+Dimension key: n tokens of the batch, d width; i and j count neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.gram import feature_correlation
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
+
+EPS = 1e-8
+
+
+def gram_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The RMS of the entries of FᵀF / n off the diagonal."""
+    centred = x - x.mean(-1, keepdim=True)
+    scaled = centred / (centred.square().mean().sqrt() + EPS)
+    return {"feature_correlation_rms_as_released": feature_correlation(scaled)}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "feature_correlation_rms_as_released",
+            "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
+            "neurons, with x centred over the width and divided by its root mean square plus 1e-8 (feat_corr_rms)",
+            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
+        ),
+    ),
+    measure=gram_as_released,
+)

@@ -1,0 +1,37 @@
+"""Kurtosis of neuron RMS, of activations that are centred over the width.
+
+    X'_αj = X_αj - mean_i X_αi        Kurt(X'), with Kurt the probe `kurtosis` (Eq. 1)
+
+What all neurons share is taken out of each token first, as LayerNorm would. `kurtosis_as_released` is the same number
+less 1, times d/(d - 1). NaN where every token has equal entries.
+
+    He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279
+
+Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons.
+"""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.kurtosis import kurtosis
+from ablate.probes.probe import StreamProbe
+from ablate.space.metrics import Definition
+
+
+def kurtosis_centred(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """Eq. 1 of the centred tokens of a batch."""
+    return {"kurtosis_centred": kurtosis(x - x.mean(-1, keepdim=True))["kurtosis"]}
+
+
+PROBE = StreamProbe(
+    definitions=(
+        Definition(
+            "kurtosis_centred",
+            "kurtosis (Eq. 1) over the tokens of the batch jointly, with each token centred over the width first",
+            "He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279",
+        ),
+    ),
+    measure=kurtosis_centred,
+)

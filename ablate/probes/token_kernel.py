@@ -1,0 +1,74 @@
+"""Token kernel: which tokens of a sequence have become alike, as a matrix over positions.
+
+    C_b = diag(Σ_b)^(-1/2) Σ_b diag(Σ_b)^(-1/2),  Σ_b = X_b X_bᵀ        C_b,ij = <x_bi, x_bj> / (|x_bi| |x_bj|)
+    K = M (mean_b C_b) Mᵀ                                                M [R, T] the means over R ranges of positions
+
+The normalised kernel matrix of each sequence, averaged over sequences. Up to 16 tokens it is T × T; of more, each
+cell is the mean over all pairs (i, j) of two of R = 16 ranges of neighbouring positions, those with i = j, which are 1,
+among them: position t, from 0, is in range floor(t R / T). K is symmetric, so cells with i >= j alone are kept, at the
+address of the place and the cell: `layers.3[5,2]`.
+
+It is kept small: a snapshot is taken at up to 5 evaluations, the first at or after each quarter of training, of up to 8
+layers spread evenly and of the head, so at most 5 × 9 × 136 numbers a trial. No T × T matrix is built: the cells are
+inner products of M U_b, with U_b the directions of the tokens. NaN where a token is zero.
+
+    He et al. 2023, Fig. 1 and Fig. 15, arXiv:2302.10322
+
+Dimension key: B sequences of the batch, T tokens of each, d width, R ranges.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.probe import KernelProbe
+from ablate.space.metrics import Definition
+
+RANGES = 16
+LAYERS = 8
+SNAPSHOTS = 5
+
+
+def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
+    """The mean over sequences of the cosines of tokens, by ranges of positions."""
+    sequences, time, _ = x.shape
+    ranges = min(RANGES, time)
+    within = torch.arange(time, device=x.device) * ranges // time
+    means = torch.nn.functional.one_hot(within, ranges).to(x.dtype)
+    means = (means / means.sum(0)).mT
+    directions = means @ (x / x.norm(dim=-1, keepdim=True))
+    kernel: Tensor = (directions @ directions.mT).sum(0) / sequences
+    return kernel
+
+
+def snapshot_layers(layers: list[str]) -> list[str]:
+    """The layers of which snapshots are taken: all, or 8 spread evenly from the first to the last."""
+    if len(layers) <= LAYERS:
+        return layers
+    return [layers[round(place * (len(layers) - 1) / (LAYERS - 1))] for place in range(LAYERS)]
+
+
+def snapshot_due(step: int, steps: int, every: int) -> bool:
+    """Whether one is taken at the evaluation after `step` of `steps` updates, which comes every so many of them.
+
+    >>> [step for step in (*range(0, 200, 10), 200) if snapshot_due(step, 200, 10)]
+    [0, 50, 100, 150, 200]
+    """
+    quarters = (-(-steps * quarter // (SNAPSHOTS - 1)) for quarter in range(SNAPSHOTS))
+    return any(step == min(-(-quarter // every) * every, steps) for quarter in quarters)
+
+
+PROBE = KernelProbe(
+    definitions=(
+        Definition(
+            "token_kernel",
+            "<x_i, x_j> / (|x_i| |x_j|) within each sequence, mean over the sequences of the batch, at layers.3[i,j], "
+            "i >= j; above 16 tokens mean over the pairs of two of 16 ranges of positions; at up to 5 evaluations, "
+            "of up to 8 layers and the head",
+            "He et al. 2023, Fig. 15, arXiv:2302.10322",
+        ),
+    ),
+    measure=token_kernel,
+)
