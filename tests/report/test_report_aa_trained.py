@@ -116,21 +116,25 @@ EIGHT = """\
 space: eight_blocks
 question: Do the three edits of the Outlier Protected block act alone?
 grammar: transformer
-model: {layers: 3, width: 64, heads: 4, context: 64, embedding: {std: 0.02, scale: 50}, head: untied,
+model: {layers: 2, width: 32, heads: 4, context: 32, embedding: {std: 0.02, scale: 50}, head: untied,
         init: {normal: 0.02}}
 block: {attention.position: rope, mlp.activation: relu}
 data: {corpus: python_stdlib, tokenizer: bytes}
-recipe: {steps: 120, batch: 8, optimizer: {adamw: {lr: 1e-2}}}
+recipe: {steps: 80, batch: 8, optimizer: {adamw: {lr: 2e-3}}}
 design: {factorial: {from: pre_ln, to: op}}
 seeds: 14
-measure: {every: 30, probes: [kurtosis, activation_rms], evaluation: {every: 60, windows: 128}}
+measure: {every: 30, probes: [kurtosis, activation_rms], evaluation: {every: 40, windows: 128}}
 judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}}
 """
 
 
 @pytest.mark.slow
 def test_a_real_factorial_with_the_signs_of_seeds_turned_about(tmp_path, capsys):
-    """One error for all, the twin, finds something in 15 % of these tables or more, on one metric at least."""
+    """One error for all, the twin, finds something in 15 % of these tables or more.
+
+    At this learning rate the norm that is taken away matters more at some seeds than at others: its effect varies by
+    about twice as much as the others do. At 1e-2 it does not, and the twin errs in 4 to 8 %.
+    """
     (tmp_path / "eight.yaml").write_text(EIGHT)
     space = ablate.load_space(tmp_path / "eight.yaml")
     plan = plan_space(space, results=tmp_path / "r").plan
@@ -157,4 +161,4 @@ def test_a_real_factorial_with_the_signs_of_seeds_turned_about(tmp_path, capsys)
                 f"{by_flips:.2%} false by flips, {by_t:.2%} by t; one error for all: {pooled[name]:.1%}"
             )
         assert by_flips <= 0.057 and by_t <= 0.057
-    assert max(pooled.values()) >= 0.15
+    assert min(pooled.values()) >= 0.15
