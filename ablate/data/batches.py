@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from ablate.data.text import Split
-from ablate.data.tokenizer import Tokens
+from ablate.data.tokenizer import TokenBytes, Tokens
 from ablate.errors import RefusedError
 
 
@@ -53,14 +54,25 @@ class Batches:
         return _windows(self.stream, (words % np.uint64(places)).astype(np.int64), self.seq_len)
 
 
+class Windows(NamedTuple):
+    """The windows of an evaluation: `tokens`, what is to be predicted at each (`targets`), and how many bytes of text
+    all targets together stand for; None where no text stands behind them.
+    """
+
+    tokens: Int64[Tensor, "windows time"]
+    targets: Int64[Tensor, "windows time"]
+    bytes: int | None
+
+
 def evaluation_windows(
-    stream: Tokens, seq_len: int, windows: int, *, seed: int, split: Split
-) -> tuple[Int64[Tensor, "windows time"], Int64[Tensor, "windows time"]]:
+    stream: Tokens, seq_len: int, windows: int, *, seed: int, split: Split, token_bytes: TokenBytes | None = None
+) -> Windows:
     """The windows that a trial of `seed` is evaluated on, every time and whatever its model is.
 
     Another seed has other ones, so that what varies over seeds holds the choice of text, too: were all seeds evaluated
     on the same windows, an interval over seeds would be about those windows alone. They are drawn by `window_starts`
-    over all places of the stream, which is named `split`.
+    over all places of the stream, which is named `split`. `token_bytes` are those of its tokenizer; None where the
+    stream is of no text.
 
     Raises RefusedError when the stream is too short for that many beside each other.
     """
@@ -71,7 +83,9 @@ def evaluation_windows(
             f"{needed:,} together. Name more text, hold out a larger share (data.tuning, data.verdict), "
             "or lower measure.evaluation.windows or model.context."
         )
-    return _windows(stream, window_starts(len(stream) - seq_len, windows, seed=seed, split=split), seq_len)
+    starts = window_starts(len(stream) - seq_len, windows, seed=seed, split=split)
+    tokens, targets = _windows(stream, starts, seq_len)
+    return Windows(tokens, targets, None if token_bytes is None else int(token_bytes[targets.numpy()].sum()))
 
 
 def window_starts(places: int, windows: int, *, seed: int, split: Split) -> npt.NDArray[np.int64]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Trained
 
 Tokens: TypeAlias = npt.NDArray[np.uint16]
+TokenBytes: TypeAlias = npt.NDArray[np.int64]
+"""Bytes of text by token."""
 
 END_OF_TEXT = "<|endoftext|>"
 """The separator of BPE. Only the separator becomes this token: the same letters inside a text stay letters."""
@@ -43,6 +45,12 @@ class Tokenizer(Protocol):
     def decode(self, tokens: npt.ArrayLike) -> str:
         """The text that tokens stand for; bytes that are not UTF-8 (a text cut in two) appear as `\\ufffd`."""
 
+    def token_bytes(self) -> TokenBytes:
+        """How many UTF-8 bytes each of the `vocab_size` tokens stands for; a separator counts as one.
+
+        So a text has the same number of bytes under any tokenizer, and bits per byte are of the same bytes.
+        """
+
     def to_json(self) -> str | None:
         """What `tokenizer_from` needs to make it again; None when `Data.tokenizer` says it all."""
 
@@ -62,6 +70,10 @@ class ByteTokenizer:
     def decode(self, tokens: npt.ArrayLike) -> str:
         """The bytes as UTF-8."""
         return np.asarray(tokens).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
+
+    def token_bytes(self) -> TokenBytes:
+        """One each."""
+        return np.ones(self.vocab_size, dtype=np.int64)
 
     def to_json(self) -> str | None:
         """Nothing was learnt."""
@@ -126,6 +138,17 @@ class BpeTokenizer:
     def decode(self, tokens: npt.ArrayLike) -> str:
         """The text, with separators as `END_OF_TEXT`."""
         return str(self.trained.decode(np.asarray(tokens).tolist(), skip_special_tokens=False))
+
+    def token_bytes(self) -> TokenBytes:
+        """As many as letters of a token: on bytes, each letter of the vocabulary is one of 256 that stand for a byte.
+
+        The separator is one; an id that no merge took stands for nothing.
+        """
+        sizes = np.zeros(self.vocab_size, dtype=np.int64)
+        for token, id in self.trained.get_vocab().items():
+            sizes[id] = len(token)
+        sizes[self.separator] = 1
+        return sizes
 
     def to_json(self) -> str | None:
         """The vocabulary and merges."""

@@ -70,7 +70,14 @@ def compute(
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
         return
     held_out, windows = streams.split(trial.split), trial.measure.evaluation.windows
-    evaluation = evaluation_windows(held_out, sizes.seq_len, windows, seed=trial.seed, split=trial.split)
+    evaluation = evaluation_windows(
+        held_out,
+        sizes.seq_len,
+        windows,
+        seed=trial.seed,
+        split=trial.split,
+        token_bytes=streams.tokenizer.token_bytes(),
+    )
     yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop, until=until, cut=cut)
 
 

@@ -58,6 +58,13 @@ JUDGED: Mapping[str, Judgeable] = {
             None,
         ),
         Judgeable(
+            "eval_bits_per_byte",
+            "sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens predicted), after the last "
+            "step; comparable across tokenizers, as nats per token are not",
+            "arXiv:2101.00027, Section 3.1",
+            None,
+        ),
+        Judgeable(
             "peak_kurtosis",
             "largest kurtosis of neuron RMS (Eq. 1) over the inputs of blocks and head, and over evaluations; read on "
             "the evaluation windows",

@@ -17,6 +17,12 @@ TRAINING = (
         "Shannon 1948; see ablate/train/loss.py",
     ),
     Definition(
+        "eval_bits_per_byte",
+        "the same loss by bytes of text: sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens "
+        "predicted, a separator being one), after `step` updates; comparable across tokenizers",
+        "arXiv:2101.00027, Section 3.1",
+    ),
+    Definition(
         "learning_rate",
         "rate of the step's update, before single parts' multiples; at address `embedding` the embeddings' own, if any",
         "see ablate/train/schedule.py",

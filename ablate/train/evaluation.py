@@ -9,12 +9,14 @@ Dimension key: B batch, T time, N evaluation windows.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from ablate.data.batches import Windows
 from ablate.plan.trial import Trial
 from ablate.probes.probe import Probe, Reading
 from ablate.probes.watch import watching
@@ -25,10 +27,18 @@ from ablate.train.parts import Cut, averaged
 
 
 def evaluate(
-    model: nn.Module, windows: tuple[Tensor, Tensor], step: int, trial: Trial, cut: Cut, probes: Sequence[Probe] = ()
+    model: nn.Module, windows: Windows, step: int, trial: Trial, cut: Cut, probes: Sequence[Probe] = ()
 ) -> Iterator[Row | Timing]:
     """The mean loss over all windows, a batch of them at a time, cut as batches are, and the `probes` on each; sums in
-    float64."""
+    float64.
+
+        bits per byte = sum of nats / (ln 2 x bytes of the targets)
+
+    Nats per token depend on how much text a token holds; bits per byte do not, and are what models with different
+    tokenizers can be compared by. Of windows without text behind them there are none.
+
+        Gao et al. 2020, arXiv:2101.00027, Section 3.1
+    """
     started = time.perf_counter()
     device, recipe = device_of(model), trial.recipe
     total = 0.0
@@ -36,24 +46,27 @@ def evaluate(
     weights: list[float] = []
     model.eval()
     with torch.no_grad(), watching(model, probes) as readings:
-        for first in range(0, len(windows[0]), recipe.batch):
-            tokens_BT, targets_BT = (each[first : first + recipe.batch] for each in windows)
+        for first in range(0, len(windows.tokens), recipe.batch):
+            tokens_BT, targets_BT = (each[first : first + recipe.batch] for each in (windows.tokens, windows.targets))
             parts = cut.of(tokens_BT, targets_BT, device)
             chunk = torch.zeros((), dtype=torch.float64, device=device)
             for part in parts:
                 losses = cross_entropy(forward(model, part.tokens, recipe.dtype), part.targets, reduction="none")
                 chunk += losses.double().sum()
                 read.append(readings.copy())
-                weights.append(len(part.tokens) / len(windows[0]))
+                weights.append(len(part.tokens) / len(windows.tokens))
                 readings.clear()
             summed = cut.ranks.total(chunk).item()
             check_finite(model, parts, recipe.dtype, cut.ranks, eval_loss=summed / targets_BT.numel())
             total += summed
         if not read:  # more ranks than windows: this one adds nothing, and must know what the others add up
-            forward(model, windows[0][:1].to(device), recipe.dtype)
+            forward(model, windows.tokens[:1].to(device), recipe.dtype)
             read, weights = [readings.copy()], [0.0]
     model.train()
-    yield Row(step, "eval_loss", "", total / windows[1].numel())
+    tokens = windows.targets.numel()
+    yield Row(step, "eval_loss", "", total / tokens)
+    if windows.bytes is not None:
+        yield Row(step, "eval_bits_per_byte", "", total / tokens / math.log(2) * (tokens / windows.bytes))
     for reading in averaged(read, weights, cut.ranks):
         yield Row(step, reading.metric, reading.address, reading.value.item())
     yield Timing(step, "evaluation_seconds", time.perf_counter() - started)

@@ -1,8 +1,8 @@
 """The loop: one trial, from a built model to its outcome.
 
 A step counts from 0 and is that of the batch it takes: its rows describe the model before its update. What is read on
-the evaluation windows at step s (`eval_loss`, probes of activations) is of the model after s updates, so the last of it
-stands at step `steps`.
+the evaluation windows at step s (`eval_loss`, `eval_bits_per_byte`, probes of activations) is of the model after s
+updates, so the last of it stands at step `steps`.
 
 Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 """
@@ -19,6 +19,7 @@ from jaxtyping import Int
 from torch import Tensor, nn, optim
 
 from ablate.compiler.random_streams import TrainingStreams
+from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
 from ablate.probes.probe import KernelProbe, ParameterProbe, Probe, Reading
@@ -64,7 +65,7 @@ def train(
     model: nn.Module,
     trial: Trial,
     batches: Batches,
-    evaluation: tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]],
+    evaluation: Windows,
     *,
     resume: bytes | None = None,
     should_stop: Callable[[], bool],
@@ -118,7 +119,7 @@ class _Loop:
     def run(
         self,
         batches: Batches,
-        evaluation: tuple[Tensor, Tensor],
+        evaluation: Windows,
         until: int | None,
         should_stop: Callable[[], bool],
     ) -> Iterator[Training]:
@@ -176,7 +177,7 @@ class _Loop:
         self.progress.step = step + 1
         return numbers, rates, readings
 
-    def _evaluated(self, windows: tuple[Tensor, Tensor], step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
+    def _evaluated(self, windows: Windows, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
         with self.streams.during(f"evaluation at step {step}"):
             found = list(evaluate(self.model, windows, step, self.trial, self.cut, self._due(probes, step)))
         rows = [

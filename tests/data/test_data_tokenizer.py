@@ -40,6 +40,32 @@ def test_bpe_gives_every_text_back(trained, texts):
     assert (tokens == trained.separator).sum() == len(texts)
 
 
+@given(texts=anything)
+@settings(max_examples=60, deadline=None)
+def test_a_text_has_the_same_number_of_bytes_under_any_tokenizer(trained, texts):
+    """Its own and one for its end; otherwise bits per byte would not be of the same bytes."""
+    expected = sum(len(text.content) + 1 for text in texts)
+    for tokenizer in (ByteTokenizer(), trained):
+        assert tokenizer.token_bytes()[tokenizer.encode(texts)].sum() == expected
+
+
+def test_the_bytes_of_a_bpe_token_are_those_that_its_letters_stand_for(trained):
+    """By the table that GPT-2 was released with (`encoder.py`, bytes_to_unicode), written anew."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    byte_of = {chr(byte): byte for byte in shown} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
+    sizes = trained.token_bytes()
+    assert sizes[trained.separator] == 1 and sizes.dtype == np.int64
+    for id in range(1, trained.used):
+        assert sizes[id] == len(bytes(byte_of[letter] for letter in trained.trained.id_to_token(id)))
+    assert sizes.max() > 2 and len(sizes) == trained.vocab_size
+
+
+def test_an_id_that_no_merge_took_stands_for_no_byte():
+    tokenizer = BpeTokenizer.train([Text("short", b"abcabc")], 1000)
+    assert (tokenizer.token_bytes() == 0).sum() == 1000 - tokenizer.used
+
+
 def test_bpe_comes_back_from_its_json(trained):
     again = BpeTokenizer.from_json(trained.to_json(), trained.vocab_size)
     texts = [Text("new", prose(77, 3000).encode()), Text("odd", f"a{END_OF_TEXT}b \x00é".encode())]

@@ -25,6 +25,7 @@ from ablate.block.read import MOST_PARTS
 from ablate.block.select import parts_by_name
 from ablate.compiler import compile_model, size_report
 from ablate.components.registry import implementation
+from ablate.data.batches import Windows
 from ablate.errors import InputError, RefusedError
 from ablate.execute.search.ground import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
 from ablate.execute.search.rungs import ladder_of
@@ -379,7 +380,7 @@ def first_rows(trial: Trial) -> dict[str, float]:
     before = torch.get_num_threads()
     pin_threads(trial.threads)
     model = compile_model(trial.architecture, CATALOGUE, seed=trial.seed, dtype=parameter_type(trial.recipe.dtype))
-    events = train(model, trial, Fixed(), batch(), should_stop=lambda: False)
+    events = train(model, trial, Fixed(), Windows(*batch(), bytes=None), should_stop=lambda: False)
     rows = (event for event in events if isinstance(event, Row) and event.step == 0)
     found = {row.metric: row.value for row in takewhile(lambda row: row.metric != "learning_rate", rows)}
     torch.set_num_threads(before)

@@ -7,7 +7,7 @@ import pytest
 import ablate
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
-from ablate.data.batches import evaluation_windows
+from ablate.data.batches import Windows, evaluation_windows
 from ablate.data.streams import prepare
 from ablate.probes.registry import select
 from ablate.train.evaluation import evaluate
@@ -50,7 +50,7 @@ def starts(seed, share, cache):
         number, length = trial.measure.evaluation.windows, trial.architecture.sizes.seq_len
         held_out = streams.split(trial.split)
         windows = evaluation_windows(held_out, length, number, seed=trial.seed, split=trial.split)
-        windows = tuple(each[: number // share] for each in windows)
+        windows = Windows(*(each[: number // share] for each in windows[:2]), bytes=None)
         rows = list(evaluate(model, windows, 0, trial, Cut(), select(trial.measure.probes)))
         for metric, found in (("token_cosine", cosine), ("token_correlation_rms", joint)):
             values = [row.value for row in rows if isinstance(row, Row) and row.metric == metric]

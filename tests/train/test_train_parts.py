@@ -9,6 +9,7 @@ from builders import node
 from ablate.block.expression import Sequence
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
+from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.probes.probe import ParameterProbe
 from ablate.probes.registry import probe_names, select
@@ -41,7 +42,7 @@ class Batches:
 
     def __init__(self, tokens, batch=BATCH):
         self.tokens, self.batch = tokens, batch
-        self.evaluation = tokens.windows(10, 999)
+        self.evaluation = Windows(*tokens.windows(10, 999), bytes=None)
 
     def at(self, step):
         return self.tokens.windows(self.batch, step)
@@ -156,7 +157,7 @@ def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
     off = 0.0
     for stream in range(24):
         batches = Batches(data, batch=4 * sequences)
-        batches.evaluation = data.windows(4 * sequences, stream)  # one batch of them
+        batches.evaluation = Windows(*data.windows(4 * sequences, stream), bytes=None)  # one batch of them
         probed = trial(measure__probes=("kurtosis",), recipe__batch=4 * sequences, recipe__steps=2)
         expected = rows(run(build(dtype=torch.float64), probed, batches), ("kurtosis",))
         found = rows(run(build(dtype=torch.float64), probed, batches, parts=4), ("kurtosis",))
@@ -264,7 +265,11 @@ def test_gradients_are_summed_by_the_bucket(monkeypatch):
 def test_a_rank_that_has_no_window_adds_nothing_and_reads_at_the_same_places(build, trial, data, monkeypatch):
     """One window for two ranks: both know what to add up, or the one would wait for the other for ever."""
     monkeypatch.setattr(ranks_module.dist, "all_reduce", lambda value: None)
-    model, made, window = build(dtype=torch.float64), trial(measure__probes=probe_names()), data.windows(1, 999)
+    model, made, window = (
+        build(dtype=torch.float64),
+        trial(measure__probes=probe_names()),
+        Windows(*data.windows(1, 999), bytes=None),
+    )
     probes = [probe for probe in select(probe_names()) if not isinstance(probe, ParameterProbe)]
     alone, first, second = (
         rows(evaluate(model, window, 0, made, Cut(1, ranks), probes)) for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
