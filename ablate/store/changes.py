@@ -66,6 +66,7 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
         "salt": WHOLE,
         "threads": WHOLE,
         "corpus": TEXT,
+        "tokenizer": TEXT,
         "split": TEXT,
         "conditions": TEXT,
         "specification": TEXT,
@@ -235,6 +236,7 @@ def _trial_row(
         trial.get("salt"),
         trial.get("threads"),
         trial.get("corpus"),
+        _tokenizer(trial),
         trial.get("split"),
         trial.get("conditions"),
         ledger.text_of(trial) if trial else None,
@@ -243,6 +245,12 @@ def _trial_row(
         attempt,
         digest_of_rows,
     )
+
+
+def _tokenizer(trial: Document) -> str | None:
+    """A tokenizer by what it is: merges of byte pairs are those of the text they were learnt from."""
+    said = trial.get("data", {}).get("tokenizer")
+    return f"bpe {said['bpe']} of {trial['corpus'][:8]}" if isinstance(said, dict) else said
 
 
 def _clock(ending: Ending) -> Rows:

@@ -9,6 +9,7 @@ WITH numbers AS (
         f.space, f.variant_id, f.variant, f.seed, f.trial_id, s.baseline,
         unnest([
             {'metric': 'eval_loss', 'value': f.eval_loss},
+            {'metric': 'eval_bits_per_byte', 'value': f.eval_bits_per_byte},
             {'metric': 'log_peak_kurtosis', 'value': ln(f.peak_kurtosis)},
             {'metric': 'token_correlation', 'value': f.token_correlation},
             {'metric': 'peak_token_cosine', 'value': f.peak_token_cosine}
@@ -38,7 +39,7 @@ JOIN leaderboard l ON l.space = b.space AND l.variant_id = b.variant_id
 LEFT JOIN differences d ON (d.space, d.metric, d.variant_id) = (b.space, b.metric, b.variant_id)
 ORDER BY b.space, b.metric;
 
--- @edit_effects: What does each edit do, over all the spaces it is asked in?
+-- @edit_effects: What does each edit do, over all the spaces it is asked in: where their tokenizers differ, in bits per byte alone?
 -- $space
 WITH pairs AS (
     SELECT *, before_status = 'finished' AND after_status = 'finished' AND same_versions AS counts
@@ -49,12 +50,45 @@ SELECT
     count(DISTINCT space) AS spaces,
     count(*) FILTER (counts) AS pairs,
     count(*) FILTER (NOT counts) AS not_paired,
-    avg(eval_loss_difference ORDER BY space, position, seed) FILTER (counts) AS eval_loss_difference,
-    stddev_samp(eval_loss_difference ORDER BY space, position, seed) FILTER (counts) AS eval_loss_difference_sd,
+    count(DISTINCT coalesce(tokenizer, '')) FILTER (counts) AS tokenizers,
+    CASE WHEN tokenizers = 1 THEN
+        avg(eval_loss_difference ORDER BY space, position, seed) FILTER (counts)
+    END AS eval_loss_difference,
+    CASE WHEN tokenizers = 1 THEN
+        stddev_samp(eval_loss_difference ORDER BY space, position, seed) FILTER (counts)
+    END AS eval_loss_difference_sd,
+    avg(eval_bits_per_byte_difference ORDER BY space, position, seed) FILTER (counts) AS eval_bits_per_byte_difference,
+    stddev_samp(eval_bits_per_byte_difference ORDER BY space, position, seed) FILTER (counts)
+        AS eval_bits_per_byte_difference_sd,
     count(*) FILTER (counts AND eval_loss_difference < 0) AS loss_is_lower,
     exp(avg(log_peak_kurtosis_ratio ORDER BY space, position, seed) FILTER (counts)) AS peak_kurtosis_ratio,
     avg(token_correlation_difference ORDER BY space, position, seed) FILTER (counts) AS token_correlation_difference
 FROM pairs GROUP BY edit ORDER BY edit;
+
+-- @across_tokenizers: What does another tokenizer do to each block, in bits per byte of the same text?
+-- $space
+-- Under another tokenizer a seed has other batches, windows and first parameters, so seeds are not paired: a difference
+-- has the standard error and the degrees of freedom of Welch 1947.
+WITH arms AS (
+    SELECT
+        l.variant_id, l.variant, l.space, l.tokenizer, l.split, l.finished AS n, l.eval_bits_per_byte_mean AS mean,
+        l.eval_bits_per_byte_sd ** 2 / l.finished AS error,
+        list_value(
+            s.corpus ->> '$.title', s.corpus ->> '$.train.bytes', s.corpus ->> '$.tuning.bytes',
+            s.corpus ->> '$.verdict.bytes'
+        ) AS text
+    FROM leaderboard l JOIN spaces s USING (space) WHERE l.eval_bits_per_byte_mean IS NOT NULL
+)
+SELECT
+    a.variant, a.space AS space_a, a.tokenizer AS tokenizer_a, a.n AS n_a, a.mean AS bits_per_byte_a,
+    b.space AS space_b, b.tokenizer AS tokenizer_b, b.n AS n_b, b.mean AS bits_per_byte_b,
+    b.mean - a.mean AS difference, sqrt(a.error + b.error) AS standard_error,
+    (a.error + b.error) ** 2 / (a.error ** 2 / (a.n - 1) + b.error ** 2 / (b.n - 1)) AS degrees_of_freedom
+FROM arms a
+JOIN arms b ON (b.variant_id, b.text) = (a.variant_id, a.text) AND b.split IS NOT DISTINCT FROM a.split
+    AND (a.tokenizer, a.space) < (b.tokenizer, b.space) AND a.tokenizer <> b.tokenizer
+WHERE $space IS NULL OR $space IN (a.space, b.space)
+ORDER BY a.variant, a.space, b.space;
 
 -- @loss_curves: How does the loss go with the steps, and in what band of one standard deviation over seeds?
 -- $space, $metric = train_loss, $address =
@@ -255,6 +289,7 @@ WITH numbers AS (
         space, variant_id, seed, trial_id,
         unnest([
             {'metric': 'eval_loss', 'value': eval_loss},
+            {'metric': 'eval_bits_per_byte', 'value': eval_bits_per_byte},
             {'metric': 'log_peak_kurtosis', 'value': ln(peak_kurtosis)},
             {'metric': 'token_correlation', 'value': token_correlation},
             {'metric': 'peak_token_cosine', 'value': peak_token_cosine}

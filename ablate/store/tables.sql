@@ -47,7 +47,7 @@ COMMENT ON COLUMN variants.breaks IS 'Constraints of the grammar that it breaks 
 
 CREATE OR REPLACE TABLE trials (
     trial_id VARCHAR NOT NULL, variant_id VARCHAR, status VARCHAR NOT NULL, ended_step BIGINT, detail JSON,
-    steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR, split VARCHAR,
+    steps BIGINT, batch BIGINT, seq_len BIGINT, n_layers BIGINT, d_model BIGINT, lr DOUBLE, seed BIGINT, salt BIGINT, threads BIGINT, corpus VARCHAR, tokenizer VARCHAR, split VARCHAR,
     conditions VARCHAR, specification JSON, versions_id VARCHAR, attention VARCHAR, attempt INTEGER NOT NULL, digest VARCHAR
 );
 COMMENT ON TABLE trials IS 'One row for each trial: one training run, in whatever spaces ask for it (see memberships)';
@@ -66,6 +66,7 @@ COMMENT ON COLUMN trials.seed IS 'Decides batches and initialisation';
 COMMENT ON COLUMN trials.salt IS 'Changes the initialisation alone (A/A arms); 0 otherwise';
 COMMENT ON COLUMN trials.threads IS 'CPU threads it was pinned to';
 COMMENT ON COLUMN trials.corpus IS 'Fingerprint of the token streams';
+COMMENT ON COLUMN trials.tokenizer IS 'What makes its tokens: bytes, or bpe, its vocabulary and the fingerprint of the text it was learnt from, since merges learnt elsewhere are others. Nats per token are comparable where this is the same, and nowhere else';
 COMMENT ON COLUMN trials.split IS 'What its held-out loss is of: tuning where a search chose by it, else verdict';
 COMMENT ON COLUMN trials.conditions IS 'Hash of all that it is trained and measured under but its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions';
 COMMENT ON COLUMN trials.specification IS 'The whole trial: architecture with its block, data, recipe, measure';

@@ -7,18 +7,19 @@ WITH wide AS (
     SELECT
         trial_id,
         max(value) FILTER (name = 'eval_loss') AS eval_loss,
+        max(value) FILTER (name = 'eval_bits_per_byte') AS eval_bits_per_byte,
         max(value) FILTER (name = 'peak_kurtosis') AS peak_kurtosis,
         max(address) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_address,
         max(step) FILTER (name = 'peak_kurtosis') AS peak_kurtosis_step,
         max(value) FILTER (name = 'token_correlation') AS token_correlation,
         max(value) FILTER (name = 'peak_token_cosine') AS peak_token_cosine
     FROM summaries
-    WHERE name IN ('eval_loss', 'peak_kurtosis', 'token_correlation', 'peak_token_cosine') GROUP BY trial_id
+    WHERE name IN ('eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation', 'peak_token_cosine') GROUP BY trial_id
 )
 SELECT
-    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.status,
+    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.tokenizer, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
-    w.eval_loss, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
+    w.eval_loss, w.eval_bits_per_byte, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
     w.peak_token_cosine, v.parameters, v.flops,
     CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
 FROM memberships m
@@ -33,9 +34,11 @@ COMMENT ON COLUMN final.variant IS 'Name of its variant';
 COMMENT ON COLUMN final.seed IS 'Its seed';
 COMMENT ON COLUMN final.salt IS 'Changes its initialisation alone: of the arm that shows what noise does; 0 otherwise';
 COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where something is chosen by it, else verdict';
+COMMENT ON COLUMN final.tokenizer IS 'As trials.tokenizer';
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
-COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished';
+COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished. Comparable under one tokenizer';
+COMMENT ON COLUMN final.eval_bits_per_byte IS 'The same loss in bits per byte of text, comparable across tokenizers; NULL unless finished';
 COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and evaluations; of a diverged trial, until then';
 COMMENT ON COLUMN final.peak_kurtosis_address IS 'The part with that kurtosis';
 COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the earliest if there are several';
@@ -66,6 +69,9 @@ SELECT
     count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
     avg(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_mean,
     stddev_samp(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_sd,
+    any_value(f.tokenizer) AS tokenizer,
+    avg(f.eval_bits_per_byte ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_bits_per_byte_mean,
+    stddev_samp(f.eval_bits_per_byte ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_bits_per_byte_sd,
     avg(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS log_peak_kurtosis_mean,
     stddev_samp(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS log_peak_kurtosis_sd,
     exp(avg(ln(f.peak_kurtosis) ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished')) AS peak_kurtosis,
@@ -90,8 +96,11 @@ COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
 COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout, lost or damaged';
 COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a whole training';
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
-COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token';
+COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token: comparable under one tokenizer';
 COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
+COMMENT ON COLUMN leaderboard.tokenizer IS 'As trials.tokenizer';
+COMMENT ON COLUMN leaderboard.eval_bits_per_byte_mean IS 'Mean held-out loss, bits per byte of text: comparable across tokenizers';
+COMMENT ON COLUMN leaderboard.eval_bits_per_byte_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
 COMMENT ON COLUMN leaderboard.log_peak_kurtosis_mean IS 'Mean natural logarithm of the peak kurtosis';
 COMMENT ON COLUMN leaderboard.log_peak_kurtosis_sd IS 'Its sample standard deviation over seeds';
 COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurtosis';
@@ -203,6 +212,7 @@ CREATE OR REPLACE VIEW pairs AS
 SELECT
     f.space, f.variant, b.variant AS baseline, f.seed, f.status, b.status AS baseline_status,
     f.eval_loss, b.eval_loss AS baseline_eval_loss, f.eval_loss - b.eval_loss AS eval_loss_difference,
+    f.eval_bits_per_byte - b.eval_bits_per_byte AS eval_bits_per_byte_difference,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN ln(f.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN f.token_correlation - b.token_correlation END AS token_correlation_difference,
     tf.versions_id IS NOT DISTINCT FROM tb.versions_id AS same_versions
@@ -223,6 +233,7 @@ COMMENT ON COLUMN pairs.baseline_status IS 'How the baseline''s trial ended';
 COMMENT ON COLUMN pairs.eval_loss IS 'Held-out loss of the variant; NULL unless finished';
 COMMENT ON COLUMN pairs.baseline_eval_loss IS 'Held-out loss of the baseline; NULL unless finished';
 COMMENT ON COLUMN pairs.eval_loss_difference IS 'Variant minus baseline; NULL unless both finished';
+COMMENT ON COLUMN pairs.eval_bits_per_byte_difference IS 'The same in bits per byte of text';
 COMMENT ON COLUMN pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of the ratio of peak kurtosis, variant over baseline; NULL unless both finished';
 COMMENT ON COLUMN pairs.token_correlation_difference IS 'Variant minus baseline; NULL unless both finished';
 COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
@@ -233,6 +244,7 @@ SELECT
     b.trial_id AS before_trial, a.trial_id AS after_trial, b.status AS before_status, a.status AS after_status,
     b.eval_loss AS before_eval_loss, a.eval_loss AS after_eval_loss,
     a.eval_loss - b.eval_loss AS eval_loss_difference,
+    a.tokenizer, a.eval_bits_per_byte - b.eval_bits_per_byte AS eval_bits_per_byte_difference,
     b.peak_kurtosis AS before_peak_kurtosis, a.peak_kurtosis AS after_peak_kurtosis,
     CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN ln(a.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
     b.token_correlation AS before_token_correlation, a.token_correlation AS after_token_correlation,
@@ -259,6 +271,8 @@ COMMENT ON COLUMN edit_pairs.after_status IS 'How the trial with it ended';
 COMMENT ON COLUMN edit_pairs.before_eval_loss IS 'Held-out loss without it; NULL unless finished';
 COMMENT ON COLUMN edit_pairs.after_eval_loss IS 'Held-out loss with it; NULL unless finished';
 COMMENT ON COLUMN edit_pairs.eval_loss_difference IS 'After minus before; NULL unless both finished';
+COMMENT ON COLUMN edit_pairs.tokenizer IS 'That of both, as trials.tokenizer: over several, nats per token have no common mean';
+COMMENT ON COLUMN edit_pairs.eval_bits_per_byte_difference IS 'The same in bits per byte of text, which have one';
 COMMENT ON COLUMN edit_pairs.before_peak_kurtosis IS 'Peak kurtosis without it; of a diverged trial, until then';
 COMMENT ON COLUMN edit_pairs.after_peak_kurtosis IS 'Peak kurtosis with it; of a diverged trial, until then';
 COMMENT ON COLUMN edit_pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of after over before; NULL unless both finished';
@@ -428,7 +442,9 @@ JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
     AND a.versions_id IS NOT DISTINCT FROM p.versions_id AND a.salt > 0
 JOIN summaries x ON x.trial_id = p.trial_id
 JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
-WHERE p.salt = 0 AND x.name IN ('eval_loss', 'peak_kurtosis', 'token_correlation', 'peak_kurtosis_behind_norms', 'peak_token_cosine');
+WHERE p.salt = 0 AND x.name IN (
+    'eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation', 'peak_kurtosis_behind_norms', 'peak_token_cosine'
+);
 COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
 COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';
 COMMENT ON COLUMN noise_pairs.block IS 'The block of both, printed as YAML';

@@ -16,7 +16,7 @@ from ablate.space.metrics import Definition
 from ablate.store import ledger, lines
 from ablate.train.events import Event, Outcome, Row, Timing
 
-METRICS = ("eval_loss", "log_peak_kurtosis", "token_correlation")
+METRICS = ("eval_loss", "log_peak_kurtosis", "token_correlation", "eval_bits_per_byte")
 NAMES = ("pre_ln", "half", "op")
 ATTENTIONS = ("layers.1.attention", "layers.2.attention")
 SPIKED = {"b20001": 20}
@@ -61,6 +61,7 @@ class Told:
         """The numbers that a finished trial is judged by."""
         return {
             "eval_loss": self.rows(trial_id, "eval_loss")[-1].value,
+            "eval_bits_per_byte": self.rows(trial_id, "eval_bits_per_byte")[-1].value,
             "log_peak_kurtosis": math.log(max(row.value for row in self.rows(trial_id, "kurtosis"))),
             "token_correlation": max(row.value for row in self.rows(trial_id, "token_correlation_rms")),
         }
@@ -80,7 +81,8 @@ def measured(numbers_of: str, step: int, spiked: int | None = None) -> list[Even
 def course(trial_id: str, numbers_of: str) -> list[Event]:
     """A whole trial, with the numbers of another one if that is said."""
     rows = [event for step in STEPS for event in measured(numbers_of, step, SPIKED.get(trial_id))]
-    return [*rows, Row(40, "eval_loss", "", number(numbers_of, 40, "eval_loss")), Outcome("finished", 40)]
+    losses = [Row(40, name, "", number(numbers_of, 40, name)) for name in ("eval_loss", "eval_bits_per_byte")]
+    return [*rows, *losses, Outcome("finished", 40)]
 
 
 def hot(seeds: tuple[int, ...] = (0, 1)) -> Plan:

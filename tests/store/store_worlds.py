@@ -137,7 +137,8 @@ def course(trial_id: str, after: int = 0) -> list[Event]:
         if step == 20 and after < 20:
             events = [e for e in events if not (isinstance(e, Row | Timing) and e.step == 20)]
             events += [saved(20, state_of(trial_id)), *rows_at(trial_id, 20)]
-    return [*events, Row(40, "eval_loss", "", number(trial_id, 40, "eval_loss")), Outcome("finished", 40)]
+    losses = [Row(40, name, "", number(trial_id, 40, name)) for name in ("eval_loss", "eval_bits_per_byte")]
+    return [*events, *losses, Outcome("finished", 40)]
 
 
 def diverged(trial_id: str) -> list[Event]:

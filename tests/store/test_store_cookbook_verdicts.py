@@ -6,19 +6,24 @@ import json
 import math
 import statistics
 from collections import Counter
+from dataclasses import replace
 
 import numpy
 import pytest
+import scipy.stats
 from cookbook_worlds import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
-from store_worlds import RECIPE, VARIANTS, VERSIONS, fill, plan, trial
+from store_worlds import DOCUMENTS, RECIPE, VARIANTS, VERSIONS, fill, hash_of, opened, plan, trial
 from test_store_noise import expected, noisy, tell
 from test_store_questions import EIGHT, FIVE, judged_at, trained
 from test_store_verdicts import judged
 
+from ablate.data.text import SPLITS
+from ablate.space.documents import Bpe
 from ablate.store import lines
 from ablate.store.cookbook import find
 from ablate.store.describe import trial_document
 from ablate.store.query import query
+from ablate.train.events import Outcome, Row
 
 
 def test_best_variants(told, ask):
@@ -58,10 +63,85 @@ def test_edit_effects(told, ask):
         assert (row["spaces"], row["pairs"], row["not_paired"]) == (3, len(losses), left_out)
         assert row["eval_loss_difference"] == about(statistics.fmean(losses))
         assert row["eval_loss_difference_sd"] == about(sd(losses))
+        bits = differences["eval_bits_per_byte"]
+        assert row["eval_bits_per_byte_difference"] == about(statistics.fmean(bits))
+        assert row["eval_bits_per_byte_difference_sd"] == about(sd(bits))
+        assert row["tokenizers"] == 1
         assert row["loss_is_lower"] == sum(value < 0 for value in losses)
         assert row["peak_kurtosis_ratio"] == about(math.exp(statistics.fmean(differences["log_peak_kurtosis"])))
         assert row["token_correlation_difference"] == about(statistics.fmean(differences["token_correlation"]))
     assert rows[("+qk_norm",)]["not_paired"] == 2, "one with other versions, one that runs"
+
+
+def read(seed, variant, tokenizer, metric):
+    """A number of a trial in a world where tokenizers differ."""
+    tokens = {"bytes": 1.0, 512: 2.7, 1024: 3.1}[tokenizer]
+    bits = 2 + 0.3 * math.sin(5 * seed + hash_of(variant) + tokens)
+    return bits if metric == "eval_bits_per_byte" else bits * math.log(2) * tokens
+
+
+@pytest.fixture(scope="module")
+def tokenised(tmp_path_factory):
+    """The same blocks on the same text in bytes and in two vocabularies of BPE, and in bytes on another text."""
+    folder, text = tmp_path_factory.mktemp("tokenised"), {"title": "t", **{s: {"bytes": 9} for s in SPLITS}}
+    spaces = {"of_bytes": "bytes", "of_512": 512, "of_1024": 1024, "elsewhere": "bytes"}
+    for space, tokenizer in spaces.items():
+        asked, said = plan((0, 1, 2), space), tokenizer if tokenizer == "bytes" else Bpe(bpe=tokenizer)
+        trials = tuple(
+            replace(
+                one, id=f"{space}{one.id}", corpus=f"{space}-0123", data=one.data.model_copy(update={"tokenizer": said})
+            )
+            for one in asked.trials
+        )
+        with opened(folder) as results:
+            corpus = {**text, "train": {"bytes": 8}} if space == "elsewhere" else text
+            results.record_plan(replace(asked, trials=trials), replace(DOCUMENTS, corpus=corpus))
+            for one in trials:
+                results.begin(one)
+                ends = [
+                    Row(40, metric, "", read(one.seed, one.variant, tokenizer, metric))
+                    for metric in ("eval_loss", "eval_bits_per_byte")
+                ]
+                results.append(one.id, [*ends, Outcome("finished", 40)])
+            results.refresh()
+    return folder
+
+
+def test_across_tokenizers_a_block_is_compared_in_bits_per_byte_of_the_same_text(tokenised):
+    rows = keyed(asked_of(tokenised, "across_tokenizers"), "variant", "space_a", "space_b")
+    pairs = [("of_1024", "of_512"), ("of_1024", "of_bytes"), ("of_512", "of_bytes")]  # and nothing of another text
+    assert set(rows) == {(name, *pair) for name in NAMES for pair in pairs}
+    kinds = {"of_bytes": "bytes", "of_512": 512, "of_1024": 1024}
+    for (variant, a, b), row in rows.items():
+        id = next(id for id, name in VARIANTS.items() if name == variant)
+        one, other = ([read(seed, id, kinds[space], "eval_bits_per_byte") for seed in range(3)] for space in (a, b))
+        welch = scipy.stats.ttest_ind(other, one, equal_var=False)
+        assert row["difference"] == about(statistics.fmean(other) - statistics.fmean(one))
+        assert row["difference"] / row["standard_error"] == pytest.approx(welch.statistic, rel=1e-9)
+        assert row["degrees_of_freedom"] == pytest.approx(welch.df, rel=1e-9)
+        assert (row["n_a"], row["n_b"]) == (3, 3) and row["tokenizer_a"].startswith("bpe ")
+    assert len(asked_of(tokenised, "across_tokenizers", space="of_512")) == 6
+    assert asked_of(tokenised, "across_tokenizers", space="elsewhere") == []
+
+
+def test_over_several_tokenizers_an_edit_has_no_mean_in_nats_per_token(tokenised):
+    """Merges learnt from another text are another tokenizer, too."""
+    for row in asked_of(tokenised, "edit_effects"):
+        assert (row["spaces"], row["pairs"], row["tokenizers"]) == (4, 12, 3)
+        assert row["eval_loss_difference"] is row["eval_loss_difference_sd"] is None
+        assert row["eval_bits_per_byte_difference"] is not None and row["peak_kurtosis_ratio"] is None
+    for row, (before, after) in zip(
+        asked_of(tokenised, "edit_effects", space="of_512"), (("a1", "b2"), ("b2", "c3")), strict=True
+    ):
+        told = [read(seed, after, 512, "eval_loss") - read(seed, before, 512, "eval_loss") for seed in range(3)]
+        assert row["tokenizers"] == 1 and row["eval_loss_difference"] == about(statistics.fmean(told))
+    names = query(tokenised, "SELECT DISTINCT space, tokenizer FROM leaderboard ORDER BY ALL").rows
+    assert names == (
+        ("elsewhere", "bytes"),
+        ("of_1024", "bpe 1024 of of_1024-"),
+        ("of_512", "bpe 512 of of_512-0"),
+        ("of_bytes", "bytes"),
+    )
 
 
 def test_cost_per_verdict(told, ask):

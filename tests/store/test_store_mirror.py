@@ -23,8 +23,8 @@ from ablate.store.mirror import mirror
 sent = mirror(Path(sys.argv[1]), reports={"small": json.loads(sys.argv[2])})
 print(json.dumps([sent.sent, bool(sent), "mlflow" in sys.modules]))
 """
-CURVES = {"train_loss", "eval_loss", "max.kurtosis", "max.token_correlation_rms"}
-FINALS = {"final_eval_loss", "peak_kurtosis", "token_correlation"}
+CURVES = {"train_loss", "eval_loss", "eval_bits_per_byte", "max.kurtosis", "max.token_correlation_rms"}
+FINALS = {"final_eval_loss", "final_eval_bits_per_byte", "peak_kurtosis", "token_correlation"}
 
 
 def mirror_apart(folder):
@@ -93,7 +93,7 @@ def test_a_run_has_curves_and_final_numbers(folder, client):
     assert curve(client, run, "max.kurtosis") == {
         step: max(number("c30000", step, "kurtosis", address) for address in ADDRESSES) for step in STEPS
     }
-    statement = "SELECT eval_loss, peak_kurtosis, token_correlation FROM final WHERE trial_id = 'c30000'"
+    statement = "SELECT eval_bits_per_byte, eval_loss, peak_kurtosis, token_correlation FROM final WHERE trial_id = 'c30000'"
     metrics = run.data.metrics
     assert tuple(metrics[name] for name in sorted(FINALS)) == query(folder, statement).rows[0]
 
@@ -192,17 +192,20 @@ def test_a_trial_trained_again_replaces_its_run_and_long_texts_fit(folder, clien
     edits = (*edits, "x" * 9000)
     wordy = replace(wordy, variants=(*wordy.variants[:2], replace(wordy.variants[2], edits=edits)))
     many = [Row(step, "train_loss", "", 1.0 + step) for step in range(2500)]
+    bits = [Row(step, "eval_bits_per_byte", "", 3.0 - step / 2500) for step in (0, 2500)]
     with opened(folder) as results:
         results.record_plan(replace(wordy, trials=(replace(trial("c3", 7), corpus="x" * 10_000),)), DOCUMENTS)
         for trains in range(2):
             results.begin(trial("c3", 7))
-            results.append("c30007", [*many, Row(2500, "eval_loss", "", float(trains)), Outcome("finished", 40)])
+            results.append("c30007", [*many, Row(2500, "eval_loss", "", float(trains)), *bits, Outcome("finished", 40)])
             results.refresh()
             done = mirror(folder)
             assert (done.sent, done.removed, done.spaces) == (1, trains, ("wordy",))
     (run,) = runs_of(client, "wordy").values()
     assert run.data.metrics["eval_loss"] == 1.0 and run.data.tags["ablate.attempt"] == "2"
     assert len(client.get_metric_history(run.info.run_id, "train_loss")) == 2500
+    assert curve(client, run, "eval_bits_per_byte") == {0: 3.0, 2500: 2.0}
+    assert run.data.metrics["final_eval_bits_per_byte"] == 2.0
     assert len(run.data.tags["edits"]) == TAG_LENGTH and run.data.tags["edits"].endswith("…")
     assert max(map(len, run.data.params.values())) == PARAM_LENGTH
     assert sum(key.startswith("edit.") for key in run.data.params) == 302

@@ -30,9 +30,9 @@ from ablate.store.mlflow.values import (
 )
 from ablate.store.projection import DATABASE, reading
 
-FORM = 2
+FORM = 3
 """Raised when a run shows something else than before for the same trial: then every run is sent again."""
-CURVES = ("train_loss", "eval_loss")
+CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
     "kurtosis": "max",
     "max_median_ratio": "max",

@@ -46,7 +46,7 @@ FORM_OF_LINE: Mapping[str, Any] = {
 
 def view_tags(page: Page) -> dict[str, str]:
     """The tags of an experiment that make its page what a researcher came for."""
-    numbers = [f"metrics.`{name}`" for name in (*BARS[:3], DIVERGED)]
+    numbers = [f"metrics.`{name}`" for name in (*BARS[:4], DIVERGED)]
     edits = [f"params.`{key}`" for key in page.keys.values()]
     cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
     return {
