@@ -7,23 +7,27 @@ from collections.abc import Iterator, Sequence
 
 from ablate.block.expression import Size, walk
 from ablate.plan.plan import Variant
+from ablate.space.metrics import BITS, NATS
 from ablate.space.space import Space
 
 WIDE = 0.1
-"""A margin of nats beyond this share of ln V, what a uniform guess among V tokens loses, is told."""
-
-OF_NATS = ("eval_loss", "train_loss")
+"""A margin beyond this share of what a uniform guess loses is told: ln V nats among V tokens, 8 bits among bytes."""
 
 
 def choice_notes(variants: Sequence[Variant], space: Space, vocab_size: int) -> Iterator[str]:
     """Margins beyond what models differ by, and hidden layers narrower than the model."""
-    guess = math.log(vocab_size)
+    guesses = {
+        NATS: ("nats", math.log(vocab_size), f"guessing loses (ln {vocab_size:,})"),
+        BITS: ("bits", 8.0, "guessing bytes loses (8)"),
+    }
     for name, judged in space.judge.metrics.items():
-        margin = judged.margin
-        if name in OF_NATS and judged.scale == "linear" and isinstance(margin, float) and margin > WIDE * guess:
+        if name not in guesses or judged.scale != "linear" or not isinstance(judged.margin, float):
+            continue
+        unit, guess, what = guesses[name]
+        if judged.margin > WIDE * guess:
             yield (
-                f"margin: {margin:g} of {name} is in nats, {100 * margin / guess:.0f} % of what guessing loses "
-                f"(ln {vocab_size:,}), and whatever differs by less is equivalent; 1% is a share of the baseline's mean"
+                f"margin: {judged.margin:g} of {name} is in {unit}, {100 * judged.margin / guess:.0f} % of what {what}"
+                ", and whatever differs by less is equivalent; 1% is a share of the baseline's mean"
             )
     narrow: dict[int, list[str]] = {}
     for variant in variants:

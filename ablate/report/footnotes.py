@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ablate.report.summary import Effect, Metric, Summary
-from ablate.report.wording import factor, listed, ordinal, percent, plural, with_fate
+from ablate.report.wording import factor, listed, ordinal, percent, plain_level, plural, with_fate
+from ablate.space.metrics import NATS
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
 
@@ -79,6 +80,22 @@ def _looked(summary: Summary) -> Iterator[str]:
         yield f"looked at {summary.looked} seeds (of {among}): not all is decided, the next look is at {later[0]}"
     else:
         yield f"looked at {summary.looked} seeds, the last of {among}: more seeds take another plan"
+
+
+NAMED = 8
+"""Variants whose bits per byte are told one by one; of more, the least and the largest."""
+
+
+def in_bits(summary: Summary) -> Iterator[str]:
+    """The held-out loss of each variant in bits per byte, where it is judged in nats per token alone."""
+    arms = [(arm.name, arm.bits) for arm in summary.arms if arm.bits is not None]
+    if not summary.bits_beside:
+        return
+    told = ", ".join(f"{name} {plain_level(level)}" for name, level in arms)
+    if len(arms) > NAMED:
+        (least, low), *_, (most, high) = sorted(arms, key=lambda one: one[1].mean)
+        told = f"{plain_level(low)} ({least}) to {plain_level(high)} ({most}), mean ± sd"
+    yield f"{NATS} in bits per byte of text: {told}; across tokenizers only these can be compared"
 
 
 def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:

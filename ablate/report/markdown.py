@@ -7,7 +7,7 @@ from itertools import groupby
 
 from ablate.output.markdown import code, escape, paragraph, sentence
 from ablate.output.markdown import table as table_lines
-from ablate.report import wording
+from ablate.report import footnotes, wording
 from ablate.report.effect_tables import KINDS, anova_row, anovas, described
 from ablate.report.summary import Arm, Effect, Metric, Summary
 
@@ -38,7 +38,7 @@ def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) ->
         meaning = definitions.get(metric.name, "as measured")
         margin = escape(wording.margin(metric) or "none")
         yield f"- {code(metric.name)} ({metric.better} is better; margin {margin}): {sentence(meaning)}"
-    yield from (f"- {sentence(note)}" for note in summary.notes)
+    yield from (f"- {sentence(note)}" for note in (*footnotes.in_bits(summary), *summary.notes))
 
 
 def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ablate.plan.plan import Factors
+from ablate.space.metrics import BITS, NATS
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank"]
 """What made an interval and its p.
@@ -62,7 +63,8 @@ class Level:
 class Arm:
     """One variant and what became of its trials. `missing` has the seeds without a result, and why.
 
-    `steps` are those of its training, None where they are not known yet.
+    `steps` are those of its training, None where they are not known yet. `bits` is the held-out loss in bits per byte,
+    whether or not it is judged; None where no seed has it.
     """
 
     variant: str
@@ -75,6 +77,7 @@ class Arm:
     missing: tuple[tuple[int, str], ...]
     levels: Mapping[str, Level]
     steps: int | None = None
+    bits: Level | None = None
 
     def __repr__(self) -> str:
         return f"<Arm {self.name}: {self.finished} finished, {self.diverged} diverged, {len(self.missing)} missing>"
@@ -265,6 +268,12 @@ class Summary:
     def terms(self) -> tuple[str, ...]:
         """The names of the terms that comparisons are made under, in order; one empty name where there is but one."""
         return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
+
+    @property
+    def bits_beside(self) -> bool:
+        """Whether bits per byte are to be shown beside nats per token: these are judged, and those are known."""
+        judged = {metric.name for metric in self.metrics}
+        return NATS in judged and BITS not in judged and any(arm.bits for arm in self.arms)
 
     def arm(self, variant: str) -> Arm:
         """The arm of that variant id; KeyError if there is none."""

@@ -173,7 +173,8 @@ class ResultScreen:
         yield Text()
         yield from bullet_list("!", [*footnotes.peculiarities(summary), *summary.notes])
         yield from bullet_list("≠", list(unequal_lines(self.unequal)))
-        yield from bullet_list("·", footnotes.definitions(summary, self.definitions), style="dim")
+        told = [*footnotes.in_bits(summary), *footnotes.definitions(summary, self.definitions)]
+        yield from bullet_list("·", told, style="dim")
 
 
 def _against(summary: Summary) -> str:

@@ -24,6 +24,7 @@ from ablate.report.pairing import Side, pair
 from ablate.report.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
 from ablate.report.tested import Ruling, Tested, missing, test_pairs
 from ablate.space.documents import Judge
+from ablate.space.metrics import BITS
 
 __all__ = ["absolute_margin", "judge"]
 
@@ -263,6 +264,7 @@ def _arm(variant: Variant, side: Side, metrics: Sequence[Metric], steps: int | N
         missing=tuple(sorted(side.missing.items())),
         levels={name: level for name, level in levels.items() if level is not None},
         steps=steps,
+        bits=_level(side.values(BITS, log=False), log=False),
     )
 
 

@@ -144,12 +144,19 @@ def level(value: Level | None, metric: Metric) -> str:
     """
     if value is None:
         return "no value"
-    if metric.log:
-        if value.sd is None:
-            return significant(value.mean)
-        if 0 < value.sd < LITTLE:
-            return f"{value.mean:.{decimals(value.mean * value.sd)}f} ×÷ {ratio(value.sd)}"
-        return f"{significant(value.mean)} ×÷ {factor(value.sd):.2f}"
+    return _log_level(value) if metric.log else plain_level(value)
+
+
+def _log_level(value: Level) -> str:
+    if value.sd is None:
+        return significant(value.mean)
+    if 0 < value.sd < LITTLE:
+        return f"{value.mean:.{decimals(value.mean * value.sd)}f} ×÷ {ratio(value.sd)}"
+    return f"{significant(value.mean)} ×÷ {factor(value.sd):.2f}"
+
+
+def plain_level(value: Level) -> str:
+    """Mean ± standard deviation over seeds, to the decimals of the latter: `2.310 ± 0.011`."""
     if not value.sd:
         return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
     places = decimals(value.sd)

@@ -48,17 +48,20 @@ class Judgeable(Definition):
     probe: str | None
 
 
+NATS, BITS = "eval_loss", "eval_bits_per_byte"
+"""The held-out loss by tokens, comparable under one tokenizer, and by bytes of text, comparable across them."""
+
 JUDGED: Mapping[str, Judgeable] = {
     judgeable.metric: judgeable
     for judgeable in (
         Judgeable(
-            "eval_loss",
+            NATS,
             "mean token cross-entropy in nats over the evaluation windows, after the last step",
             "this project",
             None,
         ),
         Judgeable(
-            "eval_bits_per_byte",
+            BITS,
             "sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens predicted), after the last "
             "step; comparable across tokenizers, as nats per token are not",
             "arXiv:2101.00027, Section 3.1",

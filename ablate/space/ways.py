@@ -127,6 +127,7 @@ OTHER_NAMES: Final = {
     **dict.fromkeys(("save_steps", "save_interval", "checkpoint_interval"), "measure.checkpoint_every"),
     **dict.fromkeys(("log_interval", "logging_steps", "log_every"), "measure.every"),
     **dict.fromkeys(("dataset", "train_data", "data_dir"), "data.corpus"),
+    "tokenizer": "all variants of a space have one: data.tokenizer",
     "name": "space",
     **dict.fromkeys(("training", "train", "trainer", "training_args"), "recipe"),
     **dict.fromkeys(

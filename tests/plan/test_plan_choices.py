@@ -21,6 +21,14 @@ def test_a_margin_of_whole_nats_is_told(tmp_path, margin, said):
     assert all(f"margin: {margin} of eval_loss is in nats" in note and "ln 256" in note for note in notes)
 
 
+@pytest.mark.parametrize(("margin", "said"), [("1", True), ("0.7", False), ("1%", False)])
+def test_a_margin_of_whole_bits_is_told(tmp_path, margin, said):
+    judge = f"{{against: pre_ln, metrics: {{eval_bits_per_byte: {{margin: {margin}}}}}}}"
+    notes = told(tmp_path, "margin:", judge=judge)
+    assert bool(notes) == said
+    assert all("1 of eval_bits_per_byte is in bits, 12 % of what guessing bytes loses (8)" in note for note in notes)
+
+
 @pytest.mark.parametrize(("hidden", "said"), [("4", True), ("3x", False)])
 def test_a_hidden_layer_narrower_than_the_model_is_told(tmp_path, hidden, said):
     notes = told(tmp_path, "hidden:", block=f"{{mlp.hidden: {hidden}, attention.position: rope}}")

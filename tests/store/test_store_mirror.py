@@ -93,7 +93,9 @@ def test_a_run_has_curves_and_final_numbers(folder, client):
     assert curve(client, run, "max.kurtosis") == {
         step: max(number("c30000", step, "kurtosis", address) for address in ADDRESSES) for step in STEPS
     }
-    statement = "SELECT eval_bits_per_byte, eval_loss, peak_kurtosis, token_correlation FROM final WHERE trial_id = 'c30000'"
+    statement = (
+        "SELECT eval_bits_per_byte, eval_loss, peak_kurtosis, token_correlation FROM final WHERE trial_id = 'c30000'"
+    )
     metrics = run.data.metrics
     assert tuple(metrics[name] for name in sorted(FINALS)) == query(folder, statement).rows[0]
 

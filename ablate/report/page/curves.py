@@ -14,13 +14,14 @@ from ablate.report.html.grid import Grid
 from ablate.report.page import panes
 from ablate.report.page.record import PageRecord
 from ablate.report.wording import significant, spoken
+from ablate.space.metrics import BITS, NATS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ablate.store.pages import Course
 
-LOSSES = ("eval_loss", "train_loss")
+LOSSES = (NATS, BITS, "train_loss")
 PEAKS = {"token_correlation_rms": "token_correlation"}
 """Metrics whose largest value is judged under another name than `peak_…`."""
 SPAN = 1000.0
@@ -30,8 +31,10 @@ TALL, LOW = 2.7, 2.1
 
 
 def names(record: PageRecord) -> tuple[str, ...]:
-    """The metrics that have a course: losses first, then probes."""
+    """The metrics whose course is shown: losses first, then probes."""
     there = dict.fromkeys(course.metric for course in record.curves)
+    if BITS not in {metric.name for metric in record.summary.metrics}:
+        there.pop(BITS, None)  # the course of the loss again, in another unit
     return (*(one for one in LOSSES if one in there), *(one for one in there if one not in LOSSES))
 
 
@@ -44,7 +47,7 @@ def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant
         whole = _draw(record, group, drawn_here, 0)
         draw: list[Draw] = [whole]
         last = max(course.steps[-1] for course in drawn_here)
-        if metric == "eval_loss" and sum(step >= last / 2 for step in drawn_here[0].steps) > 2:
+        if metric in (NATS, BITS) and sum(step >= last / 2 for step in drawn_here[0].steps) > 2:
             draw.append(_draw(record, group, drawn_here, last / 2))
         svg = drawn(
             draw,

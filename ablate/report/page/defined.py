@@ -5,6 +5,7 @@ from __future__ import annotations
 from ablate.report import footnotes
 from ablate.report.page.curves import names
 from ablate.report.page.record import PageRecord
+from ablate.space.metrics import BITS
 
 
 def definitions(record: PageRecord) -> list[str]:
@@ -12,7 +13,8 @@ def definitions(record: PageRecord) -> list[str]:
     summary = record.summary
     lines = list(footnotes.definitions(summary, record.definitions))
     judged = {metric.name for metric in summary.metrics}
-    measured = [*names(record), *dict.fromkeys(course.metric for course in record.gains)]
+    beside = [BITS] if summary.bits_beside else []
+    measured = [*beside, *names(record), *dict.fromkeys(course.metric for course in record.gains)]
     lines += [f"{name}: {record.definitions[name]}" for name in measured if name in record.definitions.keys() - judged]
     adjusted = "after looking several times, too, " if summary.looks else ""
     once = ", were it looked only then" if summary.looks else ""

@@ -12,7 +12,8 @@ from ablate.report.html.grid import Grid
 from ablate.report.once import effects_once, terms_of
 from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Anova, Effect, Metric, Summary
+from ablate.report.summary import Anova, Arm, Effect, Metric, Summary
+from ablate.space.metrics import BITS, NATS
 
 LEVELS = {1: "with", -1: "without"}
 """How a run's level of an edit is shown."""
@@ -75,10 +76,13 @@ def _chance(p: float | None) -> str:
 def variants(record: PageRecord) -> Grid:
     """A row for each variant: its mean in each metric, how many seeds finished and diverged, its size."""
     summary = record.summary
+    names = [metric.name for metric in summary.metrics]
+    if summary.bits_beside:
+        names.insert(names.index(NATS) + 1, BITS)
     rows = tuple(
         (
             arm.name,
-            *(wording.level(arm.levels.get(metric.name), metric) for metric in summary.metrics),
+            *(_mean(arm, name, summary) for name in names),
             f"{arm.finished} of {arm.ended + len(arm.missing)}",
             str(arm.diverged),
             f"{arm.parameters:,}",
@@ -86,7 +90,6 @@ def variants(record: PageRecord) -> Grid:
         )
         for arm in summary.arms
     )
-    names = tuple(metric.name for metric in summary.metrics)
     counts = ("finished", "diverged", "parameters", "FLOPs a sequence")
     return Grid(
         title="Variants",
@@ -96,6 +99,12 @@ def variants(record: PageRecord) -> Grid:
         numbers=tuple(range(len(names) + 1, len(names) + 5)),
         remarks=tuple(_front(summary)),
     )
+
+
+def _mean(arm: Arm, name: str, summary: Summary) -> str:
+    if name == BITS and summary.bits_beside:
+        return wording.plain_level(arm.bits) if arm.bits else "no value"
+    return wording.level(arm.levels.get(name), summary.metric(name))
 
 
 def _front(summary: Summary) -> Iterator[str]:
