@@ -67,17 +67,26 @@ FROM pairs GROUP BY edit ORDER BY edit;
 
 -- @across_tokenizers: What does another tokenizer do to each block, in bits per byte of the same text?
 -- $space
--- Under another tokenizer a seed has other batches, windows and first parameters, so seeds are not paired: a difference
--- has the standard error and the degrees of freedom of Welch 1947.
-WITH arms AS (
+-- All else, recipe and model, is the same but for the vocabulary. Under another tokenizer a seed has other batches,
+-- windows and first parameters, so seeds are not paired: a difference has the standard error and the degrees of freedom
+-- of Welch 1947.
+WITH trained AS (
+    SELECT c.space, c.variant_id, min(CAST(json_merge_patch(
+        json_object('recipe', t.specification -> '$.recipe', 'model', t.specification -> '$.architecture'),
+        '{"model": {"sizes": {"vocab_size": null}}}'
+    ) AS VARCHAR)) AS so
+    FROM counted c JOIN trials t USING (trial_id) GROUP BY c.space, c.variant_id
+),
+arms AS (
     SELECT
-        l.variant_id, l.variant, l.space, l.tokenizer, l.split, l.finished AS n, l.eval_bits_per_byte_mean AS mean,
+        l.variant_id, d.so, l.variant, l.space, l.tokenizer, l.split, l.finished AS n, l.eval_bits_per_byte_mean AS mean,
         l.eval_bits_per_byte_sd ** 2 / l.finished AS error,
         list_value(
             s.corpus ->> '$.title', s.corpus ->> '$.train.bytes', s.corpus ->> '$.tuning.bytes',
             s.corpus ->> '$.verdict.bytes'
         ) AS text
-    FROM leaderboard l JOIN spaces s USING (space) WHERE l.eval_bits_per_byte_mean IS NOT NULL
+    FROM leaderboard l JOIN spaces s USING (space) JOIN trained d USING (space, variant_id)
+    WHERE l.eval_bits_per_byte_mean IS NOT NULL
 )
 SELECT
     a.variant, a.space AS space_a, a.tokenizer AS tokenizer_a, a.n AS n_a, a.mean AS bits_per_byte_a,
@@ -85,7 +94,7 @@ SELECT
     b.mean - a.mean AS difference, sqrt(a.error + b.error) AS standard_error,
     (a.error + b.error) ** 2 / (a.error ** 2 / (a.n - 1) + b.error ** 2 / (b.n - 1)) AS degrees_of_freedom
 FROM arms a
-JOIN arms b ON (b.variant_id, b.text) = (a.variant_id, a.text) AND b.split IS NOT DISTINCT FROM a.split
+JOIN arms b ON (b.variant_id, b.so, b.text) = (a.variant_id, a.so, a.text) AND b.split IS NOT DISTINCT FROM a.split
     AND (a.tokenizer, a.space) < (b.tokenizer, b.space) AND a.tokenizer <> b.tokenizer
 WHERE $space IS NULL OR $space IN (a.space, b.space)
 ORDER BY a.variant, a.space, b.space;

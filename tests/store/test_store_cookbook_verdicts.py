@@ -80,19 +80,29 @@ def read(seed, variant, tokenizer, metric):
     return bits if metric == "eval_bits_per_byte" else bits * math.log(2) * tokens
 
 
+def tokenised_trial(one, space, tokenizer):
+    said, size = ("bytes", 256) if tokenizer == "bytes" else (Bpe(bpe=tokenizer), tokenizer)
+    sizes = replace(one.architecture.sizes, vocab_size=size)
+    return replace(
+        one,
+        id=f"{space}{one.id}",
+        corpus=f"{space}-0123",
+        architecture=replace(one.architecture, sizes=sizes),
+        data=one.data.model_copy(update={"tokenizer": said}),
+        recipe=one.recipe.model_copy(update={"steps": 30}) if space == "shorter" else one.recipe,
+    )
+
+
 @pytest.fixture(scope="module")
 def tokenised(tmp_path_factory):
-    """The same blocks on the same text in bytes and in two vocabularies of BPE, and in bytes on another text."""
+    """The same blocks on the same text in bytes and in two vocabularies of BPE, and in bytes on another text and for
+    fewer steps.
+    """
     folder, text = tmp_path_factory.mktemp("tokenised"), {"title": "t", **{s: {"bytes": 9} for s in SPLITS}}
-    spaces = {"of_bytes": "bytes", "of_512": 512, "of_1024": 1024, "elsewhere": "bytes"}
+    spaces = {"of_bytes": "bytes", "of_512": 512, "of_1024": 1024, "elsewhere": "bytes", "shorter": "bytes"}
     for space, tokenizer in spaces.items():
-        asked, said = plan((0, 1, 2), space), tokenizer if tokenizer == "bytes" else Bpe(bpe=tokenizer)
-        trials = tuple(
-            replace(
-                one, id=f"{space}{one.id}", corpus=f"{space}-0123", data=one.data.model_copy(update={"tokenizer": said})
-            )
-            for one in asked.trials
-        )
+        asked = plan((0, 1, 2), space)
+        trials = tuple(tokenised_trial(one, space, tokenizer) for one in asked.trials)
         with opened(folder) as results:
             corpus = {**text, "train": {"bytes": 8}} if space == "elsewhere" else text
             results.record_plan(replace(asked, trials=trials), replace(DOCUMENTS, corpus=corpus))
@@ -109,7 +119,8 @@ def tokenised(tmp_path_factory):
 
 def test_across_tokenizers_a_block_is_compared_in_bits_per_byte_of_the_same_text(tokenised):
     rows = keyed(asked_of(tokenised, "across_tokenizers"), "variant", "space_a", "space_b")
-    pairs = [("of_1024", "of_512"), ("of_1024", "of_bytes"), ("of_512", "of_bytes")]  # and nothing of another text
+    # Nothing of another text, or trained by another recipe.
+    pairs = [("of_1024", "of_512"), ("of_1024", "of_bytes"), ("of_512", "of_bytes")]
     assert set(rows) == {(name, *pair) for name in NAMES for pair in pairs}
     kinds = {"of_bytes": "bytes", "of_512": 512, "of_1024": 1024}
     for (variant, a, b), row in rows.items():
@@ -127,7 +138,7 @@ def test_across_tokenizers_a_block_is_compared_in_bits_per_byte_of_the_same_text
 def test_over_several_tokenizers_an_edit_has_no_mean_in_nats_per_token(tokenised):
     """Merges learnt from another text are another tokenizer, too."""
     for row in asked_of(tokenised, "edit_effects"):
-        assert (row["spaces"], row["pairs"], row["tokenizers"]) == (4, 12, 3)
+        assert (row["spaces"], row["pairs"], row["tokenizers"]) == (5, 15, 3)
         assert row["eval_loss_difference"] is row["eval_loss_difference_sd"] is None
         assert row["eval_bits_per_byte_difference"] is not None and row["peak_kurtosis_ratio"] is None
     for row, (before, after) in zip(
@@ -141,6 +152,7 @@ def test_over_several_tokenizers_an_edit_has_no_mean_in_nats_per_token(tokenised
         ("of_1024", "bpe 1024 of of_1024-"),
         ("of_512", "bpe 512 of of_512-0"),
         ("of_bytes", "bytes"),
+        ("shorter", "bytes"),
     )
 
 
