@@ -67,11 +67,24 @@ def conditions_of(trial: Trial) -> str:
     any trial. What initialisation alone does to a metric is taken to be the same wherever these are.
     """
     told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
-    architecture = trial.architecture
-    around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
-    around |= architecture.numbers()
-    whole = {**told, "measure": _measured(trial), "around": around, "source": _rooms_hash()}
+    whole = {**told, "measure": _measured(trial), "around": _around(trial.architecture), "source": _rooms_hash()}
     return digest(whole, ID_DIGITS)
+
+
+def training_of(trial: Trial) -> str:
+    """What a trial trains beside its block, and on which text, 16 hex digits.
+
+    Of `conditions_of` without what is measured on the way, the threads, and the source: a probe more, or a newer
+    version of this program, asks nothing new.
+    """
+    left_out = (*NOT_CONDITIONS, "threads")
+    told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
+    return digest({**told, "around": _around(trial.architecture)}, ID_DIGITS)
+
+
+def _around(architecture: Architecture) -> dict[str, Any]:
+    around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
+    return around | architecture.numbers()
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
@@ -94,9 +107,7 @@ def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str
             layers[-1] = (layers[-1][0] + 1, resolved)
         else:
             layers.append((1, resolved))
-    around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
-    around |= architecture.numbers()
-    return {**{name: canonical(value) for name, value in around.items()}, "layers": layers}
+    return {**{name: canonical(value) for name, value in _around(architecture).items()}, "layers": layers}
 
 
 def components_used(architecture: Architecture) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def _looked(summary: Summary) -> Iterator[str]:
     elif later:
         yield f"looked at {summary.looked} seeds (of {among}): not all is decided, the next look is at {later[0]}"
     else:
-        yield f"looked at {summary.looked} seeds, the last of {among}: more seeds take another plan"
+        yield f"looked at {summary.looked} seeds, the last of {among}: no α is left, so more seeds would find nothing"
 
 
 NAMED = 8
@@ -122,7 +122,9 @@ def _difference(summary: Summary) -> Iterator[str]:
     kinds = {effect.kind for effect in summary.effects}
     after = "after - before" + (" (× after/before)" if _any_log(summary) else "")
     if kinds & {"edit", "baseline", "noise"}:
-        pairs = "paired over the n seeds finished on both sides (in brackets where they are fewer)"
+        standing = any(_stands(effect, summary) for effect in summary.effects)
+        stood = ", or those of the judgement whose verdict stands" if standing else ""
+        pairs = f"paired over the n seeds finished on both sides (in brackets where they are fewer{stood})"
         student = "" if "repeated" in methods else "Student's "
         interval = f"{student}{confidence} interval, not adjusted for the number of comparisons"
         yield f"difference: {after}, {pairs}; {interval}"
@@ -145,7 +147,8 @@ def _difference(summary: Summary) -> Iterator[str]:
         yield f"intervals are so wide that all those of the looks hold the true difference with {confidence} confidence"
         yield "what a look found has the numbers of that look"
     if "sign_flip" in methods:
-        level = max((one.level for one in summary.judgements), default=1 - summary.confidence) / max(1, summary.tests)
+        flipped = [e.level for e in summary.effects if e.method == "sign_flip" and e.level]
+        level = max(flipped, default=1 - summary.confidence) / max(1, summary.tests)
         family = f", with {summary.tests} comparisons" if summary.tests > 1 else ""
         yield f"p from {flips_from(level)} pairs on{family}: by flipping the signs of differences, not by t"
     if "noise" in kinds:
@@ -165,7 +168,7 @@ def _error(summary: Summary, confidence: str) -> str:
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    share, level = percent(1 - summary.confidence), _level(summary)
+    share, level = percent(1 - summary.confidence), p_below(summary)
     page = summary.family == "page"
     where = "of the page, all metrics together" if page else "on each metric"
     counted = f"Holm's correction over the {summary.tests} distinct comparisons {where}"
@@ -174,6 +177,8 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
     bound = f"{'any of them' if page else 'on one metric any of them'} is false in at most {share} of such tables"
     yield f"better, worse: {level}{after}; {bound}{_judged_again(summary)}"
+    if any(_stands(effect, summary) for effect in summary.effects):
+        yield "a verdict that stands was given at the level of the judgement that found it, and has its numbers"
     if any(effect.ranked for effect in summary.effects if effect.judged and effect.verdict != "diverged"):
         alpha = max((one.level for one in summary.judgements), default=1 - summary.confidence)
         alone = "" if alpha <= 0 else f", which takes {fewest_seeds(alpha)} seeds for p < {alpha:.2g}"
@@ -190,12 +195,21 @@ def _verdicts(summary: Summary) -> Iterator[str]:
         )
 
 
-def _level(summary: Summary) -> str:
+def _stands(effect: Effect, summary: Summary) -> bool:
+    """Whether the verdict and the numbers are those of an earlier judgement."""
+    return effect.judgement is not None and any(
+        effect.metric in one.metrics and effect.judgement < one.number for one in summary.judgements
+    )
+
+
+def p_below(summary: Summary) -> str:
     """`p < 0.04`, or where metrics are judged for another time, `p < 0.04 (eval_loss: 0.008)`."""
     of = {metric: one.level for one in summary.judgements for metric in one.metrics}
     if not of:
         return f"p < {1 - summary.confidence:.2g}"
     usual = max(of.values())
+    if usual == 0:
+        return "p < 0, which nothing has: no α is left"
     others = ", ".join(f"{metric}: {level:.2g}" for metric, level in of.items() if level != usual)
     return f"p < {usual:.2g}{f' ({others})' if others else ''}"
 

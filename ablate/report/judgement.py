@@ -2,7 +2,8 @@
 
 A question is a family: the comparisons of a plan on a metric, or on all metrics of a page, over which the chance of a
 false verdict is bounded. It is the same question at whatever seeds, machine or order of variants. A judgement is the
-set of seeds it saw: the same seeds again are no other judgement. Each spends of the question's α (see
+set of seeds it saw: the same seeds again are no other judgement, unless one that had no result then has one now, or a
+margin or the evaluation is another (see `how_measured`). Each spends of the question's α (see
 `statistics.spending`), and what one has found the later ones find, too, unless their data speak against it.
 """
 
@@ -13,16 +14,22 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ablate.block.fingerprint import digest
-from ablate.plan.identity import conditions_of
+from ablate.plan.identity import training_of
 from ablate.plan.plan import Plan
+from ablate.plan.trial import Trial
 from ablate.report import wording
 from ablate.report.asked import Difference, Question, Sum, questions
+from ablate.report.finals import Finals
 from ablate.report.summary import Effect, Judgement
-from ablate.space.documents import Judge
+from ablate.space.documents import Judge, Judged
+from ablate.space.metrics import JUDGED
 from ablate.statistics.spending import spent
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
 """The verdicts that stand at later judgements: what the numbers of seeds have shown."""
+
+RESULTS = ("finished", "diverged")
+"""How a trial ends that has a result."""
 
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
@@ -41,7 +48,6 @@ class Held:
 
     `given` are the verdicts of earlier judgements by metric and comparison (`comparison_id`). `counted` tells whether
     the record of questions may count this judgement: where it may not, numbers are shown and no verdict is given.
-    `once`: it is never judged again, and so spends all.
     """
 
     question: str = ""
@@ -49,15 +55,14 @@ class Held:
     left: float = 1.0
     given: Mapping[tuple[str, str], Given] = field(default_factory=dict)
     counted: bool = True
-    once: bool = False
 
     def share(self, *, looks: bool) -> float:
         """The share of α that it is held at."""
-        return spent(self.left, looks=looks or self.once)
+        return spent(self.left, looks=looks)
 
     def next_share(self, *, looks: bool) -> float:
         """The share of α that fixed seeds are held at after it."""
-        return self.left if self.once else spent(self.left - self.share(looks=looks))
+        return spent(self.left - self.share(looks=looks))
 
 
 FIRST = Held()
@@ -79,21 +84,52 @@ class Family:
 def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
     """The questions of a plan, by what they ask and not by the seeds that it has.
 
-    An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes, what is measured),
-    the baseline, and the metrics with their scale, direction and margin as declared.
+    An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
+    with their scale and direction. Margins, what else is measured, threads and versions are not in it: who changes
+    these, and judges the same trainings anew, spends from the same account.
     """
-    trained = {t.variant: conditions_of(t) for t in reversed(plan.trials) if t.split == "verdict"}
+    trained = {t.variant: training_of(t) for t in reversed(plan.trials) if t.split == "verdict"}
     comparisons = {comparison_id(one): one for one in questions(plan) if one is not None}
-    about = {"baseline": plan.baseline, "trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
+    about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
     return tuple(
         Family(
-            id=digest({**about, "metrics": sorted((m, rules.metrics[m].model_dump()) for m in metrics)}, 16),
+            id=digest({**about, "metrics": sorted((m, *_way(rules.metrics[m])) for m in metrics)}, 16),
             metrics=metrics,
             comparisons=comparisons,
         )
         for metrics in groups
     )
+
+
+def _way(judged: Judged) -> tuple[str, str]:
+    return judged.scale, judged.better
+
+
+def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
+    """What of a judgement at the same seeds may be another, 16 hex digits: margins, windows of the evaluation and, of a
+    metric that a probe gives, how often it reads.
+    """
+    evaluation = plan.trials[0].measure.evaluation if plan.trials else None
+    often = evaluation.every if evaluation and any(JUDGED[name].probe for name in metrics) else None
+    margins = sorted((name, rules.metrics[name].margin) for name in metrics)
+    return digest({"margins": margins, "windows": evaluation and evaluation.windows, "every": often}, 16)
+
+
+def without_result(plan: Plan, finals: Finals, seeds: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    """The variants and seeds whose trials ended without a result, to be judged without them."""
+    among = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan) if trial.seed in seeds}
+    return tuple(sorted(one for one, final in among.items() if final and final["status"] not in RESULTS))
+
+
+def with_result(plan: Plan, finals: Finals) -> frozenset[tuple[str, int]]:
+    """The variants and seeds whose trials have a result."""
+    ended = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan)}
+    return frozenset(one for one, final in ended.items() if final and final["status"] in RESULTS)
+
+
+def _judged_trials(plan: Plan) -> Iterator[Trial]:
+    return (trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0)
 
 
 def comparison_id(question: Question) -> str:
@@ -113,7 +149,8 @@ def standing(effect: Effect, earlier: Given, seeds: int) -> Effect:
     """
     then = earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
     now = f"at the {seeds} seeds seen now: {wording.difference(effect)}"
-    told = f"found at {wording.plural(earlier.seeds, 'seed')}, {judged_as(then)}"
+    at = f"found at {wording.plural(earlier.seeds, 'seed')}"
+    told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):
         found = "equivalence" if then.verdict == "equivalent" else "a difference"
         past = replace(then, note="")
@@ -214,9 +251,9 @@ def _judgement_note(one: Judgement) -> str:
     if one.level == 0:
         return (
             f"judged {time}, at 0 %: nothing is left to judge this question by, so what was found stands and nothing "
-            "is added; in a results folder of its own it is a new question"
+            "is added; at seeds that were not seen here it may be asked anew, in a results folder of its own"
         )
-    return f"judged {time}, at {level}: other seeds were judged before, and what they have shown stands"
+    return f"judged {time}, at {level}: other seeds, results or margins were before, and what they have shown stands"
 
 
 def effect_of(document: Mapping[str, Any]) -> Effect:

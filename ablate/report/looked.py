@@ -121,7 +121,11 @@ def _replay_looks(
         levels = {name: 0.0 if found is None else found[place] for name, found in bounds.items()}
         rulings = {
             name: Ruling(
-                confidence=1 - whole.interval_levels[place], level=level, tests=tests, next_level=level, look=True
+                confidence=1 - whole.interval_levels[place],
+                level=level,
+                tests=tests,
+                next_level=level if n < plan.looks[-1] else 0.0,  # of the last look's α nothing is left to judge by
+                look=True,
             )
             for name, level in levels.items()
         }

@@ -272,6 +272,8 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
     n = effect.ranked or effect.n
     if effect.estimate is None and n > 1 and not effect.ranked:
         return "not to be told"
+    if effect.level == 0:
+        return "no α is left"
     if effect.seeds_needed is not None:
         return more.format(plural(effect.seeds_needed - n, "seed"))
     if effect.p is None and n > 1:

@@ -114,7 +114,7 @@ class Run:
             trial_id    the hash of what decides its numbers
             variant_id  fingerprint of its variant
             versions_id what it ran with: the table `versions` in SQL
-            eval_loss, peak_kurtosis, …
+            eval_loss, eval_bits_per_byte, peak_kurtosis, …
                         a column for each number of a trial in the table `summaries`: <metric> is the whole model's, or
                         the mean over its parts, at the end of a finished trial; peak_<metric> the largest finite value
                         over all parts and steps, of a diverged trial too; NaN where there is none

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ablate.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from ablate.report.judgement import Account
+    from ablate.report.finals import Finals
+    from ablate.report.judgement import Account, Given
     from ablate.report.summary import Summary
     from ablate.space.documents import Judge
     from ablate.store.results import Results
@@ -20,62 +22,79 @@ def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
     from ablate.report.verdicts import judge
 
     store.refresh()
-    account = account_of(plan, rules, store.folder)
-    summary = judge(plan, rules, store.finals({trial.id for trial in plan.trials}), account)  # type: ignore[arg-type]
-    keep(summary, plan, rules, account, store)
+    finals = cast("Finals", store.finals({trial.id for trial in plan.trials}))
+    account = account_of(plan, rules, store.folder, finals)
+    summary = judge(plan, rules, finals, account)
+    keep(summary, plan, rules, account, finals, store)
     store.refresh()
     return summary
 
 
-def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, store: Results) -> None:
+def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals, store: Results) -> None:
     """Keep the verdicts; first that the questions were judged, so that no verdict is known which does not count."""
-    store.record_questions(judgements(summary, plan, rules, account))
+    store.record_questions(judgements(summary, plan, rules, account, finals))
     store.record_verdicts(document(summary, plan))
 
 
-def account_of(plan: Plan, rules: Judge, folder: Path, *, reading: bool = False) -> Account:
+def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, reading: bool = False) -> Account:
     """Which judgement of its questions a plan's seeds are by the record in a results folder, and what others found.
 
-    Seeds that the record has are the judgement that they were; others are the next one. Who is only `reading`, and
+    Seeds that the record has, measured as they were, are the judgement that they were; others are the next one, and so
+    are the same where a trial has a result by now that had none then. Who is only `reading`, and
     cannot put them there, gives no verdicts by these: else one could look at as many seeds as one likes.
     """
-    from ablate.report.judgement import FOUND, Given, Held, effect_of, families
+    from ablate.report.judgement import Held, families, how_measured, with_result
     from ablate.store import questions
 
-    known = questions.read(folder)
+    known, told = questions.read(folder), with_result(plan, finals)
     account: dict[str, Held] = {}
     for family in families(plan, rules):
-        past, key = known.get(family.id, ()), questions.key_of(family.id, plan.seeds, plan.looks)
-        same = [one for one in past if questions.key_of(family.id, one["seeds"], one["looks"]) == key]
-        number = same[0]["number"] if same else 1 + max((one["number"] for one in past), default=0)
-        earlier = [one for one in past if one["number"] < number]
-        seen = {one["number"]: len(one["seeds"]) for one in earlier}
-        # The last of them has what those before it found, but for what its own numbers spoke against.
-        found = [(one, effect_of(one)) for one in (earlier[-1]["effects"] if earlier else ())]
+        past = known.get(family.id, ())
+        now = questions.at(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
+        same = [one for one in past if questions.at_of(one) == now and told.isdisjoint(map(tuple, one["without"]))]
+        number = same[-1]["number"] if same else 1 + max((one["number"] for one in past), default=0)
         held = Held(
             question=family.id,
             number=number,
-            left=same[0]["before"] if same else min((one["left"] for one in past), default=1.0),
-            given={
-                (effect.metric, one["comparison"]): Given(
-                    effect=effect, seeds=seen.get(effect.judgement or 0, effect.n)
-                )
-                for one, effect in found
-                if effect.verdict in FOUND
-            },
+            left=same[-1]["before"] if same else min((one["left"] for one in past), default=1.0),
+            given=_given([one for one in past if one["number"] < number], rules),
             counted=bool(same) or not reading,
         )
         account |= dict.fromkeys(family.metrics, held)
     return account
 
 
-def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account) -> list[dict[str, Any]]:
+def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], Given]:
+    """What earlier judgements found, with what each said of it then.
+
+    The last of them has what those before it found, but for what its own numbers spoke against. An equivalence is
+    within the margin that was declared then, and is none under another.
+    """
+    from ablate.report.judgement import FOUND, Given, effect_of
+
+    by_number = {one["number"]: one for one in earlier}
+    found: dict[tuple[str, str], Given] = {}
+    for document in earlier[-1]["effects"] if earlier else ():
+        effect, comparison = effect_of(document), document["comparison"]
+        first = by_number[effect.judgement or earlier[-1]["number"]]
+        declared = first["judged"][effect.metric]["margin"]
+        if effect.verdict not in FOUND:
+            continue
+        if effect.verdict == "equivalent" and declared != rules.metrics[effect.metric].margin:
+            continue
+        notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == (effect.metric, comparison)]
+        seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
+        found[effect.metric, comparison] = Given(effect=replace(effect, note=notes[0]), seeds=seeds)
+    return found
+
+
+def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> list[dict[str, Any]]:
     """What the record of questions is to have of a summary: each family that anything was tested of."""
     from ablate.report.asked import questions
-    from ablate.report.judgement import effect_documents
+    from ablate.report.judgement import effect_documents, how_measured, without_result
 
     found: list[dict[str, Any]] = []
-    asked, several = questions(plan), bool(plan.looks)
+    asked, several, seeds = questions(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
     for one in summary.judgements:
         tested = any(
             effect.metric in one.metrics and effect.judged and effect.p is not None for effect in summary.effects
@@ -94,8 +113,10 @@ def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account) -> 
                 "family": summary.family,
                 "metrics": list(one.metrics),
                 "judged": {name: rules.metrics[name].model_dump() for name in one.metrics},
-                "seeds": sorted(plan.seeds[: summary.looked]),
+                "seeds": seeds,
                 "looks": list(plan.looks),
+                "measured": how_measured(plan, rules, one.metrics),
+                "without": [list(lost) for lost in without_result(plan, finals, seeds)],
                 "alpha": 1 - summary.confidence,
                 "level": one.level,
                 "before": held.left,

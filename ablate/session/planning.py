@@ -192,13 +192,13 @@ def plan_space(
     if learns(space):
         ended = frozenset(id for id, outcome in found.items() if counts(outcome))
         build, finals = partial(plan_of, models), partial(_finals, folder)
-        account = partial(_account, rules=space.judge, folder=folder)
+        account = partial(_account, space.judge, folder)
         stage = unfold(space, build, ended=ended, finals=finals, paces=_paces(models, folder), account=account)
     plan = plan_of(models, NOTHING) if stage is None else stage.plan
     noise = _noise(plan, space, folder) if known else None
     seconds = _trial_seconds(plan, known, folder)
     failed = {id: found[id].kind for id in known if found[id].kind in FAILED}
-    before = {} if space.design.search is not None else _account(plan, space.judge, folder)
+    before = {} if space.design.search is not None else _account(space.judge, folder, plan)
     return Planned(
         space,
         plan,
@@ -246,7 +246,7 @@ def _noise(plan: Plan, space: Space, folder: Path) -> Noise:
     return noise_of(folder, plan, space.judge)
 
 
-def _account(plan: Plan, rules: Judge, folder: Path) -> Account:
+def _account(rules: Judge, folder: Path, plan: Plan, finals: Finals | None = None) -> Account:
     """Which judgement of its questions the seeds of a plan will have."""
     from ablate.store import questions
 
@@ -254,7 +254,7 @@ def _account(plan: Plan, rules: Judge, folder: Path) -> Account:
         return {}
     from ablate.session.judging import account_of
 
-    return account_of(plan, rules, folder)
+    return account_of(plan, rules, folder, finals or _finals(folder, [trial.id for trial in plan.trials]))
 
 
 def _repetition(space: Space, cache: Path) -> float:

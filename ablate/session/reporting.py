@@ -87,7 +87,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     finals = cast("Finals", ends_now(folder, trials) if _has_results(folder) else {})
     if not finals:
         _refuse_unknown(space, folder, request)
-    summary = judge(plan, space.judge, finals, account_of(plan, space.judge, folder, reading=True))
+    summary = judge(plan, space.judge, finals, account_of(plan, space.judge, folder, finals, reading=True))
     shown = {
         trial.id: trial.variant
         for trial in plan.trials

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ablate.execute.controller import Ended, Order
     from ablate.execute.search.source import Past, SearchSource
     from ablate.execute.search.zero_cost import Batch
+    from ablate.report.finals import Finals
     from ablate.report.summary import Summary
     from ablate.space.space import Space
     from ablate.store.describe import Documents
@@ -58,17 +59,19 @@ class _Searching:
         return done
 
     def _confirmed(self, plan: Plan) -> Summary | None:
-        """The chosen blocks beside the reference, judged at the seeds that the search has not seen."""
-        from ablate.report.judgement import Held
+        """The chosen blocks beside the reference, judged at the seeds that the search has not seen, and so recorded."""
         from ablate.report.verdicts import judge
+        from ablate.session.judging import account_of, judgements
 
         fresh = self.source.confirmation(plan)
         if fresh is None or self.source.confirm_left:
             return None
-        finals = self.store.finals([trial.id for trial in fresh.trials])
+        finals = cast("Finals", self.store.finals([trial.id for trial in fresh.trials]))
         rules = self.planned.space.judge
-        # What is confirmed follows from a search, whose seeds these are not: there is no such question a second time.
-        return judge(fresh, rules, finals, dict.fromkeys(rules.metrics, Held(once=True)))  # type: ignore[arg-type]
+        account = account_of(fresh, rules, self.store.folder, finals)
+        summary = judge(fresh, rules, finals, account)
+        self.store.record_questions(judgements(summary, fresh, rules, account, finals))
+        return summary
 
 
 def begin_search(planned: Planned, store: Results, request: Request, order: Order, *, fresh: bool) -> Begun:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ablate.plan.known import Known
 from ablate.plan.plan import Plan
@@ -82,14 +82,18 @@ def begin_staged(
 
     def again(ended: Collection[str]) -> Stage:
         build, paces = partial(plan_of, planned.models), stage.known.paces
-        account = partial(account_of, rules=space.judge, folder=store.folder)
+
+        def account(plan: Plan, finals: Finals) -> Account:
+            return account_of(plan, space.judge, store.folder, finals)
+
         return unfold(space, build, ended=ended, finals=store.finals, paces=paces, account=account)  # type: ignore[arg-type]
 
     def keep(now: Stage) -> None:
         store.record_plan(now.plan, kept)
         if now.summary is not None:
-            account = account_of(now.plan, space.judge, store.folder)
-            keep_judged(now.summary, now.plan, space.judge, account, store)
+            finals = cast("Finals", store.finals([trial.id for trial in now.plan.trials]))
+            account = account_of(now.plan, space.judge, store.folder, finals)
+            keep_judged(now.summary, now.plan, space.judge, account, finals, store)
 
     source = StagedSource(
         stage,
@@ -141,7 +145,7 @@ def unfold(
     ended: Collection[str],
     finals: Ask,
     paces: Mapping[str, float],
-    account: Callable[[Plan], Account],
+    account: Callable[[Plan, Finals], Account],
 ) -> Stage:
     """The stage that follows from the trials that have `ended`, by id; `finals` is asked for those that count.
 
@@ -186,7 +190,7 @@ def _looked(
     known: Known,
     ended: Collection[str],
     finals: Ask,
-    account: Callable[[Plan], Account],
+    account: Callable[[Plan, Finals], Account],
 ) -> Stage:
     """Look after look, as far as trials have ended: what was seen then decides whether there is a next one."""
     from ablate.report.verdicts import judge
@@ -200,7 +204,8 @@ def _looked(
             return Stage(
                 plan=_noted(plan, took, open=after is not None), known=known, took=tuple(took), summary=summary
             )
-        summary = judge(plan, space.judge, finals([trial.id for trial in plan.trials]), account(plan))
+        ended_now = finals([trial.id for trial in plan.trials])
+        summary = judge(plan, space.judge, ended_now, account(plan, ended_now))
         took.append(_said(plan, summary, look, after))
         if summary.decided:
             break

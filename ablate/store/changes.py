@@ -54,7 +54,7 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     }
     | {"current": pyarrow.bool_()},
     "questions": {"space": TEXT, "question": TEXT, "number": WHOLE, "metrics": TEXTS, "comparisons": WHOLE}
-    | {"seeds": pyarrow.list_(WHOLE), "looks": pyarrow.list_(WHOLE)}
+    | {"seeds": pyarrow.list_(WHOLE), "looks": pyarrow.list_(WHOLE), "without_result": WHOLE}
     | dict.fromkeys(["alpha", "level", "left_of_alpha"], REAL)
     | dict.fromkeys(TOLD, WHOLE)
     | {"judged_at": REAL, "effects": TEXT},

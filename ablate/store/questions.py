@@ -3,9 +3,10 @@
 ["question", digest, {"question": …, "number": …, "seeds": […], "looks": […], "level": …, "left": …, "effects": […], …}]
 
 A question is known by what it asks, and not by its seeds or by the space that asks it (`report.judgement.families`). A
-judgement of it is known by its seeds; of seeds that are added after looks, by these looks. The first line of a
-judgement says its `number` and what of α it is held at, for good; the latest one what it found. `left` is the share of
-α that it leaves. So how often a question was judged is known however its trials came about, and in what order.
+judgement of it is known by its `number`, its seeds (of seeds that are added after looks, these looks), and how they
+were `measured`. The first line of a judgement says what of α it is held at, for good; the latest one what it found, and
+`without` which trials. `left` is the share of α that it leaves. So how often a question was judged is known however its
+trials came about, and in what order. Each space that asks it has a line.
 
 Each line stands in `verdicts.jsonl` once more: were this record gone, a question could be judged at its first level
 again and again. What either file has lost the other still says.
@@ -27,17 +28,25 @@ FILE = "questions.jsonl"
 WORD = "question"
 
 Document: TypeAlias = Mapping[str, Any]
-Key: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...]]
-"""What tells a judgement from others: the question, and its seeds or its looks."""
+At: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], str]
+"""What a judgement is of: its seeds or its looks, and how these were measured."""
+
+Key: TypeAlias = tuple[str, int, At]
+"""What tells a judgement from others: the question, its number, and what it is of."""
 
 TOLD = ("better", "worse", "equivalent", "undecided", "diverged")
 """The verdicts that the table `questions` counts; better and worse by rank count with the others."""
 
 
-def key_of(question: str, seeds: Iterable[int], looks: Iterable[int]) -> Key:
-    """What tells that judgement from others: with looks the seeds are those of however many there were so far."""
+def at(seeds: Iterable[int], looks: Iterable[int], measured: str) -> At:
+    """What a judgement is of: with looks the seeds are those of however many there were so far."""
     after = tuple(looks)
-    return question, () if after else tuple(sorted(seeds)), after
+    return () if after else tuple(sorted(seeds)), after, measured
+
+
+def at_of(one: Document) -> At:
+    """What a judgement in the record is of."""
+    return at(one["seeds"], one["looks"], one["measured"])
 
 
 def read(folder: Path) -> dict[str, tuple[Document, ...]]:
@@ -46,11 +55,12 @@ def read(folder: Path) -> dict[str, tuple[Document, ...]]:
 
 
 def by_space(folder: Path) -> dict[str, tuple[Document, ...]]:
-    """The judgements by the space that each was first made for."""
+    """The judgements by each space that they were made for."""
     found: dict[str, tuple[Document, ...]] = {}
     for judgements in read(folder).values():
         for one in judgements:
-            found[one["space"]] = (*found.get(one["space"], ()), one)
+            for space in one["spaces"]:
+                found[space] = (*found.get(space, ()), {**one, "space": space})
     return found
 
 
@@ -60,7 +70,7 @@ def record(folder: Path, documents: Sequence[Document]) -> None:
     new = []
     for one in documents:
         before = known.get(_key(one))
-        if before is None or _said(before) != _said(one):
+        if before is None or one["space"] not in before["spaces"] or _said(before) != _said(one):
             new.append({**one, "at": time.time()})
     if new:
         for name in (FILE, verdicts.FILE):
@@ -96,6 +106,7 @@ def question_rows(documents: Sequence[Document]) -> list[tuple[Any, ...]]:
             len({effect["comparison"] for effect in one["effects"]}),
             one["seeds"],
             one["looks"] or None,
+            len(one["without"]),
             one["alpha"],
             one["level"],
             one["left"] * one["alpha"],
@@ -134,8 +145,8 @@ def _of(reading: Reading) -> list[Document]:
 def _latest(documents: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
     latest: dict[Key, Document] = {}
     for one in sorted(documents, key=lambda one: float(one["at"])):
-        first = latest.get(_key(one), one)
-        latest[_key(one)] = {**one, **{name: first[name] for name in ("number", "space")}}
+        spaces = latest[_key(one)]["spaces"] if _key(one) in latest else ()
+        latest[_key(one)] = {**one, "spaces": tuple(dict.fromkeys((*spaces, one["space"])))}
     found: dict[str, list[Document]] = {}
     for one in sorted(latest.values(), key=lambda one: int(one["number"])):
         found.setdefault(one["question"], []).append(one)
@@ -143,9 +154,9 @@ def _latest(documents: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
 
 
 def _key(one: Document) -> Key:
-    return key_of(one["question"], one["seeds"], one["looks"])
+    return one["question"], one["number"], at_of(one)
 
 
 def _said(one: Document) -> str:
     """What a judgement says, but for when and by which space."""
-    return compact({name: value for name, value in one.items() if name not in ("at", "space")})
+    return compact({name: value for name, value in one.items() if name not in ("at", "space", "spaces")})

@@ -319,6 +319,8 @@ class QuestionRecord(TypedDict):
     metrics: list[str]
     seeds: list[int]
     looks: list[int]
+    measured: str
+    without: list[list[str | int]]
     alpha: float
     level: float
     before: float

@@ -141,17 +141,18 @@ COMMENT ON COLUMN judged.seeds IS 'Seeds that were looked at';
 COMMENT ON COLUMN judged.current IS 'Whether the space is asked as it was when it was judged';
 
 CREATE OR REPLACE TABLE questions (
-    space VARCHAR NOT NULL, question VARCHAR NOT NULL, number BIGINT NOT NULL, metrics VARCHAR[], comparisons BIGINT, seeds BIGINT[], looks BIGINT[],
+    space VARCHAR NOT NULL, question VARCHAR NOT NULL, number BIGINT NOT NULL, metrics VARCHAR[], comparisons BIGINT, seeds BIGINT[], looks BIGINT[], without_result BIGINT,
     alpha DOUBLE, level DOUBLE, left_of_alpha DOUBLE,
     better BIGINT, worse BIGINT, equivalent BIGINT, undecided BIGINT, diverged BIGINT, judged_at DOUBLE, effects JSON
 );
-COMMENT ON TABLE questions IS 'Questions over time: one row for each judgement of each question, at whatever seeds. What was asked (comparisons, variants as they are trained, baseline, metrics with their margins) makes the question, its seeds make the judgement';
-COMMENT ON COLUMN questions.space IS 'Name of the space that it was first made for';
+COMMENT ON TABLE questions IS 'Questions over time: one row for each judgement of each question, at whatever seeds. What was asked (comparisons, variants as they are trained, metrics and their scales) makes the question; seeds, results, margins and evaluation make the judgement';
+COMMENT ON COLUMN questions.space IS 'Name of a space that it was made for; each has a row';
 COMMENT ON COLUMN questions.question IS 'Hash of what is asked: the same whatever the seeds, and in whatever space';
-COMMENT ON COLUMN questions.number IS 'Which judgement of the question it is, from 1; the same seeds again are no other';
+COMMENT ON COLUMN questions.number IS 'Which judgement of the question it is, from 1; the same seeds again are no other, under the same margin and evaluation';
 COMMENT ON COLUMN questions.metrics IS 'The metrics of its family';
 COMMENT ON COLUMN questions.comparisons IS 'Distinct comparisons of the family on each metric';
-COMMENT ON COLUMN questions.seeds IS 'The seeds it saw';
+COMMENT ON COLUMN questions.seeds IS 'The seeds it was of';
+COMMENT ON COLUMN questions.without_result IS 'How many of their trials had no result, being a bug, a timeout or out of memory; once one has, that is another judgement';
 COMMENT ON COLUMN questions.looks IS 'Numbers of seeds after which it was looked, all of which are one judgement; NULL where the seeds were fixed';
 COMMENT ON COLUMN questions.alpha IS 'In how many tables any verdict may be false, over all judgements of the question together';
 COMMENT ON COLUMN questions.level IS 'What of it this one was held at';

@@ -45,10 +45,22 @@ def test_a_search_spends_its_budget_and_confirms(calm) -> None:
     assert len(begun) == 8
     assert found.confirmed is not None and len(found.chosen) >= 1
     assert {arm.name for arm in found.confirmed.arms} == {"pre_ln", *found.chosen}
+    assert {one.number for one in found.confirmed.judgements} == {1}
     if space.design.search.pruner != "none":
         kinds = {status for _, status, _ in tables["outcomes"]}
         assert kinds == {"finished", "pruned"}
         assert {step for _, status, step in tables["outcomes"] if status == "pruned"} <= {5, 9}
+
+
+def test_confirming_at_more_seeds_judges_the_same_question_again(world: Path, tmp_path: Path) -> None:
+    """The seeds advised after a confirmation: held at what the first left, and so said."""
+    carry_out(space_of(world, CONFIRMED), tmp_path)
+    more = carry_out(space_of(world, CONFIRMED.replace("seeds: 2", "seeds: 3")), tmp_path)
+    judged = more.searched.confirmed.judgements
+    assert {(one.number, round(one.level, 6)) for one in judged} == {(2, 0.008)}
+    assert any("judged a second time, at 0.8 %" in note for note in more.searched.confirmed.notes)
+    rows = ablate.query("SELECT DISTINCT number, len(seeds) FROM questions ORDER BY number", results=tmp_path)
+    assert rows.values.tolist() == [[1, 2], [2, 3]]
 
 
 def test_workers_give_the_same_tables(calm, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def unfolded(space, planned, ended, finals):
         ended=ended,
         finals=asked,
         paces={},
-        account=lambda plan: {},
+        account=lambda plan, finals: {},
     )
 
 

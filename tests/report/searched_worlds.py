@@ -10,7 +10,6 @@ from random import Random
 from report_worlds import LOSS, PEAK, TOKENS, finals, path, rules
 
 from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.report.judgement import Held
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
 from ablate.report.summary import Summary
 from ablate.report.verdicts import judge
@@ -153,7 +152,7 @@ def confirm(
     ends = {f"v{i}": [end(one, seed) for seed in range(5)] for i, one in enumerate(blocks)}
     judged = {"eval_loss": LOSS, "peak_kurtosis": PEAK, "token_correlation": TOKENS}
     metrics = {one.metric: judged[one.metric] for one in found.objectives}
-    summary: Summary = judge(plan, rules(**metrics), finals(ends), dict.fromkeys(metrics, Held(once=True)))
+    summary: Summary = judge(plan, rules(**metrics), finals(ends))
     return replace(found, confirmed=summary, chosen=tuple(names), confirm_seeds=(101, 102, 103, 104, 105))
 
 

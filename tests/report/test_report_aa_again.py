@@ -22,10 +22,12 @@ from ablate.report.finals import Final
 from ablate.report.judgement import FOUND, Given, Held, comparison_id
 from ablate.report.summary import Summary
 from ablate.report.verdicts import judge
-from ablate.statistics.spending import spent
+from ablate.statistics.spending import KEPT, spent
 
 MOST = 40
 """Seeds up to which advice is followed."""
+ALL = Held(left=1 / (1 - KEPT))
+"""What has α left for a judgement that is held at all of it."""
 FIRST = 5
 
 
@@ -57,7 +59,7 @@ def follow(plan: Plan, finals: Mapping[str, Final], rounds: int, *, anew: bool =
     held, seeds = Held(), FIRST
     for _ in range(1 + rounds):
         now = at(plan, seeds)
-        summary = judge(now, rules(), finals, {"eval_loss": Held(once=True) if anew else held})
+        summary = judge(now, rules(), finals, {"eval_loss": ALL if anew else held})
         if any_claim(summary):
             return True
         held = next_held(held, now, summary)

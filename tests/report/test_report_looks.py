@@ -200,7 +200,7 @@ def test_the_margin_of_a_look_is_of_the_seeds_of_that_look():
     [
         (4, [-0.1 + NOISE], "looked at 4 seeds (of 4, 6, 9): all is decided, no more are needed"),
         (4, [20 * NOISE], "looked at 4 seeds (of 4, 6, 9): not all is decided, the next look is at 6"),
-        (9, [20 * NOISE], "looked at 9 seeds, the last of 4, 6, 9: more seeds take another plan"),
+        (9, [20 * NOISE], "looked at 9 seeds, the last of 4, 6, 9: no α is left, so more seeds would find nothing"),
     ],
 )
 def test_the_screen_says_where_it_stands(seeds, rows, said):

@@ -46,8 +46,8 @@ def place(tmp_path_factory):
         seen = results.finals([trial.id for trial in plan().trials])
         results.record_verdicts(document(judge(plan(), RULES, seen), plan()))
         whole = replace(plan(), trials=tuple(one for one in plan().trials if one.id in seen))
-        account = account_of(whole, RULES, folder)
-        results.record_questions(judgements(judge(whole, RULES, seen, account), whole, RULES, account))
+        account = account_of(whole, RULES, folder, seen)
+        results.record_questions(judgements(judge(whole, RULES, seen, account), whole, RULES, account, seen))
         results.refresh()
     return place
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
 
+from ablate.report import footnotes, wording
 from ablate.report.summary import Summary
 from ablate.report.verdicts import judge
 from ablate.session.judging import account_of, judged
@@ -18,6 +19,7 @@ from ablate.store.query import query
 from ablate.train.events import Outcome, Row
 
 FIVE, EIGHT = tuple(range(5)), tuple(range(8))
+OP = list(VARIANTS)[2]
 RULES = Judge(
     metrics={"eval_loss": Judged(margin="none", scale="linear", better="lower")}, against="pre_ln", confidence=0.95
 )
@@ -75,7 +77,10 @@ def test_the_same_seeds_again_are_no_other_judgement_in_whatever_order_and_space
     assert judged_at(folder, FIVE).effects == first.effects
     assert level_of(judged_at(folder, (4, 2, 0, 1, 3))) == (1, 0.04)
     assert level_of(judged_at(folder, EIGHT, space="asked_again")) == (2, 0.008)
-    assert len((folder / questions.FILE).read_bytes().splitlines()) == len(before.splitlines())
+    assert judged_at(folder, EIGHT, space="asked_again").effects
+    assert len((folder / questions.FILE).read_bytes().splitlines()) == len(before.splitlines()) + 1
+    found = query(folder, "SELECT space, number, len(seeds) FROM questions ORDER BY space, number")
+    assert found.rows == (("asked_again", 2, 8), ("small", 1, 5), ("small", 2, 8))
 
 
 def test_what_was_found_stands_with_its_numbers(folder):
@@ -136,7 +141,7 @@ def test_who_only_reads_gives_no_verdict_that_does_not_count(folder):
         finals = results.finals([one.id for one in asked(FIVE).trials])
 
     def read() -> Summary:
-        return judge(asked(FIVE), RULES, finals, account_of(asked(FIVE), RULES, folder, reading=True))
+        return judge(asked(FIVE), RULES, finals, account_of(asked(FIVE), RULES, folder, finals, reading=True))
 
     assert read().effects[1].verdict == "undecided" and read().effects[1].p < 0.001
     assert any("these seeds are not in the record of questions" in note for note in read().notes)
@@ -150,13 +155,83 @@ def test_one_seed_is_no_judgement(folder):
     assert questions.read(folder) == {}
 
 
-def test_another_margin_is_another_question_and_another_confidence_is_not(folder):
+def ruled(**changed):
+    return RULES.model_copy(update={"metrics": {"eval_loss": RULES.metrics["eval_loss"].model_copy(update=changed)}})
+
+
+def test_another_margin_or_confidence_is_no_other_question(folder):
+    """Who tries one margin after another at the same seeds judges again; on another scale it is another metric."""
     judged_at(folder, FIVE)
-    margin = RULES.model_copy(
-        update={"metrics": {"eval_loss": RULES.metrics["eval_loss"].model_copy(update={"margin": 0.5})}}
-    )
-    assert level_of(judged_at(folder, EIGHT, margin)) == (1, 0.04)
-    assert level_of(judged_at(folder, EIGHT, RULES.model_copy(update={"confidence": 0.9}))) == (2, 0.016)
+    assert level_of(judged_at(folder, FIVE, ruled(margin=0.5))) == (2, 0.008)
+    assert level_of(judged_at(folder, FIVE)) == (1, 0.04)
+    assert level_of(judged_at(folder, EIGHT, RULES.model_copy(update={"confidence": 0.9}))) == (3, 0.0032)
+    assert level_of(judged_at(folder, FIVE, ruled(scale="log"))) == (1, 0.04)
+
+
+def test_an_equivalence_stands_within_its_own_margin_alone(folder):
+    half, op = judged_at(folder, FIVE, ruled(margin=0.3)).effects
+    assert half.verdict == op.verdict == "equivalent" and op.differs
+    again = judged_at(folder, (0, 1, 2), ruled(margin=0.3)).effects
+    assert [(e.verdict, e.judgement) for e in again] == [("equivalent", 1)] * 2
+    narrower = judged_at(folder, (0, 1, 2), ruled(margin=0.001)).effects
+    assert [(e.verdict, e.judgement) for e in narrower] == [("undecided", 3)] * 2
+
+
+def judged_as(folder, plan) -> Summary:
+    with opened(folder) as results:
+        results.record_plan(plan, DOCUMENTS)
+        return judged(plan, RULES, results)
+
+
+def measured(seeds, **changed):
+    """The same trainings, measured otherwise."""
+    whole = asked(seeds)
+    trials = tuple(replace(t, measure=t.measure.model_copy(update=changed)) for t in whole.trials)
+    return replace(whole, trials=trials)
+
+
+def test_a_probe_more_or_another_version_asks_nothing_new(folder):
+    judged_at(folder, FIVE)
+    one = asked(FIVE).trials[0].measure
+    assert level_of(judged_as(folder, measured(FIVE, probes=()))) == (1, 0.04)
+    oftener = one.evaluation.model_copy(update={"every": one.evaluation.every + 1})
+    assert level_of(judged_as(folder, measured(FIVE, every=one.every + 1, evaluation=oftener))) == (1, 0.04)
+    threads = replace(asked(FIVE), trials=tuple(replace(t, threads=7) for t in asked(FIVE).trials))
+    assert level_of(judged_as(folder, threads)) == (1, 0.04)
+    wider = one.evaluation.model_copy(update={"windows": one.evaluation.windows + 1})
+    assert level_of(judged_as(folder, measured(FIVE, evaluation=wider))) == (2, 0.008)  # a second look at these seeds
+
+
+def test_a_result_that_was_not_there_makes_another_judgement(tmp_path):
+    """Five seeds, one of them a bug: judged at four; trained after all, at five, for the second time."""
+    trained(tmp_path, FIVE[:4])
+    with opened(tmp_path) as results:
+        results.record_plan(asked(FIVE), DOCUMENTS)
+        for variant in VARIANTS:
+            one = trial(variant, 4)
+            results.begin(one)
+            results.append(one.id, [Outcome("bug", 3)] if variant == OP else ended(2.0))
+    first = judged_at(tmp_path, FIVE)
+    assert level_of(first) == (1, 0.04) and first.effects[1].n == 4
+    assert level_of(judged_at(tmp_path, FIVE)) == (1, 0.04)
+    assert query(tmp_path, "SELECT number, without_result FROM questions").rows == ((1, 1),)
+    with opened(tmp_path) as results:
+        results.begin(trial(OP, 4))
+        results.append(trial(OP, 4).id, ended(1.9))
+    assert level_of(judged_at(tmp_path, FIVE)) == (2, 0.008)
+    assert level_of(judged_at(tmp_path, FIVE)) == (2, 0.008)
+
+
+def ended(value: float):
+    return [Row(40, "eval_loss", "", value), Outcome("finished", 40)]
+
+
+def test_what_stands_says_so_once(folder):
+    judged_at(folder, FIVE)
+    for seeds in ((0, 1, 2), (0, 1, 2, 3), EIGHT):
+        note = judged_at(folder, seeds).effects[1].note
+        assert note.count("found at") == note.count("seen now") == 1
+        assert f"at the {len(seeds)} seeds seen now" in note
 
 
 def test_looks_spend_all_that_is_left(folder):
@@ -170,7 +245,12 @@ def test_looks_spend_all_that_is_left(folder):
     after = judged_at(folder, (0, 1, 2, 3))
     assert level_of(after) == (2, 0.0) and after.effects[0].verdict == "undecided"
     assert after.effects[1].verdict == "better"  # as the looks have found
+    assert (
+        after.effects[1].note.startswith("found at 5 seeds; at all 8: ") or "found at 5 seeds" in after.effects[1].note
+    )
     assert any("nothing is left to judge this question by" in note for note in after.notes)
+    assert wording.phrase(after.effects[0], after.metrics[0]) == "eval loss undecided (no α is left)"
+    assert any("p < 0, which nothing has: no α is left" in line for line in footnotes.definitions(after, {}))
 
 
 def test_looks_after_fixed_seeds_have_the_fifth_that_they_left(folder):

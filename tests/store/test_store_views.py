@@ -106,6 +106,20 @@ def test_leaderboard_counts_everyone_and_averages_who_finished(folder):
     assert board["op"][5:7] == (number("c30000", 40, "eval_loss"), None)
 
 
+def test_bits_per_byte_stand_beside_nats_and_say_under_which_tokenizer(folder):
+    bits = {id: number(id, 40, "eval_bits_per_byte") for id in ("a10000", "a10001", "b20000", "b20001")}
+    board = "SELECT tokenizer, eval_bits_per_byte_mean, eval_bits_per_byte_sd FROM leaderboard WHERE variant = 'pre_ln'"
+    ((tokenizer, mean, sd),) = ask(folder, board)
+    both = numpy.array([bits["a10000"], bits["a10001"]])
+    numpy.testing.assert_allclose([mean, sd], [both.mean(), both.std(ddof=1)], rtol=1e-12)
+    assert tokenizer == "bytes"
+    differences = [bits["b20000"] - bits["a10000"], bits["b20001"] - bits["a10001"]]
+    for view, named in (("pairs", "variant = 'half'"), ("edit_pairs", "edit = '+qk_norm'")):
+        found = ask(folder, f"SELECT eval_bits_per_byte_difference FROM {view} WHERE {named} ORDER BY seed")
+        assert [row[0] for row in found] == differences
+    assert ask(folder, "SELECT eval_bits_per_byte FROM final WHERE trial_id = 'c30001'") == [(None,)], "it diverged"
+
+
 def test_curves_are_over_seeds(folder):
     (row,) = ask(
         folder,

@@ -108,7 +108,7 @@ def noise(record: PageRecord) -> Grid:
         cells
         for floor in record.floors
         for metric in summary.metrics
-        if metric.name == floor.metric
+        if metric.name == floor.metric and levels[metric.name] > 0
         for cells in [_floor_row(floor, metric, seeds, levels[metric.name])]
     )
     missing = [m.name for m in summary.metrics if m.name not in {floor.metric for floor in record.floors}]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ablate.report import wording
+from ablate.report import footnotes, wording
 from ablate.report.searched.record import SearchRecord
 from ablate.report.summary import Summary
 from ablate.report.wording import plural
@@ -78,14 +78,14 @@ def briefly(record: SearchRecord) -> list[str]:
 
 
 def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
-    confidence, alpha = f"{100 * summary.confidence:.3g} %", 1 - summary.confidence
+    confidence = f"{100 * summary.confidence:.3g} %"
     others = plural(len(summary.comparisons("baseline")), "comparison")
     lines = [
         "confirmed: the best of the search at fresh seeds and on the verdict split, which it has not seen; search: "
         f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
         f"with Student's interval at {confidence} over seeds, each with an initialisation, an order of "
         "the data and held-out text of its own; left: it as a share of the search's, where that was an advantage",
-        f"better, worse: p < {alpha:.2g} after Holm's correction over {others}, metric by metric",
+        f"better, worse: {footnotes.p_below(summary)} after Holm's correction over {others}, metric by metric",
     ]
     if any(metric.margin is not None for metric in summary.metrics):
         lines[-1] += "; equivalent: the same of both one-sided tests against the margin"
