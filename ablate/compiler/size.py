@@ -7,17 +7,23 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.block.cost import Cost
+from ablate.block.cost import PASSES, Cost
 from ablate.compiler.compile import compile_model
 
 
 def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
-    """Parameters, and FLOPs of one forward pass over one sequence, as PyTorch itself counts them.
+    """Parameters and FLOPs, of a forward pass over one sequence and spared in its backward pass, as PyTorch counts.
 
     `plan/size.py` says the same in closed form, without torch; a test holds the two together.
     """
     model = compile_model(architecture, catalogue, device="meta")
     tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(tokens)
-    return Cost(parameters=sum(p.numel() for p in model.parameters()), flops=counter.get_total_flops())
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        logits = model(tokens)
+        forward = counter.get_total_flops()
+        logits.sum().backward()
+    return Cost(
+        parameters=sum(p.numel() for p in model.parameters()),
+        flops=forward,
+        spared=PASSES * forward - counter.get_total_flops(),
+    )

@@ -39,7 +39,11 @@ read alike and no component imports another. An empty slot is None.
 `curve(x)` -> (f, f', f''), and its `kinks` where it has any: the inputs at which f' jumps.
 
 A matrix that may leave attention out says in its Config whether it `attends`, and one that asks for C v
-(`attend.uniform`) that it is `centred`: attention counts its products by them.
+(`attend.uniform`) that it is `centred`; a bias that hangs on queries and keys that it is `of_content`: attention counts
+its products, and the gradients that are asked for, by them.
+
+`cost` gives parameters and the FLOPs of one forward pass. Training takes three times as many, less what is `spared`:
+the gradient of a fixed factor, as many FLOPs as its product has, and twice those of a product that no loss depends on.
 
 A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
 on the block, under its own address, and a combinator only holds on to what it calls.

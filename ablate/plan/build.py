@@ -151,9 +151,8 @@ def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
     """The baseline with another initialisation, to see what no change does."""
     if space.noise is None:
         return None
-    counted = Cost(parameters=baseline.parameters, flops=baseline.flops)
     setting = replace(baseline.setting, salt=1)
-    return models.variant([f"{baseline.name}, A/A"], baseline.block, baseline.edits, counted, setting)
+    return models.variant([f"{baseline.name}, A/A"], baseline.block, baseline.edits, baseline.cost, setting)
 
 
 def _noise_seeds(space: Space) -> tuple[int, ...]:

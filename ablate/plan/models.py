@@ -20,14 +20,6 @@ from ablate.plan.trial import HeldOut, Trial
 from ablate.space.documents import Recipe
 from ablate.space.space import Space
 
-PASSES = 3
-"""A training step takes so many times the FLOPs of its forward pass: the backward pass takes twice as many."""
-
-
-def training_flops(forward: int, batch: int, steps: int) -> int:
-    """FLOPs of training: 3 × those of a forward pass over one sequence × batch × steps; evaluations not counted."""
-    return PASSES * forward * batch * steps
-
 
 @dataclass(frozen=True)
 class Models:
@@ -102,6 +94,7 @@ class Models:
             edits=edits,
             parameters=counted.parameters,
             flops=counted.flops,
+            spared=counted.spared,
             setting=setting,
             terms=terms,
             breaks=tuple((broken.name, broken.because) for broken in self.space.tolerated(block)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ablate.block.cost import Cost
 from ablate.block.expression import Block
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
@@ -14,8 +15,9 @@ from ablate.source.problems import shorten
 class Variant:
     """One distinct block under one set of terms. `names` are all the names that led to it; the first is the one shown.
 
-    `edits` are the names of the edits applied to the design's start. `parameters` trained, and `flops` of matrix
-    products in one forward pass over one sequence, in the model of its `setting`. `terms` are the names of the terms of
+    `edits` are the names of the edits applied to the design's start. `parameters` trained, `flops` of matrix products
+    in one forward pass over one sequence, and those `spared` in training on it (see `Cost`), are of the model of its
+    `setting`. `terms` are the names of the terms of
     fairness that it stands under; none where the space declares but one. `breaks` are the constraints of the grammar
     that it breaks and that the space lets through, each by its name and reason.
     """
@@ -26,6 +28,7 @@ class Variant:
     edits: tuple[str, ...]
     parameters: int
     flops: int
+    spared: int = 0
     setting: Setting = PLAIN
     terms: tuple[str, ...] = ()
     breaks: tuple[tuple[str, str], ...] = ()
@@ -34,6 +37,11 @@ class Variant:
     def name(self) -> str:
         """The name shown."""
         return self.names[0]
+
+    @property
+    def cost(self) -> Cost:
+        """Parameters and FLOPs as one value."""
+        return Cost(self.parameters, self.flops, self.spared)
 
     def __repr__(self) -> str:
         edits = "; ".join(self.edits) or "no edits"

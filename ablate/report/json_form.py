@@ -67,6 +67,7 @@ def plan_to_json(
                     "edits": variant.edits,
                     "parameters": variant.parameters,
                     "flops": variant.flops,
+                    "training_flops": variant.cost.training_flops,
                     "terms": variant.terms,
                     "setting": asdict(variant.setting),
                     "breaks": [{"constraint": name, "because": because} for name, because in variant.breaks],

@@ -63,8 +63,9 @@ class Level:
 class Arm:
     """One variant and what became of its trials. `missing` has the seeds without a result, and why.
 
-    `steps` are those of its training, None where they are not known yet. `bits` is the held-out loss in bits per byte,
-    whether or not it is judged; None where no seed has it.
+    `flops` are those of a forward pass over one sequence, `training_flops` those of training on it. `steps` are those
+    of its training, None where they are not known yet. `bits` is the held-out loss in bits per byte, whether or not it
+    is judged; None where no seed has it.
     """
 
     variant: str
@@ -72,6 +73,7 @@ class Arm:
     edits: tuple[str, ...]
     parameters: int
     flops: int
+    training_flops: int
     finished: int
     diverged: int
     missing: tuple[tuple[int, str], ...]

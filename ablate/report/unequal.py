@@ -1,7 +1,7 @@
 """What was not equal between the variants of a plan, whatever its terms declare.
 
-Counted, not measured, but for seconds: parameters and FLOPs in closed form, training FLOPs 3 × forward × batch × steps,
-tokens steps × batch × context. Evaluations are in none of it.
+Counted, not measured, but for seconds: parameters and FLOPs in closed form, training FLOPs those of a sequence (see
+`Cost`) × batch × steps, tokens steps × batch × context. Evaluations are in none of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TypeAlias
 from ablate.block.expression import Size, walk
 from ablate.plan.fair.budget import milliseconds
 from ablate.plan.fair.match import has_hidden
-from ablate.plan.models import training_flops
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.space.fair import Fair, Match, Terms, Tune
@@ -140,7 +139,7 @@ class _Quantities:
         yield "hidden width of MLPs", _hidden(variant, setting.width or sizes.d_model)
         yield "steps", UNKNOWN if steps is None else steps
         yield "tokens", UNKNOWN if steps is None else steps * recipe.batch * sizes.seq_len
-        yield FLOPS, UNKNOWN if steps is None else training_flops(variant.flops, recipe.batch, steps)
+        yield FLOPS, UNKNOWN if steps is None else variant.cost.training_flops * recipe.batch * steps
         yield PACE, pace
         yield TIME, None if pace is None else UNKNOWN if steps is None else steps * pace
         if isinstance(self.fair.tune, Tune):

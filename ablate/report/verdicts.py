@@ -259,6 +259,7 @@ def _arm(variant: Variant, side: Side, metrics: Sequence[Metric], steps: int | N
         edits=variant.edits,
         parameters=variant.parameters,
         flops=variant.flops,
+        training_flops=variant.cost.training_flops,
         finished=len(side.finished),
         diverged=len(side.diverged),
         missing=tuple(sorted(side.missing.items())),

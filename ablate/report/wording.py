@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import get_args
 
 from ablate.plan.plan import Plan
@@ -354,11 +355,13 @@ def fate(before: Arm, after: Arm) -> str:
 
 
 def cost(before: Arm, after: Arm) -> str:
-    """What the change costs: `parameters -0.2 %, FLOPs the same`; where steps differ, of training as well."""
+    """What the change costs: `parameters -0.2 %, FLOPs the same`; of training as well, where that is another share."""
     parts = [f"parameters {change(before.parameters, after.parameters)}"]
-    if before.steps is None or after.steps is None or before.steps == after.steps:
+    times = Fraction(after.steps or 1, before.steps or 1) if before.steps and after.steps else 1
+    grown = times * Fraction(after.training_flops, before.training_flops)
+    if grown == Fraction(after.flops, before.flops):
         return ", ".join([*parts, f"FLOPs {change(before.flops, after.flops)}"])
-    share = 100 * (after.flops * after.steps / (before.flops * before.steps) - 1)
+    share = 100 * float(grown - 1)
     training = "the same" if share == 0 else f"{share:+.1f} %" if abs(share) >= 0.05 else f"{share:+.1g} %"
     return ", ".join([*parts, f"FLOPs of a pass {change(before.flops, after.flops)}", f"training FLOPs {training}"])
 

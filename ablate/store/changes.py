@@ -28,7 +28,8 @@ COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
     | {"open": pyarrow.bool_(), "looks": pyarrow.list_(WHOLE), "factors": TEXT, "plan_digest": TEXT}
     | {"judged_digest": TEXT, "questions_digest": TEXT},
     "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
-    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS, "parameters": WHOLE, "flops": WHOLE, "block": TEXT}
+    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS}
+    | {"parameters": WHOLE, "flops": WHOLE, "spared": WHOLE, "block": TEXT}
     | {"terms": TEXTS, "setting": TEXT, "breaks": TEXT},
     "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
     "comparisons": {"space": TEXT, "position": WHOLE}
@@ -273,7 +274,7 @@ def _plan_rows(
         rows["judged"] += [] if verdict is None else verdicts.rows(space, verdict, plan["resolved"])
         rows["questions"] += question_rows(over_time)
         for position, v in enumerate(plan["variants"], 1):
-            known = (v["names"], v["edits"], v["parameters"], v["flops"], v["block"])
+            known = (v["names"], v["edits"], v["parameters"], v["flops"], v.get("spared"), v["block"])
             terms = (v.get("terms"), _text(v.get("setting")), _text(v.get("breaks")))
             rows["variants"].append((space, v["id"], v["name"], position, *known, *terms))
         for position, c in enumerate(plan["comparisons"], 1):

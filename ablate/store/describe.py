@@ -120,6 +120,7 @@ def _variant(variant: Variant) -> dict[str, Any]:
         "edits": list(variant.edits),
         "parameters": variant.parameters,
         "flops": variant.flops,
+        **_given(spared=variant.spared),
         "block": print_block(variant.block),
         **_given(terms=list(variant.terms), setting=None if variant.setting == PLAIN else asdict(variant.setting)),
         **_given(breaks=[{"constraint": name, "because": because} for name, because in variant.breaks]),

@@ -72,6 +72,7 @@ class VariantRecord(TypedDict):
     parameters: int
     flops: int
     block: str
+    spared: NotRequired[int]
 
 
 class ComparisonRecord(TypedDict):

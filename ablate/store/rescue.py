@@ -83,7 +83,8 @@ def _plan(connection: duckdb.DuckDBPyConnection, space: str) -> dict[str, Any]:
         space,
     )
     variants = (
-        "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, block, terms, setting FROM variants"
+        "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, spared, block, terms, setting"
+        " FROM variants"
     )
     comparisons = "SELECT kind, change, detail, before_id AS before, after_id AS after, weights, terms FROM comparisons"
     proposals = "SELECT k, derivation, variant_id AS variant, repeat, choices, random FROM proposals"

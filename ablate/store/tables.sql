@@ -29,7 +29,7 @@ COMMENT ON COLUMN spaces.judged_digest IS 'Hash of what it was last judged to be
 
 CREATE OR REPLACE TABLE variants (
     space VARCHAR NOT NULL, variant_id VARCHAR NOT NULL, variant VARCHAR, position INTEGER, names VARCHAR[],
-    edits VARCHAR[], parameters BIGINT, flops BIGINT, block VARCHAR, terms VARCHAR[], setting JSON, breaks JSON
+    edits VARCHAR[], parameters BIGINT, flops BIGINT, spared BIGINT, block VARCHAR, terms VARCHAR[], setting JSON, breaks JSON
 );
 COMMENT ON TABLE variants IS 'One row for each distinct block of a space, under each size and number of steps it is trained with';
 COMMENT ON COLUMN variants.space IS 'Name of the space';
@@ -40,6 +40,7 @@ COMMENT ON COLUMN variants.names IS 'Every name that led to this block';
 COMMENT ON COLUMN variants.edits IS 'Edits applied to the design''s start';
 COMMENT ON COLUMN variants.parameters IS 'Trained parameters of the whole model';
 COMMENT ON COLUMN variants.flops IS 'FLOPs of matrix products in one forward pass over one sequence; a product of [m,k] and [k,n] counts 2mkn';
+COMMENT ON COLUMN variants.spared IS 'FLOPs that training on one sequence spares of three times as many, since nobody asks for the gradients of what is fixed; NULL for none';
 COMMENT ON COLUMN variants.block IS 'The block, printed as YAML';
 COMMENT ON COLUMN variants.terms IS 'The terms of fairness it stands under; NULL where the space declares but one set';
 COMMENT ON COLUMN variants.setting IS 'What of it is not as the space has it for every block: layers, width, steps, what tuning chose, salt; NULL for nothing';

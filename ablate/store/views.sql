@@ -20,7 +20,7 @@ SELECT
     m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.tokenizer, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.eval_bits_per_byte, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
-    w.peak_token_cosine, v.parameters, v.flops,
+    w.peak_token_cosine, v.parameters, v.flops, 3 * v.flops - coalesce(v.spared, 0) AS training_flops,
     CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
 FROM memberships m
 JOIN trials t USING (trial_id)
@@ -46,6 +46,7 @@ COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_r
 COMMENT ON COLUMN final.peak_token_cosine IS 'Largest finite token_cosine over all addresses and evaluations; 1 is rank collapse';
 COMMENT ON COLUMN final.parameters IS 'Trained parameters';
 COMMENT ON COLUMN final.flops IS 'FLOPs of one forward pass over one sequence';
+COMMENT ON COLUMN final.training_flops IS 'FLOPs of training on one sequence: three times a forward pass, less the gradients of what is fixed (variants.spared)';
 COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
 
 CREATE OR REPLACE VIEW counted AS
@@ -294,7 +295,7 @@ SELECT
     count(*) FILTER (a.spaces > 1) AS shared,
     sum(s.seconds ORDER BY f.seed, f.trial_id) AS seconds,
     CAST(sum(f.tokens) AS BIGINT) AS tokens,
-    sum(3.0 * f.flops * (f.tokens / t.seq_len) ORDER BY f.seed, f.trial_id) AS training_flops
+    sum(CAST(f.training_flops AS DOUBLE) * (f.tokens / t.seq_len) ORDER BY f.seed, f.trial_id) AS training_flops
 FROM final f
 JOIN trials t USING (trial_id)
 JOIN asked a USING (trial_id)
@@ -309,7 +310,7 @@ COMMENT ON COLUMN costs.ended IS 'Of these, trials that have ended, however: the
 COMMENT ON COLUMN costs.shared IS 'Of these, trials that another space asks for as well';
 COMMENT ON COLUMN costs.seconds IS 'Seconds from the begin to the end of each trial, added up, pauses included; several workers spend them side by side';
 COMMENT ON COLUMN costs.tokens IS 'Tokens trained on';
-COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training on them: three times a forward pass, since a backward pass has two products for each; evaluations are not counted';
+COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training on them: three times a forward pass, since a backward pass has two products for each, less the gradients of what is fixed (variants.spared); evaluations are not counted';
 
 CREATE OR REPLACE VIEW standings AS
 SELECT

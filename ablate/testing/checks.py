@@ -86,7 +86,7 @@ class BlockChecks:
             assert torch.equal(one.grad, other.grad), f"two gradients of {name} differ"
 
     def check_size_as_declared(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """`cost` is what PyTorch counts: the parameters, and the FLOPs of matrix products."""
+        """`cost` is what PyTorch counts: the parameters, the FLOPs of matrix products, and those spared in training."""
         known = catalogue or declarations()
         model = self.around(block, known)
         declared, counted = cost(model, known), size_report(model, known)

@@ -86,7 +86,7 @@ class Config:
     """Nothing to choose."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        return Cost()
+        return {cost}
 
 
 import torch
@@ -105,9 +105,9 @@ class Broken(nn.Module):
 '''
 
 
-def broken(folder: Path, *, result: str = "y", parameters: bool = False):
+def broken(folder: Path, *, result: str = "y", parameters: bool = False, cost: str = "Cost()"):
     path = folder / "broken.py"
-    path.write_text(BROKEN.format(summary="a plugin for the twin", result=result, parameters=parameters))
+    path.write_text(BROKEN.format(summary="a plugin for the twin", result=result, parameters=parameters, cost=cost))
     return Sequence((Node("broken"),)), registry.declarations((path,))
 
 
@@ -127,6 +127,17 @@ def test_the_contract_refuses_a_broken_component(fault, check, tmp_path):
     block, catalogue = broken(tmp_path, **fault)
     with pytest.raises(AssertionError):
         getattr(ComponentContract(), check)(block, catalogue)
+
+
+@pytest.mark.fast
+def test_a_users_matrix_that_is_not_trained_says_what_it_spares(tmp_path):
+    fixed, flops = "y @ torch.eye(y.shape[-1], device=y.device)", "2 * sizes.seq_len * sizes.d_model**2"
+    block, catalogue = broken(tmp_path, result=fixed, cost=f"Cost(flops={flops}, spared={flops})")
+    ComponentContract().check_size_as_declared(block, catalogue)
+    (tmp_path / "unsaid").mkdir()
+    block, catalogue = broken(tmp_path / "unsaid", result=fixed, cost=f"Cost(flops={flops})")
+    with pytest.raises(AssertionError, match=r"declared Cost\(.*spared=0\), counted Cost\(.*spared=\d{4,}\)"):
+        ComponentContract().check_size_as_declared(block, catalogue)
 
 
 @pytest.mark.fast

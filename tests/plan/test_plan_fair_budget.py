@@ -10,7 +10,7 @@ from space_worlds import space
 from ablate.plan.build import build_plan
 from ablate.plan.fair.budget import compared, nearest
 from ablate.plan.known import Known
-from ablate.plan.models import Models, training_flops
+from ablate.plan.models import Models
 
 DESIGN = "{compare: [pre_ln, sas_p, post_ln]}"
 JUDGE = "{against: pre_ln, metrics: {eval_loss: {margin: 1%}}}"
@@ -59,10 +59,23 @@ def test_equal_flops_are_the_baselines_to_the_nearest_step(tmp_path):
     assert steps(plan) == {"pre_ln": STEPS, "post_ln": STEPS, "sas_p": math.floor(wanted + 0.5)}
     here = 3 * flops["sas_p"] * BATCH * steps(plan)["sas_p"]
     there = 3 * flops["pre_ln"] * BATCH * STEPS
-    assert training_flops(flops["pre_ln"], BATCH, STEPS) == there
     (note,) = notes(plan, "sas_p: steps")
     off = f"{100 * (here / there - 1):+.1f} %"
     assert note == f"sas_p: steps 20 → {steps(plan)['sas_p']}, training FLOPs {here:,} against {there:,} ({off})"
+
+
+def test_the_gradients_of_frozen_weights_are_not_paid_for(tmp_path):
+    weights = ", ".join(f"{name}: {{frozen: orthogonal}}" for name in ("query", "key", "value", "projection"))
+    frozen = f"{{frozen: [residual: [layer_norm, attention: {{{weights}}}], residual: [layer_norm, mlp]]}}"
+    sections = {"design": "{compare: [pre_ln, frozen]}", "blocks": frozen}
+    _, models, plan = world(tmp_path, "{budget: flops}", **sections)
+    pre_ln, other = plan.variants
+    sizes = models.architecture(pre_ln.block).sizes
+    spared = 4 * sizes.n_layers * 2 * sizes.seq_len * sizes.d_model**2
+    assert (pre_ln.spared, other.spared, other.flops) == (0, spared, pre_ln.flops)
+    assert steps(plan)["frozen"] == round(STEPS * 3 * pre_ln.flops / (3 * pre_ln.flops - spared)) > STEPS
+    (note,) = notes(plan, "frozen: steps")
+    assert f"training FLOPs {(3 * pre_ln.flops - spared) * BATCH * steps(plan)['frozen']:,} against" in note
 
 
 def test_what_spends_as_much_anyway_is_trained_once(tmp_path):

@@ -83,9 +83,9 @@ def test_the_same_pair_is_one_of_what_did_not_help() -> None:
     assert any("op against pre_ln" in line or "+qk_norm" in line for line in lines)
 
 
-def arm(flops: int, steps: int | None) -> Arm:
-    return Arm(variant="v", name="v", edits=(), parameters=100, flops=flops, finished=1, diverged=0, missing=(),
-               levels={}, steps=steps)  # fmt: skip
+def arm(flops: int, steps: int | None, spared: int = 0) -> Arm:
+    return Arm(variant="v", name="v", edits=(), parameters=100, flops=flops, training_flops=3 * flops - spared,
+               finished=1, diverged=0, missing=(), levels={}, steps=steps)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,12 @@ def arm(flops: int, steps: int | None) -> Arm:
         (arm(1000, 120), arm(500, 240), "parameters the same, FLOPs of a pass -50.0 %, training FLOPs the same"),
         (arm(1000, 120), arm(1100, 120), "parameters the same, FLOPs +10.0 %"),
         (arm(1000, 120), arm(1100, None), "parameters the same, FLOPs +10.0 %"),
+        (
+            arm(1000, 120),
+            arm(1000, 120, spared=111),
+            "parameters the same, FLOPs of a pass the same, training FLOPs -3.7 %",
+        ),
+        (arm(1000, None, spared=30), arm(2000, None, spared=60), "parameters the same, FLOPs +100.0 %"),
     ],
 )
 def test_the_cost_is_of_training_where_steps_differ(before: Arm, after: Arm, said: str) -> None:

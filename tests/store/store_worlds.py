@@ -64,6 +64,7 @@ def plan(seeds: tuple[int, ...] = (0, 1), space: str = "small") -> Plan:
             edits=edits[id],
             parameters=1000,
             flops=2000,
+            spared=200 if id == "c3" else 0,
         )
         for id, name in VARIANTS.items()
     )

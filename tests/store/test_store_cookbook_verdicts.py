@@ -168,7 +168,9 @@ def test_cost_per_verdict(told, ask):
         assert (row["trials"], row["ended"], row["comparisons"]) == (len(trials), len(ended), 4)
         assert row["shared"] == sum(in_spaces[id] > 1 for id in trials.values())
         assert (row["tokens"], row["tokens_per_verdict"]) == (tokens, tokens / 4)
-        assert row["training_flops"] == 3 * 2000 * tokens / seq_len
+        of_op = sum(known[id].outcome.step for (name, _), id in trials.items() if name == "op" and id in known)
+        assert of_op > 0
+        assert row["training_flops"] == 3 * 2000 * tokens / seq_len - 200 * of_op * RECIPE.batch, "op spares 200"
         assert row["hours_per_verdict"] == pytest.approx(hours / 4, rel=1e-6)
 
 

@@ -228,7 +228,8 @@ def test_a_plan_without_the_new_is_written_as_before():
     told = describe.plan_document(plan(), DOCUMENTS)
     assert not {"looks", "factors"} & set(told)
     assert all(set(one) == {"kind", "change", "detail", "before", "after"} for one in told["comparisons"])
-    assert all(not {"terms", "setting"} & set(one) for one in told["variants"])
+    assert all(not {"terms", "setting", "breaks"} & set(one) for one in told["variants"])
+    assert [one.get("spared") for one in told["variants"]] == [None, None, 200]
 
 
 def test_the_tables_say_what_a_rich_plan_says(tmp_path):

@@ -21,17 +21,22 @@ class Config:
     base: float = number(above=0.0)
     init: Maker | None = part("init", optional=True)
     start: Maker | None = part("init", optional=True)
+    of_content = True
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """W^R, u and v; r for every distance, its product with every query, and u·k. InputError for an odd width."""
+        """W^R, u and v; r for every distance, its product with every query, and u·k. InputError for an odd width.
+
+        R is fixed, and asks for no gradient.
+        """
         d_model = sizes.n_heads * width
         if d_model % 2:
             raise InputError(
                 f"transformer_xl pairs sines and cosines, but the model is {d_model} wide\n  = choose an even width"
             )
         distances = n_distances(sizes.seq_len, sizes.causal)
-        flops = 2 * d_model * (distances * d_model + sizes.seq_len * distances + sizes.seq_len)
-        return Cost(parameters=d_model**2 + 2 * d_model, flops=flops)
+        keys = 2 * d_model * distances * d_model
+        scores = 2 * d_model * sizes.seq_len * (distances + 1)
+        return Cost(parameters=d_model**2 + 2 * d_model, flops=keys + scores, spared=keys)
 
     def equation(self) -> str:
         """The entry for query i and key j."""

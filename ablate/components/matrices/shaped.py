@@ -49,7 +49,6 @@ class Config:
         return total(weighted(self.skip, "I"), weighted(self.gain, a), less)
 
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -79,6 +78,6 @@ class Shaped(nn.Module):
             centre = self.centre(attend.uniform(q, k, v))
             mixed = -centre if mixed is None else mixed - centre
         if mixed is None:
-            mixed = torch.zeros_like(v)
+            mixed = 0 * v  # not zeros: a gain fixed at 0 sends back a gradient, of 0, wherever it stands
         y: Tensor = mixed if self.skip is None else mixed + self.skip(v)
         return y

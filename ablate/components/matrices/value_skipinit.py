@@ -39,7 +39,6 @@ class Config:
 
 from collections.abc import Callable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -62,6 +61,7 @@ class ValueSkipInit(nn.Module):
     ) -> Float[Tensor, "B H T K"]:
         """(α I + β A) v."""
         if self.gain is None:
-            return torch.zeros_like(v) if self.skip is None else self.skip(v)
+            # Not zeros: a gain fixed at 0 sends back a gradient, of 0, wherever it stands.
+            return 0 * v if self.skip is None else self.skip(v)
         mixed: Tensor = self.gain(attend(q, k, v))
         return mixed if self.skip is None else mixed + self.skip(v)

@@ -11,6 +11,8 @@
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ablate.block.fill import PartMaker
@@ -48,7 +50,7 @@ class Config:
     pre_v: Maker | None = part("norm", optional=True)
     entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
     position: Maker | None = part("position", optional=True)
-    bias: Maker | None = part("bias", optional=True)
+    bias: PartMaker | None = part("bias", optional=True)
     matrix: PartMaker = part("matrix")
     scale: float = arithmetic()
     dropout: float = number(at_least=0.0, below=1.0)
@@ -56,20 +58,53 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Four weights, the norms, and two products over all pairs of tokens; InputError for a broken head."""
         width = whole_heads(sizes)
-        weights = (self.query, self.key, self.value, self.projection)
         norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
-        inside = [*(regulation for _, regulation in self.entropy), self.position, self.matrix]
-        per_head = [part for part in inside if part]
-        costs = [w(width, width) for w in weights] + [n(width) for n in norms] + [h(sizes.d_head) for h in per_head]
+        carried = [self.value(width, width), self.projection(width, width), self.matrix(sizes.d_head)]
+        costs = [*carried, *(norm(width) for norm in norms), *self.costs_of_matching(sizes, width)]
         return sum(costs, self.cost_of_pairs(sizes))
 
+    def costs_of_matching(self, sizes: Sizes, width: int) -> Iterator[Cost]:
+        """Queries, keys and what acts on both: always computed, but where nothing reads them no gradient comes back.
+
+        A C v reads no query, and keys only for a bias of content.
+        """
+        query, key = self.query(width, width), self.key(width, width)
+        both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
+        regulations = sum((part(sizes.d_head) for part in both), Cost())
+        if self.attends:
+            yield from (query, key, regulations)
+        elif self.centred and self.of_content:
+            one_of_two = (regulations.spared + regulations.forward_only().spared) // 2
+            yield from (query.forward_only(), key, replace(regulations, spared=one_of_two))
+        else:
+            yield from (query.forward_only(), key.forward_only(), regulations.forward_only())
+
     def cost_of_pairs(self, sizes: Sizes) -> Cost:
-        """The bias, q kᵀ, and its softmax times v; once more the bias, and its own softmax times v, for a C v."""
-        attends = getattr(self.matrix.config, "attends", True)
-        centred = getattr(self.matrix.config, "centred", False) and self.bias is not None
+        """The bias, q kᵀ, and its softmax times v; once more the bias, and its own softmax times v, for a C v.
+
+        A C of numbers that are all fixed asks for no gradient.
+        """
+        attends, centred = self.attends, self.centred and self.bias is not None
         bias = self.bias(sizes.d_head) if self.bias else Cost()
         product = 2 * sizes.seq_len**2 * sizes.d_model
-        return Cost(bias.parameters, (attends + centred) * bias.flops + (2 * attends + centred) * product)
+        flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
+        fixed = centred and not (bias.parameters or self.of_content)
+        return Cost(bias.parameters, flops, (attends + centred) * bias.spared + fixed * product)
+
+    @property
+    def attends(self) -> bool:
+        """Whether A v is computed."""
+        return getattr(self.matrix.config, "attends", True)
+
+    @property
+    def centred(self) -> bool:
+        """Whether C v is computed."""
+        return getattr(self.matrix.config, "centred", False)
+
+    @property
+    def of_content(self) -> bool:
+        """Whether the bias hangs on queries and keys."""
+        return self.bias is not None and getattr(self.bias.config, "of_content", False)
 
     def equation(self, x: str) -> str:
         """Attn(x)."""

@@ -20,8 +20,9 @@ class Config:
     init: Maker = part("init")
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """No parameters; one product for each token."""
-        cost: Cost = self.init() + Cost(flops=2 * sizes.seq_len * d_in * d_out)
+        """No parameters; one product for each token, with no gradient of the matrix in training."""
+        product = 2 * sizes.seq_len * d_in * d_out
+        cost: Cost = self.init() + Cost(flops=product, spared=product)
         return cost
 
     def equation(self, x: str, w: str) -> str:

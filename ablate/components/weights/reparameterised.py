@@ -49,11 +49,16 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token."""
+        """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token.
+
+        Where neither ΔW nor a gain is trained, no gradient of W is asked for.
+        """
         inits = sum((init() for init in (self.init, self.delta) if init), Cost())
         trained = d_in * d_out * (self.gain.value != 0) + d_out * self.bias
         product = 2 * sizes.seq_len * d_in * d_out
-        return sum((inits, self.skip(1), self.gain(1), Cost(parameters=trained, flops=product)), Cost())
+        fixed = self.gain.value == 0 and self.skip.value is not None
+        own = Cost(parameters=trained, flops=product, spared=product * fixed)
+        return sum((inits, self.skip(1), self.gain(1), own), Cost())
 
     def equation(self, x: str, w: str) -> str:
         """x (α W₀ + β ΔW), without terms whose gain is a fixed 0, and the bias where there is one."""

@@ -41,8 +41,6 @@ WAYS_OUT = {
     TOO_LONG: "derive shorter blocks by the rules, and say model.layers for a deeper model",
 }
 """What helps against a refusal, by what it begins with."""
-BACKWARD = 3
-"""FLOPs of a step are this many times those of its forward pass: the backward pass takes twice as many."""
 
 
 class SearchGround(Ground, Protocol):
@@ -52,7 +50,7 @@ class SearchGround(Ground, Protocol):
         """The same for blocks that are the same model at the sizes of the space."""
 
     def flops(self, block: Block) -> float:
-        """FLOPs of training one trial over the whole recipe, 3 × forward × batch × steps; evaluations not counted."""
+        """FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
     def measure(self, by: ZeroCost, block: Block) -> float:
         """What is known of an admitted block before it is trained; see `zero_cost`."""
@@ -151,9 +149,9 @@ class SpaceGround:
         return known[block]
 
     def flops(self, block: Block) -> float:
-        """FLOPs of training one trial over the whole recipe, 3 × forward × batch × steps; evaluations not counted."""
+        """FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
         recipe = self.space.recipe
-        return float(BACKWARD * self._cost(block).flops * recipe.batch * recipe.steps)
+        return float(self._cost(block).training_flops * recipe.batch * recipe.steps)
 
     def measure(self, by: ZeroCost, block: Block) -> float:
         """What is known of a block before it is trained; InputError where it cannot be built."""

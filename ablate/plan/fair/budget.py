@@ -1,10 +1,10 @@
 """Steps that spend on a model's training what the baseline spends on its own.
 
-    flops       steps = steps of the baseline × FLOPs of the baseline / FLOPs of the model
+    flops       steps = steps of the baseline × training FLOPs of the baseline / training FLOPs of the model
     wallclock   steps = steps of the baseline × seconds a step of the baseline / seconds a step of the model
 
-to the nearest whole number of at least 1; FLOPs are those of a forward pass, of which a training step has three over
-each sequence of its batch. Batches are equally large, so equal steps are equal tokens.
+to the nearest whole number of at least 1; FLOPs are those of training on one sequence (see `Cost`). Batches are equally
+large, so equal steps are equal tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ablate.block.cost import Cost
-from ablate.plan.models import Models, training_flops
+from ablate.plan.models import Models
 from ablate.space.fair import BudgetKind
 
 
@@ -31,8 +31,8 @@ def steps_for(
     """The steps of a model of that cost; `paces` are seconds a step of the model and of the baseline."""
     steps, batch = models.space.recipe.steps, models.space.recipe.batch
     if budget == "flops":
-        fair = nearest(steps, baseline.flops, cost.flops)
-        flops = compared(training_flops(cost.flops, batch, fair), training_flops(baseline.flops, batch, steps))
+        fair = nearest(steps, baseline.training_flops, cost.training_flops)
+        flops = compared(cost.training_flops * batch * fair, baseline.training_flops * batch * steps)
         return Spent(steps=fair, what=f"steps {_to(steps, fair)}, training FLOPs {flops}")
     if budget == "wallclock":
         here, wanted = paces

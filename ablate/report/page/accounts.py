@@ -37,7 +37,7 @@ def cost(record: PageRecord) -> Grid:
                 str(len(trials)),
                 str(sum(one.spaces > 1 for one in of)),
                 f"{tokens:,}",
-                f"{3.0 * variant.flops * tokens / context:.3g}" if tokens else "0",
+                f"{variant.cost.training_flops * tokens / context:.3g}" if tokens else "0",
                 took(sum(timed)) if timed else "–",
             )
         )
@@ -51,8 +51,8 @@ def cost(record: PageRecord) -> Grid:
         numbers=(1, 2, 3, 4, 5, 6, 7),
         remarks=(
             "FLOPs are those of matrix products: of one forward pass over one sequence, and of training three times as "
-            "many; evaluations are not counted. Time is that of the trials one after another, pauses included. Shared: "
-            "trials that another space asks for as well, trained once.",
+            "many, less the gradients of what is fixed; evaluations are not counted. Time is that of the trials one "
+            "after another, pauses included. Shared: trials that another space asks for as well, trained once.",
         ),
     )  # fmt: skip
 
