@@ -83,15 +83,15 @@ def _plan(connection: duckdb.DuckDBPyConnection, space: str) -> dict[str, Any]:
         space,
     )
     variants = (
-        "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, spared, block, terms, setting"
-        " FROM variants"
+        "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, spared, block, terms, setting,"
+        " breaks FROM variants"
     )
     comparisons = "SELECT kind, change, detail, before_id AS before, after_id AS after, weights, terms FROM comparisons"
     proposals = "SELECT k, derivation, variant_id AS variant, repeat, choices, random FROM proposals"
     memberships = _rows(connection, "SELECT trial_id, variant_id, seed FROM memberships", space, "rowid")
     return {
         **{name: head[name] for name in ("space", "question", "design", "baseline", "seeds", "notes")},
-        "variants": [_given(row, "setting") for row in _rows(connection, variants, space, "position")],
+        "variants": [_given(row, "setting", "breaks") for row in _rows(connection, variants, space, "position")],
         "comparisons": [_given(row, "weights") for row in _rows(connection, comparisons, space, "position")],
         "trials": [list(row.values()) for row in memberships],
         "proposals": _rows(connection, proposals, space, "k"),
@@ -104,10 +104,10 @@ def _plan(connection: duckdb.DuckDBPyConnection, space: str) -> dict[str, Any]:
     }
 
 
-def _given(row: Mapping[str, Any], document: str) -> dict[str, Any]:
-    """What is there of a row, and of it one as a document."""
+def _given(row: Mapping[str, Any], *documents: str) -> dict[str, Any]:
+    """What is there of a row, and of it some as documents."""
     there = {name: value for name, value in row.items() if value is not None}
-    return {name: json.loads(value) if name == document else value for name, value in there.items()}
+    return {name: json.loads(value) if name in documents else value for name, value in there.items()}
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, select: str, space: str, order: str = "space") -> list[dict[str, Any]]:

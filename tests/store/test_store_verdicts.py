@@ -205,7 +205,11 @@ def rich_plan():
     )
     return replace(
         asked,
-        variants=(asked.variants[0], replace(half, setting=setting, terms=("t", "u")), *others),
+        variants=(
+            asked.variants[0],
+            replace(half, setting=setting, terms=("t", "u"), breaks=(("exact_start", "W^Q"),)),
+            *others,
+        ),
         comparisons=(*asked.comparisons, weighted),
         looks=(2, 4),
         factors=(("t", factors),),
