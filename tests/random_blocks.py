@@ -26,6 +26,7 @@ from ablate.block.catalogue import (
     Word,
 )
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.scalars import read_multiple
 
 examples = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Enough examples to find what is common, few enough for every push, on machines that are busy."""
@@ -77,7 +78,9 @@ def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
             return gains(kind)
         case Width():
             units = st.integers(1, 4096).map(lambda n: Size(units=n))
-            return units | st.sampled_from([0.5, 1.0, 4.0, 2.6667]).map(lambda m: Size(multiple=m))
+            texts = st.builds("{}/{}x".format, st.integers(1, 9999), st.integers(1, 9999))
+            multiples = st.sampled_from([0.5, 1.0, 4.0, 2.6667]) | texts.map(read_multiple)
+            return units | multiples.map(lambda m: Size(multiple=m))
         case Part(slot=slot, optional=optional):
             found = st.deferred(lambda: nodes(slot, depth))
             return st.none() | found if optional else found

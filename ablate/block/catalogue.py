@@ -72,7 +72,7 @@ class GainField:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """A width: a whole number or a multiple of the model's (`4x`)."""
+    """A width: a whole number or a multiple of the model's (`4x`, `8/3x`)."""
 
 
 @dataclass(frozen=True, slots=True)

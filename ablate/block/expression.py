@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression
@@ -28,10 +29,31 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A width: `units`, or `multiple` times the width of the model (`4x`). Exactly one of the two is set."""
+    """A width: `units`, or `multiple` times the width of the model (`4x`, `8/3x`). Exactly one of the two is set.
 
-    multiple: float | None = None
+    A multiple is a fraction only where no float is the same number, so that equal sizes are equal.
+    """
+
+    multiple: float | Fraction | None = None
     units: int | None = None
+
+    def at(self, width: int) -> Fraction:
+        """The units it comes to in a model of that width, exactly; such a model can be built where they are whole.
+
+        >>> Size(multiple=Fraction(8, 3)).at(96), Size(multiple=Fraction(8, 3)).at(64), Size(units=7).at(64)
+        (Fraction(256, 1), Fraction(512, 3), Fraction(7, 1))
+        """
+        if self.units is not None:
+            return Fraction(self.units)
+        multiple = self.multiple or 0
+        if not isinstance(multiple, Fraction) and float(multiple * width).is_integer():
+            return Fraction(multiple * width)
+        return self.ratio * width
+
+    @property
+    def ratio(self) -> Fraction:
+        """The multiple as it is written: 0.07 is 7/100."""
+        return self.multiple if isinstance(self.multiple, Fraction) else Fraction(repr(self.multiple or 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ablate.block.address import Path
@@ -102,11 +104,15 @@ class Surroundings:
 
     def width(self, size: Size, where: str) -> int:
         """The width in units; InputError if a multiple of the model's width is not a whole number of at least 1."""
-        units = size.units if size.units is not None else (size.multiple or 0) * self.sizes.d_model
-        if units < 1 or units != int(units):
+        units, width = size.at(self.sizes.d_model), self.sizes.d_model
+        if units < 1 or units.denominator > 1:
+            parts = size.ratio.denominator
+            wider = f", or a width that is a multiple of {parts}" if 1 < parts <= width else ""
             raise InputError(
-                f"{where} is {size.multiple:g} times the model's width of {self.sizes.d_model}, which makes {units:g}: "
-                "not a whole number of units\n  = give the number of units itself"
+                f"{where} is {size.ratio if isinstance(size.multiple, Fraction) else f'{size.multiple:g}'} times the "
+                f"model's width of {width}, which makes {float(units):g}: not a whole number of units\n"
+                f"  = give the number of units itself, of which {max(1, floor(units + Fraction(1, 2)))} is the "
+                f"nearest{wider}"
             )
         return int(units)
 

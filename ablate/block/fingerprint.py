@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from fractions import Fraction
 from typing import Any
 
 from ablate.block.arithmetic import Expression
@@ -38,7 +39,8 @@ def canonical(value: Any) -> Any:
         case Gain():
             return {"gain": value.value.text, "trainable": value.trainable, "per": value.per}
         case Size():
-            return {"multiple": canonical(value.multiple), "units": value.units}
+            written = str(value.multiple) if isinstance(value.multiple, Fraction) else canonical(value.multiple)
+            return {"multiple": written, "units": value.units}
         case Node():
             return {"component": value.name, **{name: canonical(child) for name, child in value.fields}}
         case Sequence() | tuple() | list():

@@ -38,7 +38,7 @@ def resolve(block: Block, scope: Mapping[str, float]) -> Block:
                 return Expression(number_text(value.at(scope)))
             case Gain():
                 return Gain(Expression(number_text(value.value.at(scope))), value.trainable, value.per)
-            case Size(multiple=float() | int()):
+            case Size(units=None):
                 return Size(units=units(value, int(scope["width"])))
             case Node():
                 return Node(value.name, tuple((name, at(child)) for name, child in value.fields))
@@ -53,11 +53,9 @@ def resolve(block: Block, scope: Mapping[str, float]) -> Block:
 
 def units(size: Size, width: int) -> int:
     """The whole number a size stands for at a width; ValueError where a multiple of the width is not whole."""
-    if size.units is not None:
-        return size.units
-    exact = (size.multiple or 0) * width
-    if exact != int(exact) or exact < 1:
-        raise ValueError(f"{size.multiple:g} times the width {width} is {exact:g}, not a whole number of at least 1")
+    exact = size.at(width)
+    if exact.denominator > 1 or exact < 1:
+        raise ValueError(f"{size.ratio} of the width {width} is {float(exact):g}, not a whole number of at least 1")
     return int(exact)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Catalogue
@@ -65,6 +66,8 @@ def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defa
             return _gain(value)
         case Size(units=int() as count):
             return str(count)
+        case Size(multiple=Fraction() as fraction):
+            return f"{fraction}x"
         case Size(multiple=float() | int() as multiple):
             return f"{number_text(multiple)}x"
         case Node():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import NoReturn
 
 from ablate.block import arithmetic
@@ -15,6 +17,7 @@ from ablate.source.problems import Problems, quote
 
 GAIN_KEYS = ("init", "trainable", "per")
 LARGEST_MULTIPLE = 1e6
+FRACTION = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]{1,7})x")
 
 
 class Invalid(Exception):
@@ -117,19 +120,31 @@ def _width(scalar: Scalar, problems: Problems) -> Size:
     value = scalar.value
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return Size(units=value)
-    if isinstance(value, str) and value.endswith("x"):
-        try:
-            multiple = float(value[:-1])
-        except ValueError:
-            multiple = math.nan
-        if 0 < multiple <= LARGEST_MULTIPLE:
-            return Size(multiple=multiple)
+    multiple = read_multiple(value) if isinstance(value, str) else None
+    if multiple is not None:
+        return Size(multiple=multiple)
     fail(
         problems,
         f"expected a width, got {shown(scalar)}",
         scalar,
-        ("a whole number, or a multiple of the model's: 4x",),
+        ("a whole number, or a multiple of the model's: 4x, 8/3x",),
     )
+
+
+def read_multiple(text: str) -> float | Fraction | None:
+    """The multiple of the model's width that `4x` or `8/3x` says; None for a text that says none.
+
+    A fraction that is a float to the last bit is that float: `5/2x` is `2.5x`.
+    """
+    try:
+        if fraction := FRACTION.fullmatch(text):
+            exact = Fraction(int(fraction[1]), int(fraction[2]))
+            multiple = float(exact) if Fraction(float(exact)) == exact else exact
+        else:
+            multiple = float(text.removesuffix("x")) if text.endswith("x") else math.nan
+    except (ValueError, ZeroDivisionError):
+        return None
+    return multiple if 0 < multiple <= LARGEST_MULTIPLE else None
 
 
 def _arithmetic(scalar: Scalar, kind: Bounded, problems: Problems) -> Expression:

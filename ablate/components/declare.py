@@ -191,7 +191,7 @@ def scaling(*, per: tuple[str, ...] = ("scalar",)) -> Any:
 
 
 def width() -> Any:
-    """A width; the config holds it as an int."""
+    """A width, in units or as a multiple of the model's (`4x`, `8/3x`); the config holds it as an int."""
     return _declared(Width())
 
 

@@ -13,6 +13,7 @@ from ablate.block.catalogue import Catalogue, ComponentSpec, FieldType, Flag, Ga
 from ablate.block.expression import Gain, Node, Sequence, Size, Value
 from ablate.block.printer import print_value
 from ablate.block.read import LISTING
+from ablate.block.scalars import read_multiple
 from ablate.block.select import Address, parse_address
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
@@ -23,7 +24,6 @@ Found: TypeAlias = tuple[frozenset[str], ...]
 NOTHING = frozenset({"none"})
 ANYWHERE = ("none", "any")
 ORDINAL = re.compile(r"_\d+$")
-WIDTH = re.compile(r"(\d+(?:\.\d+)?)x")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _is_number(word: str, choices: tuple[str, ...]) -> bool:
     try:
         parse_arithmetic(word)
     except ArithmeticProblem:
-        return WIDTH.fullmatch(word) is not None
+        return read_multiple(word) is not None
     return True
 
 
@@ -148,8 +148,8 @@ def _accepted(scalar: Scalar) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return number_text(value)
-    if width := WIDTH.fullmatch(value):
-        return f"{number_text(float(width[1]))}x"
+    if multiple := read_multiple(value):
+        return print_value(Size(multiple=multiple))
     try:
         return parse_arithmetic(value).text
     except ArithmeticProblem:

@@ -156,7 +156,7 @@ class _Quantities:
 def _hidden(variant: Variant, width: int) -> Value:
     """Of all its MLPs, each width once."""
     sizes = [node["hidden"] for node in walk(variant.block) if has_hidden(node)]
-    units = [size.units or round((size.multiple or 0) * width) for size in sizes if isinstance(size, Size)]
+    units = [round(size.at(width)) for size in sizes if isinstance(size, Size)]
     different = tuple(dict.fromkeys(units))
     return different[0] if len(different) == 1 else ", ".join(f"{one:,}" for one in different) or "none"
 

@@ -1,5 +1,7 @@
 """The normal form and the fingerprint: what folds, what must not, and that spelling never shows."""
 
+from fractions import Fraction
+
 import pytest
 from builders import CATALOGUE, gain, node, residual, sequence
 from hypothesis import given
@@ -10,8 +12,15 @@ from reading import read_block
 from ablate.block.expression import Block, Size
 from ablate.block.fingerprint import DIGITS, canonical, digest, fingerprint
 from ablate.block.normal import fixed, normalise, resolve, units
+from ablate.block.printer import print_value
+from ablate.block.scalars import read_multiple
 from ablate.block.sizes import Sizes
 
+FINGERPRINTS = {
+    "[mlp: {hidden: 4x}]": "9e7d8e551f56",
+    "[mlp: {hidden: 2.6667x}]": "1da4cd61e4ff",
+    "[mlp: {hidden: 256}]": "d47c0dd1e815",
+}
 SCOPE = Sizes(n_layers=4, d_model=64, n_heads=4, seq_len=32, vocab_size=256).scope(2)
 
 
@@ -67,6 +76,9 @@ def test_a_block_said_otherwise_has_the_same_fingerprint(block: Block, chance) -
         ("[attention: {entropy: []}]", "[attention]"),
         ("[layer_norm: {eps: 0.00001}]", "[layer_norm: {bias: true, eps: 1e-5}]"),
         ("[mlp: {hidden: 4.0x}]", "[mlp: {hidden: 4x}]"),
+        ("[mlp: {hidden: 8/2x}]", "[mlp: {hidden: 4x}]"),
+        ("[mlp: {hidden: 10/4x}]", "[mlp: {hidden: 2.5x}]"),
+        ("[mlp: {hidden: 16/6x}]", "[mlp: {hidden: 8/3x}]"),
         ("[attention: {query: {dense: {bias: false}}}]", "[attention: {query: dense}]"),
         ("[residual: {gain: '1 / sqrt( 2*depth )', branch: mlp}]", "[residual: {gain: 1/sqrt(2*depth), branch: mlp}]"),
     ],
@@ -100,6 +112,7 @@ def test_same_under_training(one: str, other: str) -> None:
         # Numbers.
         ("[layer_norm]", "[layer_norm: {eps: 1e-6}]"),
         ("[mlp: {hidden: 4x}]", "[mlp: {hidden: 512}]"),
+        ("[mlp: {hidden: 8/3x}]", "[mlp: {hidden: 2.6666666666666665x}]"),
         ("[residual: {gain: 1/sqrt(2*depth), branch: mlp}]", "[residual: {gain: 1/sqrt(depth*2), branch: mlp}]"),
         # One branch side by side is not a residual of other parts in a row.
         ("[parallel: [[attention], [mlp]]]", "[parallel: [[mlp], [attention]]]"),
@@ -137,8 +150,30 @@ def test_resolving_gives_the_numbers_of_one_layer() -> None:
 def test_a_width_is_whole() -> None:
     assert units(Size(units=7), 64) == 7
     assert units(Size(multiple=0.5), 64) == 32
-    with pytest.raises(ValueError, match="not a whole number"):
-        units(Size(multiple=0.3), 64)
+    assert units(Size(multiple=Fraction(8, 3)), 96) == 256
+    assert units(Size(multiple=0.07), 100) == 7, "what is written, not the float nearest to it times 100"
+    assert units(Size(multiple=8 / 3), 96) == 256, "whole as floats round it"
+    for multiple in (0.3, Fraction(8, 3), Fraction(1, 65)):
+        with pytest.raises(ValueError, match="not a whole number"):
+            units(Size(multiple=multiple), 64)
+
+
+@given(st.integers(1, 9999), st.integers(1, 9999), st.integers(1, 10**6))
+def test_a_fraction_of_the_width_is_exact(p: int, q: int, width: int) -> None:
+    multiple = read_multiple(f"{p}/{q}x")
+    assert multiple == Fraction(p, q)
+    size = Size(multiple=multiple)
+    assert size.at(width) == Fraction(p * width, q)
+    assert read_multiple(print_value(size)) == multiple
+    assert canonical(size) == canonical(Size(multiple=read_multiple(f"{7 * p}/{7 * q}x")))
+    if p * width % q == 0:
+        assert units(size, width) == p * width // q
+
+
+@pytest.mark.fast
+def test_fingerprints_of_widths_stay_what_they_were() -> None:
+    """Results are found by them: these are of the version that knew no fractions."""
+    assert {text: fp(text) for text in FINGERPRINTS} == FINGERPRINTS
 
 
 @pytest.mark.fast

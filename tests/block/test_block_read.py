@@ -28,6 +28,10 @@ REFUSED = [
     ("[mlp: {hidden: 4y}]", "expected a width, got '4y'", "4y"),
     ("[mlp: {hidden: 0}]", "expected a width, got 0", "0"),
     ("[mlp: {hidden: -2x}]", "expected a width, got '-2x'", "-2x"),
+    *(
+        (f"[mlp: {{hidden: {text}}}]", f"expected a width, got '{text}'", text)
+        for text in ("8/0x", "0/3x", "8/3", "8/-3x", "-8/3x", "8//3x", "8/3.0x", "x", "99999999/3x", "9999999/1x")
+    ),
     ("[mlp: {input_scale: {init: 1}}]", "expected a number or an expression, got a mapping", "{init: 1}"),
     ("[residual: {gain: 1/sqrt(2*dept)}]", "unknown size 'dept'", "dept"),
     ("[residual: {gain: true}]", "expected a number or an expression, got true", "true"),

@@ -1,6 +1,7 @@
 """The size in closed form, the size counted on the meta device, and by hand."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from builders import CATALOGUE, SIZES, architecture, many_blocks, node, op, pre_ln, residual, sequence
@@ -11,6 +12,7 @@ from ablate.block.cost import Cost
 from ablate.block.expression import Size
 from ablate.compiler import size_report
 from ablate.errors import InputError
+from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
 
 AROUND = {
@@ -35,6 +37,16 @@ def test_at_any_size(n_layers, n_heads, half_head, seq_len, vocab_size, causal):
     sizes = replace(SIZES, n_layers=n_layers, n_heads=n_heads, d_model=width, seq_len=seq_len, causal=causal)
     model = architecture(many_blocks()["regulated"], sizes=replace(sizes, vocab_size=vocab_size))
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
+
+
+def test_a_fraction_of_the_width_is_counted_and_built_at_its_units():
+    gated = {"gate": "dense", "activation": "silu"}
+    of_width, of_units = (
+        architecture(sequence(node("mlp", hidden=size, **gated)), sizes=replace(SIZES, d_model=24))
+        for size in (Size(multiple=Fraction(8, 3)), Size(units=64))
+    )
+    assert cost(of_width, CATALOGUE) == cost(of_units, CATALOGUE) == size_report(of_width, CATALOGUE)
+    assert model_identity(of_width, CATALOGUE) == model_identity(of_units, CATALOGUE)
 
 
 def test_op_by_hand():
@@ -66,10 +78,21 @@ def test_parts_by_address_add_up():
         (sequence("attention"), replace(SIZES, n_heads=3), "does not divide into 3 heads"),
         (sequence(node("attention", position="rope")), replace(SIZES, d_model=6), "choose an even width per head"),
         (sequence(residual("mlp", gain="1/(layer-1)")), SIZES, "residual.gain is 1/\\(layer-1\\), .* in layer 1 of 2"),
-        (sequence(node("mlp", hidden=Size(multiple=0.3))), SIZES, "which makes 4.8: not a whole number"),
+        (
+            sequence(node("mlp", hidden=Size(multiple=0.3))),
+            SIZES,
+            "which makes 4.8: not [^=]*= [^=]* 5 is the nearest, or a width that is a multiple of 10",
+        ),
+        (
+            sequence(node("mlp", hidden=Size(multiple=Fraction(8, 3)))),
+            SIZES,
+            "hidden is 8/3 times the model's width of 16, which makes 42.6667: not a whole number of units\n"
+            "  = give the number of units itself, of which 43 is the nearest, or a width that is a multiple of 3$",
+        ),
+        (sequence(node("mlp", hidden=Size(multiple=Fraction(1, 99)))), SIZES, "of which 1 is the nearest$"),
         (sequence(node("parallel", branches=[])), SIZES, "parallel has no branches"),
     ],
-    ids=["heads", "rope", "gain", "width", "branches"],
+    ids=["heads", "rope", "gain", "width", "fraction", "less than one", "branches"],
 )
 def test_sizes_that_do_not_fit_are_refused_before_any_module_and_by_it(block, sizes, message):
     model = architecture(block, sizes=sizes)

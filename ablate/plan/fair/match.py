@@ -177,7 +177,7 @@ def has_hidden(node: Node) -> bool:
 def _units(node: Node, models: Models) -> float:
     size = node["hidden"]
     assert isinstance(size, Size)
-    return size.units if size.units is not None else (size.multiple or 0) * models.space.model.width
+    return float(size.at(models.space.model.width))
 
 
 def _with_hidden(block: Block, units: int, first: float, models: Models) -> Block:
