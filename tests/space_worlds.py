@@ -15,8 +15,8 @@ SECTIONS = {
     "space": "small",
     "question": "Which?",
     "grammar": str(ROOT / "grammars" / "transformer.yaml"),
-    "model": "{layers: 4, width: 32, heads: 4, context: 16, embedding: {std: 0.02, scale: 50}, head: untied,"
-    " init: {normal: 0.02}}",
+    "model": "{layers: 4, width: 32, heads: 4, context: 16, position: sinusoidal, embedding: {std: 0.02, scale: 50},"
+    " head: untied, init: {normal: 0.02}}",
     "recipe": "{steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2}}}",
     "design": "{path: {from: pre_ln, to: op}}",
     "seeds": "2",

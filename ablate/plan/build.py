@@ -77,7 +77,7 @@ def build_plan(
         *pairing_notes(variants, baseline, space.grammar.catalogue),
         *search_notes(space),
         *_few_seeds(layout, space, seeds),
-        *choice_notes(variants, space, vocab_size),
+        *choice_notes(variants, models),
     )
     return Plan(
         space=space.name,

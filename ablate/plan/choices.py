@@ -5,39 +5,99 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue, Part
 from ablate.block.expression import Size, walk
+from ablate.plan.identity import PACKAGE
+from ablate.plan.models import Models
 from ablate.plan.plan import Variant
+from ablate.space.documents import Judged
+from ablate.space.fair import HIDDEN, Match
 from ablate.space.metrics import BITS, NATS
 from ablate.space.space import Space
 
 WIDE = 0.1
-"""A margin beyond this share of what a uniform guess loses is told: ln V nats among V tokens, 8 bits among bytes."""
+"""A margin beyond this share of all that a metric can differ by is told: of what a uniform guess loses (ln V nats among V
+tokens, 8 bits among bytes), and of the 1 between correlations of 0 and 1."""
+BITS_OF_A_BYTE = 8.0
+DOUBLED = 2.0
+"""On the log scale a margin of this factor or more is told."""
+LOSSES = (NATS, BITS)
+UP_TO_ONE = ("token_correlation", "peak_token_cosine")
+PLACING = ("position", "bias")
+"""Slots whose components tell where a token stands; attention is a part that has them."""
 
 
-def choice_notes(variants: Sequence[Variant], space: Space, vocab_size: int) -> Iterator[str]:
-    """Margins beyond what models differ by, and hidden layers narrower than the model."""
-    guesses = {
-        NATS: ("nats", math.log(vocab_size), f"guessing loses (ln {vocab_size:,})"),
-        BITS: ("bits", 8.0, "guessing bytes loses (8)"),
-    }
-    for name, judged in space.judge.metrics.items():
-        if name not in guesses or judged.scale != "linear" or not isinstance(judged.margin, float):
-            continue
-        unit, guess, what = guesses[name]
-        if judged.margin > WIDE * guess:
-            yield (
-                f"margin: {judged.margin:g} of {name} is in {unit}, {100 * judged.margin / guess:.0f} % of what {what}"
-                ", and whatever differs by less is equivalent; 1% is a share of the baseline's mean"
-            )
-    narrow: dict[int, list[str]] = {}
-    for variant in variants:
-        nodes = list(walk(variant.block))
-        sizes = [value for node in nodes for field, value in node.fields if field == "hidden"]
-        for units in {size.units for size in sizes if isinstance(size, Size)} - {None}:
-            if units is not None and units < space.model.width:
-                narrow.setdefault(units, []).append(variant.name)
-    for units, names in narrow.items():
+def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
+    """Margins beyond what models differ by, hidden layers narrower than the model, and attention without positions."""
+    for name, judged in models.space.judge.metrics.items():
+        yield from _wide_margin(name, judged, math.log(models.vocab_size))
+    yield from _narrow(variants, models.space)
+    catalogue = models.space.grammar.catalogue
+    bare = [v.name for v in variants if _without_positions(models.architecture(v.block, v.setting), catalogue)]
+    if bare:
+        where = "every block" if len(bare) == len(variants) > 1 else ", ".join(bare)
         yield (
-            f"hidden: {units} is {units} units, fewer than the model's width of {space.model.width} "
+            f"no positions in {where}: attention there knows the order of tokens by its causal mask alone; "
+            "block: {attention.position: rope} gives them to every block"
+        )
+
+
+def _wide_margin(name: str, judged: Judged, guess: float) -> Iterator[str]:
+    """A margin that calls nearly everything equivalent; `guess` is the loss in nats of a uniform guess."""
+    margin = judged.margin
+    if margin == "none":
+        return
+    share = float(margin[:-1]) / 100 if isinstance(margin, str) else None
+    said = margin if isinstance(margin, str) else f"{margin:g}"
+    alike = "whatever differs by less is equivalent"
+    if judged.scale == "log":
+        factor = 1 + share if share is not None else math.exp(min(float(margin), 700.0))
+        if factor >= DOUBLED:
+            yield f"margin: {said} of {name} is a factor of {factor:.3g} on its log scale, and {alike}"
+    elif share is not None:
+        if (share > WIDE and name in LOSSES) or share >= 1:
+            yield f"margin: {said} of {name} is that share of the baseline's mean, and {alike}"
+    elif name in LOSSES and float(margin) > WIDE * (lost := guess if name == NATS else BITS_OF_A_BYTE):
+        unit, what = ("nats", f"ln {round(math.exp(guess)):,}") if name == NATS else ("bits", "8 a byte")
+        yield (
+            f"margin: {said} of {name} is in {unit}, {100 * float(margin) / lost:.0f} % of what guessing loses "
+            f"({what}), and {alike}; 1% is a share of the baseline's mean"
+        )
+    elif name in UP_TO_ONE and float(margin) > WIDE:
+        yield f"margin: {said} of {name}, which is at most 1: {alike}"
+
+
+def _narrow(variants: Sequence[Variant], space: Space) -> Iterator[str]:
+    """Hidden layers of fewer units than their model is wide, unless a match made them so."""
+    narrow: dict[tuple[int, int], list[str]] = {}
+    for variant in variants:
+        width = variant.setting.width or space.model.width
+        written = () if _matched_by_hidden(variant, space) else walk(variant.block)
+        sizes = {value for node in written for field, value in node.fields if field == "hidden"}
+        for units in sorted(size.units for size in sizes if isinstance(size, Size) and size.units is not None):
+            if units < width:
+                narrow.setdefault((units, width), []).append(variant.name)
+    for (units, width), names in narrow.items():
+        yield (
+            f"hidden: {units} is {units} units, fewer than the model's width of {width} "
             f"({', '.join(names)}); {units} times the width is written {units}x"
         )
+
+
+def _matched_by_hidden(variant: Variant, space: Space) -> bool:
+    """Whether its hidden widths may be those of a match, which the space does not say."""
+    terms = [space.fair.terms[name].match for name in (variant.terms or space.fair.terms)]
+    matched = any(isinstance(match, Match) and match.by == HIDDEN for match in terms)
+    return matched and space.judge.against not in variant.names
+
+
+def _without_positions(model: Architecture, catalogue: Catalogue) -> bool:
+    """Whether tokens that attention mixes are told apart by nothing but which of them a causal mask hides."""
+    specs = [catalogue[node.name] for node in walk(model.block)]
+    places = [kind.slot for spec in specs for kind in spec.fields.values() if isinstance(kind, Part)]
+    parts = [spec for spec in specs if "part" in spec.slots and not spec.modifier]
+    own = any(not spec.path.is_relative_to(PACKAGE) for spec in parts)  # of those it is not known what they tell apart
+    placed = any(set(PLACING) & set(spec.slots) for spec in specs)
+    prescribed = any(hasattr(spec.config, "matrix_of") for spec in specs)  # has a bias of its own for every distance
+    return model.positions == "none" and bool(set(PLACING) & set(places)) and not (placed or prescribed or own)

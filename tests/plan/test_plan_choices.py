@@ -1,15 +1,26 @@
-"""What is seldom meant is told in the plan: margins of whole nats, hidden layers of a few units."""
+"""What is seldom meant is told in the plan: margins out of proportion, hidden layers of a few units, no positions."""
 
 from __future__ import annotations
 
 import pytest
-from space_worlds import space
+from reading import ROOT
+from space_worlds import space, text
 
+from ablate.components.registry import declarations
 from ablate.plan.build import build_plan
+from ablate.space.load import load_space
+
+MODEL = (
+    "{{layers: 4, width: 32, heads: 4, context: 16, embedding: {{std: 0.02, scale: 50}}, head: untied,"
+    " init: {{normal: 0.02}}, position: {position}}}"
+)
+MATCH = "{match: {parameters: 1%%, by: %s}}"
+LONE = "no positions in {}: attention there knows the order of tokens by its causal mask alone; "
+WAY_OUT = "block: {attention.position: rope} gives them to every block"
 
 
 def told(folder, start: str, **sections: str) -> list[str]:
-    asked = space(folder, design="{compare: [pre_ln, op]}", **sections)
+    asked = space(folder, **{"design": "{compare: [pre_ln, op]}", **sections})
     return [note for note in build_plan(asked, vocab_size=256, corpus="c").notes if note.startswith(start)]
 
 
@@ -26,11 +37,109 @@ def test_a_margin_of_whole_bits_is_told(tmp_path, margin, said):
     judge = f"{{against: pre_ln, metrics: {{eval_bits_per_byte: {{margin: {margin}}}}}}}"
     notes = told(tmp_path, "margin:", judge=judge)
     assert bool(notes) == said
-    assert all("1 of eval_bits_per_byte is in bits, 12 % of what guessing bytes loses (8)" in note for note in notes)
+    assert all("1 of eval_bits_per_byte is in bits, 12 % of what guessing loses (8 a byte)" in note for note in notes)
 
 
-@pytest.mark.parametrize(("hidden", "said"), [("4", True), ("3x", False)])
+@pytest.mark.parametrize(
+    ("metric", "judged", "said"),
+    [
+        ("eval_loss", "margin: 11%", "margin: 11% of eval_loss is that share of the baseline's mean"),
+        ("eval_loss", "margin: 10%", None),
+        ("eval_loss", "margin: none", None),
+        ("eval_loss", "margin: 1, scale: log", "margin: 1 of eval_loss is a factor of 2.72 on its log scale"),
+        ("eval_loss", "margin: 1e4, scale: log", "margin: 10000 of eval_loss is a factor of 1.01e+304 on its"),
+        (
+            "peak_kurtosis",
+            "margin: 100%, scale: log",
+            "margin: 100% of peak_kurtosis is a factor of 2 on its log scale",
+        ),
+        ("peak_kurtosis", "margin: 90%, scale: log", None),
+        ("peak_kurtosis", "margin: 0.69, scale: log", None),
+        ("peak_kurtosis", "margin: 3", None),
+        ("peak_kurtosis", "margin: 99%", None),
+        ("peak_kurtosis", "margin: 100%", "margin: 100% of peak_kurtosis is that share of the baseline's mean"),
+        ("token_correlation", "margin: 0.2", "margin: 0.2 of token_correlation, which is at most 1"),
+        ("token_correlation", "margin: 0.1", None),
+        ("peak_token_cosine", "margin: 0.11", "margin: 0.11 of peak_token_cosine, which is at most 1"),
+    ],
+)
+def test_a_margin_that_calls_everything_equivalent_is_told(tmp_path, metric, judged, said):
+    judge = f"{{against: pre_ln, metrics: {{{metric}: {{{judged}}}}}}}"
+    measure = "{every: 5, probes: [kurtosis, token_correlation, token_cosine], evaluation: {every: 10, windows: 8}}"
+    notes = told(tmp_path, "margin:", judge=judge, measure=measure)
+    assert len(notes) == (said is not None)
+    assert all(note.startswith(said or "") and "whatever differs by less is equivalent" in note for note in notes)
+
+
+@pytest.mark.parametrize(("hidden", "said"), [("4", True), ("3x", False), ("32", False), ("5/4x", False)])
 def test_a_hidden_layer_narrower_than_the_model_is_told(tmp_path, hidden, said):
     notes = told(tmp_path, "hidden:", block=f"{{mlp.hidden: {hidden}, attention.position: rope}}")
     assert bool(notes) == said
     assert all("hidden: 4 is 4 units, fewer than" in note and "pre_ln" in note and "4x" in note for note in notes)
+
+
+def test_a_model_matched_by_its_width_is_held_against_its_own(tmp_path):
+    sections = {"design": "{compare: [pre_ln, sas_p]}", "block": "{mlp.hidden: 33, attention.position: rope}"}
+    (note,) = told(tmp_path, "hidden:", fair=MATCH % "width", **sections)
+    assert note.startswith("hidden: 33 is 33 units, fewer than the model's width of ")
+    assert "(sas_p)" in note and "width of 32 " not in note
+
+
+def test_units_that_a_match_has_chosen_are_nobodys_choice(tmp_path):
+    blocks = "{wide: [residual: [layer_norm, attention, attention], residual: [layer_norm, mlp]]}"
+    sections = {
+        "design": "{compare: [pre_ln, wide]}",
+        "blocks": blocks,
+        "block": "{attention.position: rope, mlp.hidden: 80}",
+    }
+    asked = space(tmp_path, fair=MATCH % "mlp", **sections)
+    plan = build_plan(asked, vocab_size=256, corpus="c")
+    (matched,) = (note for note in plan.notes if note.startswith("wide: hidden width of the MLP 80 → "))
+    assert int(matched.split(" → ")[1].split(",")[0]) < 32
+    assert not [note for note in plan.notes if note.startswith("hidden:")]
+
+
+@pytest.mark.parametrize("block", ["{}", "{mlp.activation: relu}"])
+def test_attention_that_knows_no_positions_is_told(tmp_path, block):
+    model = MODEL.format(position="none")
+    assert told(tmp_path, "no positions", model=model, block=block) == [LONE.format("every block") + WAY_OUT]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "position: rope",
+        *(f"bias: {name}" for name in ("alibi", "t5", "transformer_xl")),
+        "matrix: {e_spa: 0.2}, query: {dense: {init: zero}}",
+    ],
+)
+def test_only_those_without_positions_are_named(tmp_path, place):
+    blocks = f"{{placed: [residual: [layer_norm, attention: {{{place}}}], residual: [layer_norm, mlp]]}}"
+    sections = {"design": "{compare: [pre_ln, placed, mixed]}", "model": MODEL.format(position="none")}
+    mixed = "mixed: [residual: [layer_norm, attention, attention: {position: rope}], residual: [mlp]]"
+    notes = told(tmp_path, "no positions", blocks=f"{blocks[:-1]}, {mixed}}}", **sections)
+    assert notes == [LONE.format("pre_ln") + WAY_OUT]
+
+
+@pytest.mark.parametrize("position", ["sinusoidal", "{learned: 0.02}"])
+def test_positions_of_the_model_are_enough(tmp_path, position):
+    assert told(tmp_path, "no positions", model=MODEL.format(position=position)) == []
+
+
+def test_of_a_part_of_ones_own_it_is_not_known_what_it_tells_apart(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text((ROOT / "ablate" / "components" / "regularisers" / "dropout.py").read_text()
+                    .replace('"dropout"', '"own"').replace("modifier=True", "modifier=False"))  # fmt: skip
+    blocks = "{own: [residual: [layer_norm, attention], residual: [own: {p: 0.5}, mlp]]}"
+    (tmp_path / "own.yaml").write_text(
+        text(design="{compare: [pre_ln, own]}", blocks=blocks, model=MODEL.format(position="none")), encoding="utf-8"
+    )
+    found = load_space(tmp_path / "own.yaml", declarations((path,)))
+    notes = build_plan(found, vocab_size=256, corpus="c").notes
+    assert [note for note in notes if note.startswith("no positions")] == [LONE.format("pre_ln") + WAY_OUT]
+
+
+def test_of_a_block_without_attention_nothing_is_said(tmp_path):
+    blocks = "{lone: [residual: [layer_norm, mlp]]}"
+    sections = {"design": "{compare: [pre_ln, lone]}", "model": MODEL.format(position="none")}
+    assert told(tmp_path, "no positions", blocks=blocks, **sections) == [LONE.format("pre_ln") + WAY_OUT]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from reading import read_block, transformer
-from space_worlds import space
+from space_worlds import SECTIONS, space
 
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, walk
@@ -110,6 +110,6 @@ def test_the_model_around_a_block(tmp_path: Path) -> None:
     assert model.final_norm is not None and model.final_norm.name == "layer_norm"
     assert model.entry_norm is None
     assert model.init == Node("normal", (("std", parse(0.1)),))
-    plain = space(tmp_path)
+    plain = space(tmp_path, model=SECTIONS["model"].replace("position: sinusoidal, ", ""))
     assert plain.architecture(plain.blocks["op"], 77).position_std is None
     assert plain.architecture(plain.blocks["op"], 77).positions == "none"
