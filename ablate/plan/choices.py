@@ -8,12 +8,15 @@ from collections.abc import Iterator, Sequence
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, Part
 from ablate.block.expression import Size, walk
+from ablate.block.printer import print_value
 from ablate.plan.identity import PACKAGE
 from ablate.plan.models import Models
 from ablate.plan.plan import Variant
+from ablate.source.located import Mapping, Span
 from ablate.space.documents import Judged
 from ablate.space.fair import HIDDEN, Match
 from ablate.space.metrics import BITS, NATS
+from ablate.space.origin import GRAMMAR
 from ablate.space.space import Space
 
 WIDE = 0.1
@@ -29,10 +32,13 @@ PLACING = ("position", "bias")
 
 
 def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
-    """Margins beyond what models differ by, hidden layers narrower than the model, and attention without positions."""
+    """Margins beyond what models differ by, hidden layers narrower than the model, attention without positions, and
+    what of the model around the blocks the space has left to its grammar.
+    """
     for name, judged in models.space.judge.metrics.items():
         yield from _wide_margin(name, judged, math.log(models.vocab_size))
     yield from _narrow(variants, models.space)
+    yield from _left_to_the_grammar(models.space)
     catalogue = models.space.grammar.catalogue
     bare = [v.name for v in variants if _without_positions(models.architecture(v.block, v.setting), catalogue)]
     if bare:
@@ -41,6 +47,25 @@ def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
             f"no positions in {where}: attention there knows the order of tokens by its causal mask alone; "
             "block: {attention.position: rope} gives them to every block"
         )
+
+
+def _left_to_the_grammar(space: Space) -> Iterator[str]:
+    """Embedding, head and init as the grammar has them: they decide what a model is, so they are named."""
+    model, init = space.model, print_value(space.around.init, space.grammar.catalogue, space.grammar.defaults)
+    values = {
+        ("embedding", "std"): f"embedding {{std: {model.embedding.std.text}, scale: {model.embedding.scale.text}}}",
+        ("head",): f"head {model.head}",
+        ("init",): f"init {init}",
+    }
+    left = [said for keys, said in values.items() if space.origins.layer(_leaf(space, "model", *keys)) == GRAMMAR]
+    if left and space.origins.written("preset") is None:
+        yield f"model: {', '.join(left)}, as the grammar has it: the space does not say"
+
+
+def _leaf(space: Space, *keys: str) -> Span:
+    """Where what stands at these keys is written: of a mapping its first key."""
+    found = space.origins.written(*keys)
+    return found.entries[0][0].span if isinstance(found, Mapping) and found.entries else space.origins.key(*keys)
 
 
 def _wide_margin(name: str, judged: Judged, guess: float) -> Iterator[str]:

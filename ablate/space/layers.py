@@ -22,6 +22,9 @@ CHOICES = (
     ("recipe", "optimizer"),
 )
 """Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
+TOGETHER = ("model", "embedding"), ("std", "scale")
+"""Their product is the spread of what the first block reads, so who says one says both: neither then comes from the
+grammar."""
 
 
 def lay(base: Mapping, over: Mapping) -> Mapping:
@@ -47,20 +50,21 @@ def lay_preset(grammar: Grammar, written: Mapping, problems: Problems) -> Mappin
     """
     named, presets = written.get("preset"), grammar.presets
     if named is None:
-        return grammar.space
+        return _without_half(grammar.space, written)
     listing = grammar.listing("presets")
     name = named.value if isinstance(named, Scalar) else None
     if not isinstance(name, str):
         problems.add("preset names a preset of the grammar", named.span, notes=(f"`{listing}` lists them",))
-        return grammar.space
+        return _without_half(grammar.space, written)
     if name not in presets:
         message = f"the grammar has no preset {quote(name)}"
         problems.add_unknown(message, named.span, name, presets, "presets", command=listing)
     meant = name if name in presets else nearest(name, presets)
     if meant is None:
-        return grammar.space
+        return _without_half(grammar.space, written)
     sections = presets[meant].sections
-    return sections if grammar.space is None else lay(grammar.space, sections)
+    base = _without_half(_without_half(grammar.space, written), sections)
+    return sections if base is None else lay(base, sections)
 
 
 def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:
@@ -101,6 +105,26 @@ def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
             value = _placed(value, inner if isinstance(inner, Mapping) else None, key.span)
         entries.append((key, value))
     return Mapping(tuple(entries), span)
+
+
+def _without_half(grammar: Mapping | None, over: Mapping) -> Mapping | None:
+    """What a grammar says, without the keys that are said together where `over` says one of them."""
+    (section, part), keys = TOGETHER
+    model = over.get(section)
+    said = model.get(part) if isinstance(model, Mapping) else None
+    if grammar is None or not isinstance(said, Mapping) or not set(keys) & set(said):
+        return grammar
+
+    def without(located: Located, inside: tuple[str, ...]) -> Located:
+        if not isinstance(located, Mapping):
+            return located
+        entries = located.entries if inside else [entry for entry in located.entries if entry[0].value not in keys]
+        changed = ((k, without(v, inside[1:]) if inside and k.value == inside[0] else v) for k, v in entries)
+        return Mapping(tuple(changed), located.span)
+
+    kept = without(grammar, (section, part))
+    assert isinstance(kept, Mapping)
+    return kept
 
 
 def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:

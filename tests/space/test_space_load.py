@@ -122,7 +122,10 @@ def test_every_required_key_is_missed(tmp_path: Path, key: str) -> None:
     text = refused(tmp_path, **{key: None})
     partly = {"recipe": "missing keys 'steps', 'batch' in recipe", "grammar": "a space needs a grammar"}
     partly |= {"measure": "missing keys 'every', 'probes', 'evaluation' in measure"}
-    partly |= {"judge": "missing keys 'metrics', 'against' in judge", "model": "missing key 'init' in model"}
+    partly |= {
+        "judge": "missing keys 'metrics', 'against' in judge",
+        "model": "missing keys 'layers', 'width', 'heads', 'context' in model",
+    }
     assert partly.get(key, f"missing key '{key}' in the space") in text
     assert "transformer.yaml:" not in text  # what is missing is missing in the space
 

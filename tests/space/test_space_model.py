@@ -1,11 +1,14 @@
 """What stands around the blocks: arithmetic, learned positions with rows of their own, dropout, the logits' scale."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from reading import ROOT
 from space_worlds import space
 
 from ablate.block.arithmetic import parse
+from ablate.block.printer import print_value
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.identity import model_identity
@@ -36,6 +39,100 @@ def test_it_is_arithmetic_that_is_kept_as_written(tmp_path: Path) -> None:
 def test_what_is_left_out_is_in_the_grammar(tmp_path: Path) -> None:
     found = model(space(tmp_path))
     assert (found.logit_scale, found.embedding_dropout, found.position_rows) == (parse(1), 0.0, None)
+
+
+BARE = "{layers: 4, width: 32, heads: 4, context: 16, position: sinusoidal%s}"
+LEFT = "model: {}, as the grammar has it: the space does not say"
+
+
+def around(found):
+    """What stands around the blocks, embedding, head and init."""
+    built = model(found)
+    return built.embedding_std.text, built.embedding_scale.text, built.tied, print_value(built.init)
+
+
+def left(found):
+    notes = build_plan(found, vocab_size=256, corpus="c").notes
+    return [note for note in notes if note.startswith("model:")]
+
+
+def test_embedding_head_and_init_come_from_the_grammar(tmp_path: Path) -> None:
+    spelt = "embedding: {std: 0.02, scale: 50}, head: untied, init: {normal: 0.02}"
+    bare, written = space(tmp_path, model=BARE % ""), space(tmp_path, model=BARE % f", {spelt}", file="written.yaml")
+    assert around(bare) == around(written) == ("0.02", "50", False, "{normal: {std: 0.02}}")
+    bare_ids, written_ids = ([t.id for t in build_plan(s, vocab_size=256, corpus="c").trials] for s in (bare, written))
+    assert bare_ids == written_ids
+    said = "embedding {std: 0.02, scale: 50}, head untied, init {normal: 0.02}"
+    assert (left(bare), left(written)) == ([LEFT.format(said)], [])
+
+
+EMBEDDING, HEAD, INIT = "embedding {std: 0.02, scale: 50}", "head untied", "init {normal: 0.02}"
+PLAIN = ("0.02", "50", False, "{normal: {std: 0.02}}")
+
+
+@pytest.mark.parametrize(
+    ("own", "expected", "told"),
+    [
+        ("head: tied", (*PLAIN[:2], True, PLAIN[3]), (EMBEDDING, INIT)),
+        ("init: orthogonal", (*PLAIN[:3], "{orthogonal: {gain: 1}}"), (EMBEDDING, HEAD)),
+        ("init: {fan_in: 2}", (*PLAIN[:3], "{fan_in: {gain: 2}}"), (EMBEDDING, HEAD)),
+        ("embedding: {std: 1, scale: 1}", ("1", "1", *PLAIN[2:]), (HEAD, INIT)),
+        ("embedding: {dropout: 10%}", PLAIN, (EMBEDDING, HEAD, INIT)),
+    ],
+)
+def test_what_the_space_says_of_them_goes_before(tmp_path: Path, own: str, expected, told) -> None:
+    for found in (space(tmp_path, model=BARE % f", {own}"), space(tmp_path, f"model={{{own}}}", model=BARE % "")):
+        assert around(found) == expected
+        assert left(found) == [LEFT.format(", ".join(told))]
+
+
+@pytest.mark.parametrize(("said", "missed"), [("std: 1", "scale"), ("scale: 1", "std")])
+def test_of_a_spread_that_is_half_said_the_grammar_does_not_say_the_other_half(tmp_path: Path, said, missed) -> None:
+    """0.02 with a scale of 1, or 1 with a scale of 50, is what nobody has asked for."""
+    with pytest.raises(InputError, match=f"missing key '{missed}' in model.embedding"):
+        space(tmp_path, model=BARE % f", embedding: {{{said}}}")
+    with pytest.raises(InputError, match=f"missing key '{missed}' in model.embedding"):
+        space(tmp_path, f"model.embedding.{said.replace(': ', '=')}", model=BARE % "")
+    preset = space(tmp_path, f"model.embedding.{said.replace(': ', '=')}", preset="espa_wikitext", model="{width: 64}")
+    assert left(preset) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "wrong", "meant"),
+    [
+        ("embeding: {std: 1, scale: 1}", "embeding", "embedding"),
+        ("haed: tied", "haed", "head"),
+        ("int: orthogonal", "int", "init"),
+    ],
+)
+def test_a_misspelt_one_is_not_taken_from_the_grammar_in_silence(tmp_path: Path, own, wrong, meant) -> None:
+    with pytest.raises(InputError) as refused:
+        space(tmp_path, model=BARE % f", {own}")
+    text = str(refused.value)
+    line, column = 4, len("model: " + BARE % ", ") - len("}") + 1
+    assert f"unknown key '{wrong}' in model\n --> {tmp_path / 'small.yaml'}:{line}:{column}\n" in text
+    assert f"{'^' * len(wrong)} did you mean '{meant}'?" in text
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("head: untied", "haed: untied", "unknown key 'haed' in model"),
+        ("head: untied", "head: united", "model.head: "),
+        ("init: {normal: 0.02}", "init: {norml: 0.02}", "unknown component 'norml' for slot init"),
+        ("scale: 50, dropout: 0}", "scael: 50, dropout: 0}", "unknown key 'scael' in model.embedding"),
+    ],
+)
+def test_one_that_the_grammar_misspells_is_pointed_at_there(tmp_path: Path, right, wrong, said) -> None:
+    written = (ROOT / "grammars" / "transformer.yaml").read_text(encoding="utf-8")
+    assert written.count(right) == 1
+    grammar = tmp_path / "mine.yaml"
+    shutil.copytree(ROOT / "grammars" / "transformer", tmp_path / "transformer")
+    grammar.write_text(written.replace(right, wrong), encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        space(tmp_path, grammar="mine.yaml", model=BARE % "")
+    line = next(n for n, text in enumerate(written.replace(right, wrong).splitlines(), 1) if wrong in text)
+    assert said in str(refused.value) and f" --> {grammar}:{line}:" in str(refused.value)
 
 
 def test_learned_positions_have_rows_of_their_own(tmp_path: Path) -> None:
