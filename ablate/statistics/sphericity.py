@@ -25,9 +25,8 @@ DRAWS = 9_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sphericity:
-    """John's U of `contrasts` over seeds, its p, and Box's ε."""
+    """John's U of contrasts over seeds, its p, and Box's ε."""
 
-    contrasts: int
     u: float
     p: float
     epsilon: float
@@ -45,7 +44,7 @@ def sphericity(contrasts: Floats) -> Sphericity | None:
     if not np.isfinite(u):
         return None
     reached = DRAWS - int(np.searchsorted(_without_structure(p, n), u - 1e-12))
-    return Sphericity(contrasts=p, u=float(u), p=(1 + reached) / (1 + DRAWS), epsilon=float(1 / (1 + u)))
+    return Sphericity(u=float(u), p=(1 + reached) / (1 + DRAWS), epsilon=float(1 / (1 + u)))
 
 
 def _u(tables: Floats) -> Floats:
