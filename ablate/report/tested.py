@@ -163,23 +163,27 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
     values = np.array(rows.values, dtype=np.float64).reshape(-1, len(weights))
     scaled = np.log(values) if metric.log else values
     sums = scaled @ np.asarray(weights, dtype=np.float64)
+    size = max(float(np.abs(scaled).max(initial=0.0)), float(metric.log))
     if sums.size < 2:
         few = _too_few([float(one) for one in sums])
-        return _of_sum(few, sums, rows, notes, ruling)
+        return _of_sum(few, sums, size, rows, notes, ruling)
     found = statistics.of_differences(
         sums,
-        size=max(float(np.abs(scaled).max()), float(metric.log)),
+        size=size,
         confidence=ruling.confidence,
         level=ruling.level_of_one,
         only_student=ruling.look,
     )
-    return _of_sum(_of(found, metric, ruling), sums, rows, notes, ruling)
+    return _of_sum(_of(found, metric, ruling), sums, size, rows, notes, ruling)
 
 
-def _of_sum(found: Tested, sums: Floats, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
-    """Of a sum a seed with a lost run is open: which side it would stand on, no symmetry says."""
+def _of_sum(found: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
+    """Of a sum a seed with a lost run is open: which side it would stand on, no symmetry says.
+
+    `size` is that of the values summed: what is mere rounding of these is a tie.
+    """
     if rows.lost:
-        found = by_ranks(found, statistics.worst_rank(sums, open=len(rows.lost)), ruling)
+        found = by_ranks(found, statistics.worst_rank(sums, open=len(rows.lost), size=size), ruling)
     return replace(found, notes=(*notes, *found.notes))
 
 

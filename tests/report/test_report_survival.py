@@ -289,6 +289,22 @@ def test_sums_over_variants_keep_what_diverged_open():
     assert sums and all((e.verdict, e.ranked, e.n) == ("undecided", 8, 7) for e in sums)
 
 
+@pytest.mark.parametrize("twin", [False, True])
+def test_a_sum_that_is_mere_rounding_is_a_tie_of_ranks_too(twin):
+    """Variants whose edits add up but for the last bit, the same at each of thirteen seeds, of which one is lost."""
+    plan = designed("{leave_one_out: {from: pre_ln, to: op}}", seeds=13)
+    edits = np.array([len(variant.edits) for variant in plan.variants], dtype=float)
+    values = np.repeat((0.1 * edits + twin * edits**2)[None, :, None], 13, axis=2)
+    lost = np.zeros(values.shape, dtype=bool)
+    lost[0, -1, 0] = True
+    (table,) = tables(plan, values, lost)
+    sums = [effect for effect in judge(plan, rules(), table).effects if effect.kind == "interaction"]
+    assert sums
+    for effect in sums:
+        assert (effect.ranked, effect.p < 0.05) == (13, twin)
+        assert ("12 seeds with as many diverged on each side, or no difference" in effect.note) != twin
+
+
 def test_json_has_the_verdict_by_its_own_name():
     plan = path("edit", seeds=8)
     summary = judge(plan, path_rules(eval_loss=FREE), finals({"v0": EIGHT, "v1": [*losses(2.2), *[GONE] * 7]}))
