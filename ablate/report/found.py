@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 
 from ablate.output.terminal import Text
 from ablate.report import wording
-from ablate.store.findings import Finding, Findings, Kind, Severity
+from ablate.store.findings import TRAINED_AGAIN, Finding, Findings, Kind, Severity
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
 TIDIED: tuple[Kind, ...] = ("worker",)
@@ -41,8 +43,8 @@ def _where(finding: Finding) -> str:
 
 
 def _verdict(findings: Findings) -> Text:
-    lost = sum(finding.severity == "lost" for finding in findings.found)
-    mended = len(findings.to_repair) - lost
+    lost = [finding for finding in findings.found if finding.severity == "lost"]
+    mended = len(findings.to_repair) - len(lost)
     if findings.holder and findings.to_repair:
         return Text(f"nothing was changed: {findings.holder} is writing there; look again afterwards", style="yellow")
     if not findings.to_repair:
@@ -50,7 +52,18 @@ def _verdict(findings: Findings) -> Text:
         return Text(f"all is well{seen}", style="green")
     parts = [f"{wording.plural(mended, 'thing')} {'repaired' if findings.repaired else 'to repair'}"] if mended else []
     if lost:
-        parts.append(f"{wording.plural(lost, 'thing')} lost: what was trained there is trained again by the next run")
+        parts.append(_lost(lost))
     if not findings.repaired and not findings.holder:
         parts.append("nothing was changed (--look)")
     return Text("; ".join(parts), style="red" if findings.exit_code else "yellow")
+
+
+def _lost(lost: Sequence[Finding]) -> str:
+    """How many things are lost, and how many of them cost a training; what the others cost is with each."""
+    things, trained = wording.plural(len(lost), "thing"), sum(finding.kind in TRAINED_AGAIN for finding in lost)
+    if not trained:
+        return f"{things} lost, no result of a trial: what follows is said above"
+    if trained < len(lost):
+        again = "one is a result" if trained == 1 else f"{trained} are results"
+        return f"{things} lost, of which {again} that the next run trains again: what else follows is said above"
+    return f"{things} lost: what was trained there is trained again by the next run"

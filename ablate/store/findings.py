@@ -17,14 +17,16 @@ Kind: TypeAlias = Literal[
 UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror", "corpus")
 """What looks like this while a run is writing may only be unfinished."""
 
+TRAINED_AGAIN: tuple[Kind, ...] = ("sealed",)
+"""Of what is lost, what the next run that asks for it trains again; everything else lost is a record about trials."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was found: what and where, how bad, and what is done about it.
 
     `harmless` needs nothing done; `repaired` can be made good without loss, by `repair` or by the next run; `lost` was
-    acknowledged once and cannot be got back (its trial is trained again by the next run that asks for it). `line`
-    counts from 1.
+    acknowledged once and cannot be got back; `remedy` says what follows. `line` counts from 1.
     """
 
     kind: Kind

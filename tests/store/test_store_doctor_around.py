@@ -16,7 +16,7 @@ from store_worlds import opened, rows_at, trial
 from ablate.errors import RefusedError
 from ablate.report.found import screen
 from ablate.store import claim, doctor
-from ablate.store.findings import Finding
+from ablate.store.findings import Finding, Findings
 from ablate.store.lock import Lock
 
 
@@ -246,6 +246,26 @@ def test_all_is_well_only_as_far_as_can_be_seen(folder):
     with opened(folder):
         last = shown(doctor.examine(folder)).splitlines()[-1]
     assert last == f"all is well as far as can be seen while process {os.getpid()}, this one is writing there"
+
+
+@pytest.mark.parametrize(
+    ("lost", "last"),
+    [
+        (["sealed"], "1 thing lost: what was trained there is trained again by the next run"),
+        (["damaged line", "damaged line"], "2 things lost, no result of a trial: what follows is said above"),
+        (
+            ["damaged line", "sealed", "verdicts"],
+            "3 things lost, of which one is a result that the next run trains again: what else follows is said above",
+        ),
+        (
+            ["sealed", "specification", "sealed"],
+            "3 things lost, of which 2 are results that the next run trains again: what else follows is said above",
+        ),
+    ],
+)
+def test_only_a_lost_result_is_said_to_be_trained_again(tmp_path, lost, last):
+    found = tuple(Finding(kind, "lost", "is damaged", tmp_path / kind) for kind in lost)
+    assert shown(Findings(tmp_path, found, None, {"row": 1}, repaired=True)).splitlines()[-1] == last
 
 
 def test_json_says_the_same(folder):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import duckdb
 import numpy
 import pytest
 from attacks import flip, half_way, tables
+from rich.console import Console
 from store_worlds import fill, opened, plan
 
 from ablate.data import cache
 from ablate.errors import InputError
+from ablate.report.found import screen
 from ablate.report.verdicts import judge
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
@@ -43,7 +47,11 @@ def test_lost_verdicts_are_found(tmp_path, harm):
         ("lost", "does not say any more what small was judged to be")
     ]
     assert "judges it again" in lost[0].remedy
-    assert doctor.repair(tmp_path, doctor.examine(tmp_path), say=lambda said: None).exit_code == 1
+    repaired = doctor.repair(tmp_path, doctor.examine(tmp_path), say=lambda said: None)
+    assert repaired.exit_code == 1
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(screen(repaired))
+    assert console.export_text().splitlines()[-1].endswith("lost, no result of a trial: what follows is said above")
     judged(tmp_path)
     assert verdicts.read(tmp_path).keys() == {"small"} and doctor.examine(tmp_path).to_repair == ()
 
