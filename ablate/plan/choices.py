@@ -20,8 +20,8 @@ from ablate.space.origin import GRAMMAR
 from ablate.space.space import Space
 
 WIDE = 0.1
-"""A margin beyond this share of all that a metric can differ by is told: of what a uniform guess loses (ln V nats among V
-tokens, 8 bits among bytes), and of the 1 between correlations of 0 and 1."""
+"""A margin beyond this share of all that a metric can differ by is told: of what a uniform guess loses (ln V nats among
+V tokens, 8 bits among bytes), and of the 1 between correlations of 0 and 1."""
 BITS_OF_A_BYTE = 8.0
 DOUBLED = 2.0
 """On the log scale a margin of this factor or more is told."""
