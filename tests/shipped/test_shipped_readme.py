@@ -65,6 +65,22 @@ def test_the_space_it_shows_is_the_one_that_init_writes(tmp_path, monkeypatch):
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize("place", ["readme", "init"])
+def test_each_text_that_a_comment_offers_is_one_as_it_stands(place, tmp_path, monkeypatch):
+    """Copied from the comment into `data`, with its key and all."""
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    shown = re.search(r"```yaml\n# spaces/mine.yaml\n(.*?)```", README, re.DOTALL)
+    text = shown[1] if place == "readme" else Path("spaces/mine.yaml").read_text(encoding="utf-8")
+    comments = " ".join(line.partition("# ")[2] for line in text.splitlines())
+    offered = re.findall(r"((?:\w+: )?)(\{(?:files|hub|bpe): [^}]*\})", comments)
+    assert {kind[1:5] for _, kind in offered} >= {"file", "hub:"}
+    for key, value in offered:
+        data = ablate.load_space("mine", settings=[f"data={{{key}{value}}}"]).data
+        assert yaml.safe_load(value).keys() <= (data.tokenizer if "bpe" in value else data.corpus).model_fields_set
+
+
+@pytest.mark.fast
 def test_every_space_it_runs_by_name_is_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["init"]).exit_code == 0
