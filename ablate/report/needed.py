@@ -27,12 +27,20 @@ def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
 
 
 def _by_ranks(ranks: Ranked, level: float) -> int | None:
-    """The fewest that can decide at all; where there are as many, those that the tendency seen takes."""
+    """Those that the tendency seen takes, and never fewer than could decide if all further ones agreed.
+
+    The tendency is left out where all seeds lean one way, of which Noether's number asks too much, and where there are
+    fewer seeds than can decide at all and it takes more than can be afforded: of so few it is hardly known.
+    """
     least, telling = statistics.fewest_seeds(level, open=ranks.open), ranks.n - ranks.ties
-    if least is None or telling < least:
-        return None if least is None else ranks.n + least - telling
-    found = statistics.seeds_for_ranks(ranks.tendency, alpha=level)
-    return None if found is None else max(found, ranks.n + 1)
+    if least is None:
+        return None
+    planned: int | None = 0
+    if 0 < ranks.tendency < 1:
+        planned = statistics.seeds_for_ranks(ranks.tendency, alpha=level)
+    if planned is None and telling >= least:
+        return None
+    return statistics.seeds_for_agreement(ranks, alpha=level, least=max(planned or 0, ranks.ties + least))
 
 
 def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:

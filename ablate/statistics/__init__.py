@@ -33,7 +33,7 @@ from ablate.statistics.proportions import wilson
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
-from ablate.statistics.worst_rank import Ranked, fewest_seeds, seeds_for_ranks, worst_rank
+from ablate.statistics.worst_rank import Ranked, fewest_seeds, seeds_for_agreement, seeds_for_ranks, worst_rank
 
 __all__ = [
     "MOST_SEEDS",
@@ -59,6 +59,7 @@ __all__ = [
     "power_of",
     "sd_interval",
     "sd_upper",
+    "seeds_for_agreement",
     "seeds_for_margin",
     "seeds_for_power",
     "seeds_for_ranks",

@@ -28,7 +28,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ablate.statistics.flips import EXACT, sign_flip_p
 from ablate.statistics.planning import MOST_SEEDS, POWER
@@ -42,7 +42,8 @@ class Ranked:
     """The signed ranks of n seeds, of which `ties` say nothing and `open` count against whatever the others say.
 
     `total` is T, above zero where it goes up; `p` is for two sides. `tendency` estimates the chance that of two other
-    seeds the mean goes up (ties count half): what a later number of seeds is planned from.
+    seeds the mean goes up (ties count half): what a later number of seeds is planned from. `signed` are the ranks with
+    their signs of the seeds that are not open, 0 for a tie.
     """
 
     n: int
@@ -51,10 +52,12 @@ class Ranked:
     total: float
     p: float
     tendency: float
+    signed: tuple[float, ...]
 
     def mirrored(self) -> Ranked:
         """The same with before and after changed about."""
-        return replace(self, total=-self.total, tendency=1 - self.tendency)
+        signed = tuple(-rank for rank in self.signed)
+        return replace(self, total=-self.total, tendency=1 - self.tendency, signed=signed)
 
 
 def worst_rank(
@@ -73,8 +76,9 @@ def worst_rank(
     more = np.concatenate([np.zeros(d.size - len(lost)), np.asarray(lost, dtype=np.float64)])
     if not np.isfinite(d).all() or not d.size + open:
         raise ValueError(f"ranks need one finite difference or more, got {d.size} and {open} open ones")
+    signed = _signed_ranks(more, d)
     if open:
-        against = -np.sign(_signed_ranks(more, d).sum())
+        against = -np.sign(signed.sum())
         d = np.concatenate([d, np.zeros(open)])
         more = np.concatenate([more, np.full(open, against * (1 + np.abs(more).max(initial=0)))])
     ranks = _signed_ranks(more, d)
@@ -88,6 +92,7 @@ def worst_rank(
         total=total,
         p=p,
         tendency=_tendency(more, d),
+        signed=tuple(signed.tolist()),
     )
 
 
@@ -115,6 +120,35 @@ def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWE
     apart = abs(tendency - 0.5)
     n = (float(ndtri(1 - alpha / 2)) + float(ndtri(power))) ** 2 / (3 * apart**2) if apart else math.inf
     return math.ceil(n) if n <= MOST_SEEDS else None
+
+
+def seeds_for_agreement(ranks: Ranked, *, alpha: float = 0.05, least: int = 0) -> int | None:
+    """The fewest seeds in all, `least` or more, at which p < α if every further one agrees; None beyond `MOST_SEEDS`.
+
+    Those have ranks as high as the highest seen on the side that leads, with its sign; those seen stay and `open` ones
+    count against. p is exact up to `EXACT` seeds with a rank, beyond by the normal law that T/√ΣR² tends to.
+
+    >>> seeds_for_agreement(worst_rank([-0.10, -0.05, -0.02, 0.01], [1, 1, 1]), alpha=0.008)
+    13
+    """
+    seen = np.array(ranks.signed)
+    side = float(np.sign(seen.sum())) or 1.0
+    highest = float((side * seen).max(initial=0.0)) or 1.0
+    beyond = np.full(ranks.open, -side * (seen.size + 1.0))
+    for n in range(max(least, ranks.n + 1), MOST_SEEDS + 1):
+        further = np.full(n - ranks.n, side * highest)
+        d = np.concatenate([seen, further, beyond])
+        signed = _signed_ranks(np.zeros(d.size), d)
+        if side * signed.sum() > 0 and _planned_p(signed[signed != 0]) < alpha:
+            return n
+    return None
+
+
+def _planned_p(signed: Floats) -> float:
+    """p for planning: what takes long to draw is by the normal law."""
+    if signed.size <= EXACT:
+        return sign_flip_p(signed)
+    return 2 * float(ndtr(-abs(signed.sum()) / math.sqrt((signed**2).sum())))
 
 
 def _signed_ranks(more: Floats, d: Floats) -> Floats:

@@ -187,6 +187,37 @@ def test_six_seeds_decide_by_ranks_and_five_say_that_six_would(n, verdict):
     )
 
 
+def test_the_seeds_advised_can_decide_also_where_those_seen_do_not_agree():
+    """Three of seven lost, three of the others better: eight seeds could decide did all agree, and these cannot."""
+    after = losses(*(x["eval_loss"] + d for x, d in zip(EIGHT, (-0.10, -0.05, -0.02, 0.01), strict=False)))
+    effect = one_edit(EIGHT[:7], [*after, GONE, GONE, GONE])
+    assert (effect.verdict, effect.ranked) == ("undecided", 7)
+    ranks = [-4, -3, -2, 1, *[6] * 3]
+    at_most = [rankdata([abs(one) for one in [*ranks, *[6] * k]]) for k in range(7)]
+    assert signs_as_far(at_most[1], against=9) > 0.2  # the twin: with one seed more there is no way
+    assert signs_as_far(at_most[5], against=9) >= 0.008 > signs_as_far(at_most[6], against=9)
+    assert effect.seeds_needed >= 13
+
+
+def signs_as_far(ranks, against: int) -> float:
+    """The share of signs at which ranks, of which so many are `against`, sum to as much or more to either side."""
+    seen = ranks.sum() - 2 * against
+    counts = {0.0: 1}
+    for rank in ranks:
+        after: dict[float, int] = {}
+        for total, count in counts.items():
+            for turned in (total + rank, total - rank):
+                after[turned] = after.get(turned, 0) + count
+        counts = after
+    return sum(count for total, count in counts.items() if abs(total) >= seen - 1e-9) / 2 ** len(ranks)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_seeds_that_all_agree_are_advised_to_be_as_many_as_can_decide(n):
+    effect = one_edit(EIGHT[:n], [GONE, *losses(*(x["eval_loss"] + 0.1 + 0.01 * i for i, x in enumerate(EIGHT[1:n])))])
+    assert (effect.verdict, effect.seeds_needed) == ("undecided", 8)  # 2^(1-n) < 0.8 %
+
+
 def test_a_family_takes_more_seeds_and_the_level_of_the_judge_counts():
     plan = path("one", "two", seeds=6)
     sides = {

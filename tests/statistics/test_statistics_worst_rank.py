@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ablate.statistics import fewest_seeds, seeds_for_ranks, worst_rank
+from ablate.statistics import fewest_seeds, seeds_for_agreement, seeds_for_ranks, worst_rank
 
 TENTHS = st.integers(-8, 8).map(lambda n: n / 10)
 SIDES = st.sampled_from([-2, -1, 0, 1, 2])
@@ -82,6 +82,40 @@ def test_fewest_seeds_is_where_the_least_p_first_falls_below_the_level():
         n = fewest_seeds(0.05, open=lost)
         assert worst_rank(range(1, n - lost + 1), open=lost).p < 0.05 <= worst_rank(range(1, n - lost), open=lost).p
     assert fewest_seeds(1e-6, open=12) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TENTHS, max_size=4), st.lists(SIDES, max_size=2), st.integers(0, 1))
+def test_where_further_seeds_agree_p_first_falls_below_the_level_at_the_seeds_for_that(differences, lost, against):
+    """Further seeds are copies of the furthest on the side that leads; that side by signed ranks of another hand."""
+    keys = [(abs(side), abs(d), side or d) for d, side in [*((d, 0) for d in differences), *((0, s) for s in lost)]]
+    keys = sorted(key for key in keys if key[2] != 0)
+    if not keys:
+        return
+    total = sum(math.copysign(stats.rankdata([keys.index(k) for k in keys])[i], key[2]) for i, key in enumerate(keys))
+    side = math.copysign(1, total or 1)
+    more, d, _ = max(key for key in keys if key[2] * side > 0)
+    found = seeds_for_agreement(worst_rank(differences, lost, against), alpha=0.06)
+
+    def p_at(n: int) -> float:
+        k = n - len(differences) - len(lost) - against
+        further = ([], [int(side * more)] * k) if more else ([side * d] * k, [])
+        return by_every_sign([*differences, *further[0]], [*lost, *further[1]], against)
+
+    assert p_at(found) < 0.06
+    if found > len(differences) + len(lost) + against + 1:
+        assert p_at(found - 1) >= 0.06
+
+
+def test_seeds_that_agree_are_planned_beyond_those_gone_through_sign_by_sign():
+    """Thirty each way: the normal law against p by draws, and no more than can be afforded."""
+    ranks = worst_rank([(-1) ** i * (1 + i / 100) for i in range(60)])
+    n = seeds_for_agreement(ranks, alpha=0.008)
+    assert 60 < n < 80
+    around = [worst_rank([*((-1) ** i * (1 + i / 100) for i in range(60)), *[-1.59] * k]).p for k in (n - 58, n - 62)]
+    assert around[0] < 0.008 < around[1]
+    assert seeds_for_agreement(ranks, alpha=0.008, least=90) == 90
+    assert seeds_for_agreement(ranks, alpha=0.008, least=1001) is None
 
 
 def test_rounding_is_a_tie():
