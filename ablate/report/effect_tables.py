@@ -11,7 +11,17 @@ from rich.table import Table
 from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.factorials import averaged
-from ablate.report.parts import add_block, difference_heading, heading_line, new_table, styled, wrapped
+from ablate.report.parts import (
+    WIDE,
+    Block,
+    add_block,
+    difference_heading,
+    heading_line,
+    new_table,
+    styled,
+    verdict_table,
+    wrapped,
+)
 from ablate.report.summary import Anova, Effect, Summary
 
 EDITS = {
@@ -40,21 +50,21 @@ def described(kind: str, summary: Summary) -> str:
     return EDITS.get(summary.design.split(" ")[0].rstrip(","), "each the difference that it makes")
 
 
-def effect_tables(summary: Summary, *, wide: bool) -> Iterator[RenderableType]:
+def effect_tables(summary: Summary, *, width: int) -> Iterator[RenderableType]:
     """A table for each kind of comparison that is about edits, and for each set of terms; then the analysis of
-    variance.
+    variance; on a screen of so many columns.
     """
     several = len(summary.terms) > 1
     for kind, (title, heading) in KINDS.items():
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
             under = f"{title} under {terms}" if several and terms else title
             yield heading_line(under, described(kind, summary))
-            yield _effects(list(group), summary, heading, wide=wide)
+            yield _effects(list(group), summary, heading, width=width)
             yield Text()
     for terms, lines in anovas(summary).items():
         under = f"Analysis of variance under {terms}" if several and terms else "Analysis of variance"
         yield heading_line(under, "what each edit and seed explains of how the runs differ")
-        yield _anova(lines, summary, room=44 if wide else 24)
+        yield _anova(lines, summary, room=44 if width >= WIDE else 24)
         yield Text()
 
 
@@ -66,16 +76,13 @@ def anovas(summary: Summary) -> dict[str, list[Anova]]:
     return found
 
 
-def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading: str, *, wide: bool) -> Table:
-    table = new_table()
-    for title in (heading, "metric", difference_heading(summary)):
-        table.add_column(title, no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading: str, *, width: int) -> Table:
+    wide, blocks = width >= WIDE, []
     for effects in comparisons:
         rows = [(e.metric, wording.difference(e), wording.pairs(e), styled(e, wide=wide)) for e in effects]
-        add_block(table, effects[0].change, _diverged_of(effects[0]), rows, room=24 if wide else 16)
-    return table
+        blocks.append(Block(effects[0].change, _diverged_of(effects[0]), rows))
+    headings = (heading, "metric", difference_heading(summary), "n", "verdict")
+    return verdict_table(headings, blocks, room=24 if wide else 16, width=width)
 
 
 def _diverged_of(effect: Effect) -> str:

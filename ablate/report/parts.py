@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -26,6 +28,9 @@ STYLES: Mapping[Verdict, str] = {
 
 WIDE = 100
 """Columns from which a variant's mean and its difference stand side by side."""
+
+GAP = 2
+"""Columns between two of a table."""
 
 
 def title_lines(question: str, space: str, design: str) -> Iterable[RenderableType]:
@@ -76,14 +81,55 @@ def add_block(table: Table, name: str, counts: str, rows: Sequence[tuple[str | T
         table.add_row(Text("\n").join(label))
 
 
-def wrapped(name: str, room: int) -> list[str]:
-    """A name over lines of so many columns, broken between words, else behind a sign, else anywhere.
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows that share a name, and what is counted of it: of each the metric, what is known of it, and its verdict."""
+
+    name: str
+    counts: str
+    rows: Sequence[tuple[str | Text, ...]]
+
+
+SHORTEST_METRIC = 5
+"""Columns that the name of a metric keeps, however narrow the screen."""
+
+
+def verdict_table(
+    headings: Sequence[str], blocks: Sequence[Block], *, room: int, width: int, right: Sequence[str] = ("n",)
+) -> Table:
+    """A table of verdicts on a screen of so many columns: where they are too few the metric's name runs over lines,
+    and no word of a verdict is broken or cut off.
+
+    The second of the `headings` is that of metrics and the last that of verdicts; those at the `right` have numbers.
+    """
+    columns = list(zip(*(row for block in blocks for row in block.rows), strict=True)) or [()] * (len(headings) - 1)
+    names = [line for block in blocks for line in (*wrapped(block.name, room), block.counts)]
+    fixed = [_widest([heading, *cells]) for heading, cells in zip(headings[2:-1], columns[1:-1], strict=True)]
+    least = max(map(len, " ".join([headings[-1], *map(str, columns[-1])]).split()))
+    gaps = GAP * (len(headings) - 1)
+    left = width - _widest([headings[0], *names]) - sum(fixed) - least - gaps
+    table = new_table()
+    for heading in headings[:-1]:
+        table.add_column(heading, no_wrap=True, justify="right" if heading in right else "left")
+    table.add_column(headings[-1], overflow="fold", min_width=least)
+    for block in blocks:
+        rows = [("\n".join(wrapped(str(name), max(left, SHORTEST_METRIC), "_")), *rest) for name, *rest in block.rows]
+        add_block(table, block.name, block.counts, rows, room=room)
+    return table
+
+
+def _widest(cells: Iterable[str | Text]) -> int:
+    return max(cell_len(line) for cell in cells for line in str(cell).split("\n"))
+
+
+def wrapped(name: str, room: int, signs: str = "=.,/(") -> list[str]:
+    """A name over lines of so many columns, broken between words, else behind one of the signs, else anywhere.
 
     >>> wrapped("residual.gain=1/sqrt(2*depth)", 24)
     ['residual.gain=1/sqrt(', '2*depth)']
     """
     lines = [""]
-    for piece in re.findall(r"[^\s=.,/(]*[=.,/(]?\s*", name):
+    for piece in re.findall(rf"[^\s{signs}]*[{signs}]?\s*", name):
         for part in textwrap.wrap(piece.rstrip(), room) if len(piece.rstrip()) > room else [piece]:
             if len((lines[-1] + part).rstrip()) > room:
                 lines.append("")

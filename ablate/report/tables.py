@@ -23,6 +23,7 @@ from ablate.report.judgement import Account
 from ablate.report.parts import (
     STYLES,
     WIDE,
+    Block,
     add_block,
     bullet_list,
     difference_heading,
@@ -30,6 +31,7 @@ from ablate.report.parts import (
     new_table,
     styled,
     title_lines,
+    verdict_table,
 )
 from ablate.report.summary import Arm, Effect, Metric, Summary
 from ablate.report.to_come import to_come
@@ -163,13 +165,13 @@ class ResultScreen:
     unequal: Sequence[Unequal] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        summary, wide = self.summary, options.max_width >= WIDE
+        summary, width = self.summary, options.max_width
         if self.titled:
             yield from title_lines(summary.question, summary.space, summary.design)
         yield from answers(summary)
-        yield from effect_tables(summary, wide=wide)
+        yield from effect_tables(summary, width=width)
         yield heading_line("Variants", _against(summary))
-        yield _variants(summary, wide=wide)
+        yield _variants(summary, width=width)
         yield Text()
         yield from bullet_list("!", [*footnotes.peculiarities(summary), *summary.notes])
         yield from bullet_list("≠", list(unequal_lines(self.unequal)))
@@ -187,19 +189,17 @@ def _against(summary: Summary) -> str:
     return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
 
 
-def _variants(summary: Summary, *, wide: bool) -> Table:
-    table = new_table()
-    headings = ("mean ± sd", difference_heading(summary))
-    for heading in ("variant", "metric", *(headings if wide else ("\n".join(headings),))):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
+def _variants(summary: Summary, *, width: int) -> Table:
+    wide = width >= WIDE
+    numbers = ("mean ± sd", difference_heading(summary))
+    headings = ("variant", "metric", *(numbers if wide else ("\n".join(numbers),)), "n", "verdict")
     compared = (*summary.comparisons("noise"), *summary.comparisons("baseline"))
     against = {(e.after, e.metric): e for effects in compared for e in effects}
+    blocks = []
     for arm in summary.arms:
         rows = [_variant_row(arm, m, against.get((arm.variant, m.name)), summary, wide) for m in summary.metrics]
-        add_block(table, arm.name, f"diverged {arm.diverged} of {arm.ended}", rows, room=20 if wide else 16)
-    return table
+        blocks.append(Block(arm.name, f"diverged {arm.diverged} of {arm.ended}", rows))
+    return verdict_table(headings, blocks, room=20 if wide else 16, width=width)
 
 
 def _variant_row(

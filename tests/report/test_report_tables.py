@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from report_worlds import LOSS, PEAK, TOKENS, finals, losses, path, rules
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from ablate.report import wording
 from ablate.report.json_form import plan_to_json, to_json
 from ablate.report.summary import Summary
 from ablate.report.tables import STYLES, ResultScreen, plan_table
 from ablate.report.verdicts import judge
+from ablate.space.metrics import JUDGED
 
 pytestmark = pytest.mark.fast
 
@@ -76,6 +79,19 @@ def some_diverged() -> Summary:
     return judge(path(*EDITS, question=QUESTION), judged, finals(ends))
 
 
+def long_names(step: float = 0.02) -> Summary:
+    """The longest name of a metric that ships, and an n in brackets: of thirteen seeds one has no baseline."""
+    longest = max(JUDGED, key=len)
+    values = [{longest: 3.0 + 0.011 * seed, "peak_token_cosine": 0.4 - 0.003 * seed} for seed in range(13)]
+    after = [
+        {longest: x[longest] * (0.9, 1.15)[i % 2], "peak_token_cosine": x["peak_token_cosine"] - step * (1 + i % 3)}
+        for i, x in enumerate(values)
+    ]
+    plan = path("qk_norm", seeds=13, question="Does QK-norm help?")
+    judged = rules(**{longest: PEAK, "peak_token_cosine": TOKENS})
+    return judge(plan, judged, finals({"v0": [*values[:12], "bug"], "v1": after}))
+
+
 def plan_with_folds() -> tuple[RenderableType, ...]:
     plan = path(*EDITS, question=QUESTION, notes=("2 half-way models are the same and folded",))
     variants = list(plan.variants)
@@ -91,6 +107,8 @@ SCREENS = {
     "full_80": (80, full),
     "full_100": (100, full),
     "full_120": (120, full),
+    "long_names_80": (80, long_names),
+    "long_names_100": (100, long_names),
     "some_diverged_100": (100, some_diverged),
     "nothing_run_100": (100, lambda: single([None] * 5, [None] * 5)),
     "one_seed_100": (100, lambda: single(BEFORE[:1], AFTER[:1])),
@@ -129,6 +147,19 @@ def test_screens(name):
 def test_plan_tables(width):
     text = "\n".join(render(table, width) for table in plan_with_folds())
     assert text == (GOLDEN / f"plan_{width}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 120])
+@pytest.mark.parametrize("world", [full, some_diverged, long_names, lambda: long_names(1e-4)])
+def test_no_word_of_a_verdict_is_broken_and_no_line_is_cut_off(world, width):
+    """Counted in the tables alone; the last world has intervals of five digits."""
+    summary = world()
+    told = render(ResultScreen(summary, DEFINITIONS), width)
+    tables = Counter(told[told.index("\nEdits,") : told.index("\n· ")].split())
+    words = Counter(word for effect in summary.effects for word in wording.verdict(effect).split())
+    words["baseline"] = len(summary.metrics)
+    assert {word: tables[word] for word in words if tables[word] < words[word]} == {}
+    assert "…" not in told and all(len(line) <= width for line in told.splitlines())
 
 
 def test_no_golden_is_left_over():
