@@ -238,8 +238,8 @@ def _planning(summary: Summary) -> list[str]:
         ways.append("be enough for the sign test" + (" (where differences do not vary)" if asked else ""))
     if len(every) < len(planned):
         ways.append(
-            f"find ranks that lean as those seen {percent(POWER)} of the time, and be enough to decide by rank if all of "
-            "them agreed"
+            f"find ranks that lean as those seen {percent(POWER)} of the time, and be enough to decide by rank if all "
+            "of them agreed"
         )
     if not ways:
         return []
