@@ -68,23 +68,26 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
     """What earlier judgements found, with what each said of it then.
 
     The last of them has what those before it found, but for what its own numbers spoke against. An equivalence is
-    within the margin that was declared then, and is none under another.
+    within the margin that was declared then, and is none under another: it is had from the last under the same one.
     """
     from ablate.report.judgement import FOUND, Given, effect_of
 
     by_number = {one["number"]: one for one in earlier}
     found: dict[tuple[str, str], Given] = {}
-    for document in earlier[-1]["effects"] if earlier else ():
-        effect, comparison = effect_of(document), document["comparison"]
-        first = by_number[effect.judgement or earlier[-1]["number"]]
-        declared = first["judged"][effect.metric]["margin"]
-        if effect.verdict not in FOUND:
-            continue
-        if effect.verdict == "equivalent" and declared != rules.metrics[effect.metric].margin:
-            continue
-        notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == (effect.metric, comparison)]
-        seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
-        found[effect.metric, comparison] = Given(effect=replace(effect, note=notes[0]), seeds=seeds)
+    for one in earlier:
+        for document in one["effects"]:
+            effect, comparison = effect_of(document), document["comparison"]
+            place = effect.metric, comparison
+            first = by_number[effect.judgement or one["number"]]
+            alike = one["judged"][effect.metric]["margin"] == rules.metrics[effect.metric].margin
+            standing = found.get(place)
+            if not alike and standing is not None and standing.effect.verdict == "equivalent":
+                continue  # what was seen under another margin says nothing of it
+            found.pop(place, None)
+            if effect.verdict in FOUND and (alike or effect.verdict != "equivalent"):
+                notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == place]
+                seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
+                found[place] = Given(effect=replace(effect, note=notes[0]), seeds=seeds)
     return found
 
 

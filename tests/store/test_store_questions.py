@@ -175,6 +175,8 @@ def test_an_equivalence_stands_within_its_own_margin_alone(folder):
     assert [(e.verdict, e.judgement) for e in again] == [("equivalent", 1)] * 2
     narrower = judged_at(folder, (0, 1, 2), ruled(margin=0.001)).effects
     assert [(e.verdict, e.judgement) for e in narrower] == [("undecided", 3)] * 2
+    last = judged_at(folder, EIGHT, ruled(margin=0.3)).effects
+    assert [(e.verdict, e.judgement) for e in last] == [("equivalent", 1)] * 2
 
 
 def judged_as(folder, plan) -> Summary:
