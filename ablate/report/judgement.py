@@ -88,7 +88,7 @@ def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
     with their scale and direction. Margins, what else is measured, threads and versions are not in it: who changes
     these, and judges the same trainings anew, spends from the same account.
     """
-    trained = {t.variant: training_of(t) for t in reversed(plan.trials) if t.split == "verdict"}
+    trained = {t.variant: training_of(t) for t in reversed(tuple(_judged_trials(plan)))}
     comparisons = {comparison_id(one): one for one in questions(plan) if one is not None}
     about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]

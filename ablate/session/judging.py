@@ -40,8 +40,9 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     """Which judgement of its questions a plan's seeds are by the record in a results folder, and what others found.
 
     Seeds that the record has, measured as they were, are the judgement that they were; others are the next one, and so
-    are the same where a trial has a result by now that had none then. Who is only `reading`, and
-    cannot put them there, gives no verdicts by these: else one could look at as many seeds as one likes.
+    are the same where a trial has a result by now that had none then (but after looks, which are gone through anew).
+    Who is only `reading`, and cannot put them there, gives no verdicts by these: else one could look at as many seeds
+    as one likes.
     """
     from ablate.report.judgement import Held, families, how_measured, with_result
     from ablate.store import questions
@@ -51,7 +52,8 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     for family in families(plan, rules):
         past = known.get(family.id, ())
         now = questions.at(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
-        same = [one for one in past if questions.at_of(one) == now and told.isdisjoint(map(tuple, one["without"]))]
+        alike = [one for one in past if questions.at_of(one) == now]
+        same = [one for one in alike if plan.looks or told.isdisjoint(map(tuple, one["without"]))]
         number = same[-1]["number"] if same else 1 + max((one["number"] for one in past), default=0)
         held = Held(
             question=family.id,
@@ -67,28 +69,37 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
 def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], Given]:
     """What earlier judgements found, with what each said of it then.
 
-    The last of them has what those before it found, but for what its own numbers spoke against. An equivalence is
-    within the margin that was declared then, and is none under another: it is had from the last under the same one.
+    A difference stands until the numbers of a later judgement speak against it. An equivalence is within the margin
+    that was declared then, and is none under another: judgements under others neither have it nor speak against it.
     """
     from ablate.report.judgement import FOUND, Given, effect_of
 
     by_number = {one["number"]: one for one in earlier}
-    found: dict[tuple[str, str], Given] = {}
+    different: dict[tuple[str, str], Given] = {}
+    equivalent: dict[tuple[str, str], Given] = {}
     for one in earlier:
         for document in one["effects"]:
             effect, comparison = effect_of(document), document["comparison"]
             place = effect.metric, comparison
-            first = by_number[effect.judgement or one["number"]]
+            first = by_number.get(effect.judgement or one["number"], one)
             alike = one["judged"][effect.metric]["margin"] == rules.metrics[effect.metric].margin
-            standing = found.get(place)
-            if not alike and standing is not None and standing.effect.verdict == "equivalent":
-                continue  # what was seen under another margin says nothing of it
-            found.pop(place, None)
-            if effect.verdict in FOUND and (alike or effect.verdict != "equivalent"):
-                notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == place]
-                seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
-                found[place] = Given(effect=replace(effect, note=notes[0]), seeds=seeds)
-    return found
+            notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == place]
+            seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
+            given = Given(effect=replace(effect, note=notes[0] if notes else effect.note), seeds=seeds)
+            if effect.verdict == "equivalent":
+                if alike:
+                    equivalent[place] = given
+            elif effect.verdict in FOUND:
+                different[place] = given
+            else:
+                different.pop(place, None)
+                if alike:
+                    equivalent.pop(place, None)
+    too_small = {
+        place: replace(given, effect=replace(given.effect, differs=given.effect.differs or place in different))
+        for place, given in equivalent.items()
+    }
+    return different | too_small
 
 
 def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> list[dict[str, Any]]:

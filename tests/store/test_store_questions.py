@@ -179,6 +179,38 @@ def test_an_equivalence_stands_within_its_own_margin_alone(folder):
     assert [(e.verdict, e.judgement) for e in last] == [("equivalent", 1)] * 2
 
 
+def test_a_difference_stands_through_a_margin_within_which_it_is_too_small(folder):
+    assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better"
+    wide = judged_at(folder, (0, 1, 2), ruled(margin=0.5)).effects[1]
+    assert (wide.verdict, wide.differs, wide.judgement) == ("equivalent", True, 2)
+    again = judged_at(folder, (0, 1, 2, 3)).effects[1]
+    assert (again.verdict, again.judgement) == ("better", 1)
+    assert judged_at(folder, FIVE, ruled(margin=0.5)).effects[1].differs
+
+
+def test_noise_beside_it_makes_no_other_question(folder):
+    """An A/A arm is never judged: with it the same is asked."""
+    judged_at(folder, FIVE)
+    whole = asked(EIGHT)
+    arm = replace(whole.variants[0], id="noise", names=("A/A",))
+    salted = tuple(replace(t, id=f"{t.id}s", variant="noise", salt=1) for t in whole.trials if t.seed < 2)
+    beside = replace(whole, variants=(*whole.variants, arm), trials=(*whole.trials, *salted))
+    with opened(folder) as results:
+        finals = results.finals([one.id for one in whole.trials])
+    (held,) = account_of(beside, RULES, folder, finals).values()
+    assert held.number == 2
+
+
+def test_a_judgement_that_both_files_have_lost_is_missed_and_no_more(folder):
+    judged_at(folder, FIVE)
+    judged_at(folder, EIGHT)
+    for name in (questions.FILE, verdicts.FILE):
+        body = (folder / name).read_bytes().splitlines(keepends=True)
+        first = next(i for i, line in enumerate(body) if b'["question"' in line)
+        (folder / name).write_bytes(b"".join(body[:first] + body[first + 1 :]))
+    assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better"
+
+
 def judged_as(folder, plan) -> Summary:
     with opened(folder) as results:
         results.record_plan(plan, DOCUMENTS)
