@@ -283,7 +283,9 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
         return "not judged yet"
     if effect.p is None or n < 2:
         return f"n = {n}"
-    return "no difference" if effect.estimate == 0 and not effect.ranked else too_many
+    if effect.estimate == 0 and not effect.ranked:
+        return "no difference"
+    return "not by more seeds" if effect.method == "repeated" else too_many
 
 
 def phrase(effect: Effect, metric: Metric) -> str:
