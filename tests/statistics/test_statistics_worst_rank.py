@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -86,13 +86,16 @@ def test_fewest_seeds_is_where_the_least_p_first_falls_below_the_level():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TENTHS, max_size=4), st.lists(SIDES, max_size=2), st.integers(0, 1))
+@example([0.1, 0.1, -0.1], [-2], 0)
 def test_where_further_seeds_agree_p_first_falls_below_the_level_at_the_seeds_for_that(differences, lost, against):
     """Further seeds are copies of the furthest on the side that leads; that side by signed ranks of another hand."""
     keys = [(abs(side), abs(d), side or d) for d, side in [*((d, 0) for d in differences), *((0, s) for s in lost)]]
     keys = sorted(key for key in keys if key[2] != 0)
     if not keys:
         return
-    total = sum(math.copysign(stats.rankdata([keys.index(k) for k in keys])[i], key[2]) for i, key in enumerate(keys))
+    sizes = [key[:2] for key in keys]
+    ranks = stats.rankdata([sizes.index(size) for size in sizes])
+    total = sum(math.copysign(rank, key[2]) for rank, key in zip(ranks, keys, strict=True))
     side = math.copysign(1, total or 1)
     more, d, _ = max(key for key in keys if key[2] * side > 0)
     found = seeds_for_agreement(worst_rank(differences, lost, against), alpha=0.06)
