@@ -2,9 +2,9 @@
 
 A question is a family: the comparisons of a plan on a metric, or on all metrics of a page, over which the chance of a
 false verdict is bounded. It is the same question at whatever seeds, machine or order of variants. A judgement is the
-set of seeds it saw: the same seeds again are no other judgement, unless one that had no result then has one now, or a
-margin or the evaluation is another (see `how_measured`). Each spends of the question's α (see
-`statistics.spending`), and what one has found the later ones find, too, unless their data speak against it.
+set of seeds that it saw: the same seeds again are no other judgement, unless one that had no result then has one now,
+or a margin or the evaluation is another (see `how_measured`). Each spends of the question's α (`alpha_spending.py`),
+and what one has found the later ones find, too, unless their data speak against it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ablate.report.finals import Finals
 from ablate.report.summary import Effect, Judgement
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import JUDGED
-from ablate.statistics.spending import spent
+from ablate.statistics.alpha_spending import spent
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
 """The verdicts that stand at later judgements: what the numbers of seeds have shown."""
@@ -35,7 +35,7 @@ NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class EarlierVerdict:
     """A verdict that an earlier judgement gave: its effect, and how many seeds that judgement saw."""
 
     effect: Effect
@@ -43,7 +43,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class NextJudgement:
     """How a family is judged now: as judgement `number` of its `question`, from the share `left` of α.
 
     `given` are the verdicts of earlier judgements by metric and comparison (`comparison_id`). `counted` tells whether
@@ -53,7 +53,7 @@ class Held:
     question: str = ""
     number: int = 1
     left: float = 1.0
-    given: Mapping[tuple[str, str], Given] = field(default_factory=dict)
+    given: Mapping[tuple[str, str], EarlierVerdict] = field(default_factory=dict)
     counted: bool = True
 
     def share(self, *, looks: bool) -> float:
@@ -65,10 +65,10 @@ class Held:
         return spent(self.left - self.share(looks=looks))
 
 
-FIRST = Held()
+FIRST = NextJudgement()
 """A question that was never judged before."""
 
-Account = Mapping[str, Held]
+Account = Mapping[str, NextJudgement]
 """How each metric of a plan is judged now; of one that is not named, `FIRST`."""
 
 
@@ -141,7 +141,7 @@ def comparison_id(question: Question) -> str:
     return digest(["effect", question.edits, sorted(question.runs)], 16)
 
 
-def standing(effect: Effect, earlier: Given, seeds: int) -> Effect:
+def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     """An effect with the verdict of an earlier judgement, whose numbers it then has; `seeds` are those seen now.
 
     It does not stand in the face of an interval, of all seeds seen now, with no value of its sign or none inside the

@@ -97,8 +97,9 @@ SHORTEST_METRIC = 5
 def verdict_table(
     headings: Sequence[str], blocks: Sequence[Block], *, room: int, width: int, right: Sequence[str] = ("n",)
 ) -> Table:
-    """A table of verdicts on a screen of so many columns: where they are too few the metric's name runs over lines,
-    and no word of a verdict is broken or cut off.
+    """A table of verdicts on a screen of so many columns: where they are too few the metric's name runs over lines.
+
+    So from 70 columns on no word of a verdict is broken or cut off.
 
     The second of the `headings` is that of metrics and the last that of verdicts; those at the `right` have numbers.
     """

@@ -16,7 +16,7 @@ from ablate.report.asked import Difference, Question, Sum, Term, family_size, qu
 from ablate.report.corrected import NOTHING, Corrected
 from ablate.report.finals import Finals
 from ablate.report.fronts import front
-from ablate.report.judgement import FIRST, Account, comparison_id, judgement_notes, standing
+from ablate.report.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
 from ablate.report.looked import Look, Replayed, Standing, lost, replay, stand
 from ablate.report.margins import absolute_margin
 from ablate.report.needed import seeds_needed
@@ -106,7 +106,7 @@ def _effect(comparison: Comparison, question: Question, name: str, replayed: Rep
     )
     effect = replace(effect, level=replayed.held[name], judgement=held.number)
     earlier = held.given.get((name, comparison_id(question))) if held.given else None
-    return effect if earlier is None else standing(effect, earlier, len(now.seeds))
+    return effect if earlier is None else carried_over(effect, earlier, len(now.seeds))
 
 
 def _seen(comparison: Comparison, question: Question, name: str, look: Look) -> Tested:

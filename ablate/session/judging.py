@@ -11,7 +11,7 @@ from ablate.plan.plan import Plan
 
 if TYPE_CHECKING:
     from ablate.report.finals import Finals
-    from ablate.report.judgement import Account, Given
+    from ablate.report.judgement import Account, EarlierVerdict
     from ablate.report.summary import Summary
     from ablate.space.documents import Judge
     from ablate.store.results import Results
@@ -44,18 +44,18 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     Who is only `reading`, and cannot put them there, gives no verdicts by these: else one could look at as many seeds
     as one likes.
     """
-    from ablate.report.judgement import Held, families, how_measured, with_result
+    from ablate.report.judgement import NextJudgement, families, how_measured, with_result
     from ablate.store import questions
 
     known, told = questions.read(folder), with_result(plan, finals)
-    account: dict[str, Held] = {}
+    account: dict[str, NextJudgement] = {}
     for family in families(plan, rules):
         past = known.get(family.id, ())
-        now = questions.at(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
-        alike = [one for one in past if questions.at_of(one) == now]
+        now = questions.basis(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
+        alike = [one for one in past if questions.basis_of(one) == now]
         same = [one for one in alike if plan.looks or told.isdisjoint(map(tuple, one["without"]))]
         number = same[-1]["number"] if same else 1 + max((one["number"] for one in past), default=0)
-        held = Held(
+        held = NextJudgement(
             question=family.id,
             number=number,
             left=same[-1]["before"] if same else min((one["left"] for one in past), default=1.0),
@@ -66,17 +66,17 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     return account
 
 
-def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], Given]:
+def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], EarlierVerdict]:
     """What earlier judgements found, with what each said of it then.
 
     A difference stands until the numbers of a later judgement speak against it. An equivalence is within the margin
     that was declared then, and is none under another: judgements under others neither have it nor speak against it.
     """
-    from ablate.report.judgement import FOUND, Given, effect_of
+    from ablate.report.judgement import FOUND, EarlierVerdict, effect_of
 
     by_number = {one["number"]: one for one in earlier}
-    different: dict[tuple[str, str], Given] = {}
-    equivalent: dict[tuple[str, str], Given] = {}
+    different: dict[tuple[str, str], EarlierVerdict] = {}
+    equivalent: dict[tuple[str, str], EarlierVerdict] = {}
     for one in earlier:
         for document in one["effects"]:
             effect, comparison = effect_of(document), document["comparison"]
@@ -85,7 +85,7 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
             alike = one["judged"][effect.metric]["margin"] == rules.metrics[effect.metric].margin
             notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == place]
             seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
-            given = Given(effect=replace(effect, note=notes[0] if notes else effect.note), seeds=seeds)
+            given = EarlierVerdict(effect=replace(effect, note=notes[0] if notes else effect.note), seeds=seeds)
             if effect.verdict == "equivalent":
                 if alike:
                     equivalent[place] = given

@@ -20,7 +20,7 @@ from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, M
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
-from ablate.space.metrics import BITS, JUDGED, PROBES
+from ablate.space.metrics import JUDGED, PROBES
 from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
 from ablate.space.space import Around
@@ -51,32 +51,13 @@ class Sections:
 
     def data(self) -> Data | None:
         """Where the text comes from; something must be left to train on."""
-        located = self.located.get("data")
-        tokenizer = located.get("tokenizer") if isinstance(located, Mapping) else None
-        if isinstance(located, Mapping) and isinstance(tokenizer, Items) and tokenizer.items:
-            self._note_tokenizers(tokenizer)
-            told = tuple((key, value) for key, value in located.entries if value is not tokenizer)
-            first = tuple((key, value.items[0]) for key, value in located.entries if value is tokenizer)
-            validate(Data, self._opened("data", told + first), self.problems, "data", HINTS)
-            return None
-        data = self._section("data", Data)
+        data, located = self._section("data", Data), self.located.get("data")
         if data is not None and located is not None and data.tuning + data.verdict >= 1:
             held_out = f"{data.tuning:.0%} for tuning and {data.verdict:.0%} for the verdict"
             both, notes = (("data", "tuning"), ("data", "verdict")), ("hold out less, such as 5% each",)
             self.origins.add(self.problems, f"{held_out} leave nothing to train on", *both, notes=notes)
             return None
         return data
-
-    def _note_tokenizers(self, tokenizers: Items) -> None:
-        """A list of tokenizers asks for verdicts across them, which `eval_loss` has none of."""
-        message = (
-            "data.tokenizer: the variants of a space have one tokenizer, so that their nats per token can be judged"
-        )
-        notes = (
-            f"across tokenizers only bits per byte can be compared: write a space for each, and judge {BITS}",
-            "`ablate sql @across_tokenizers` has the difference that a tokenizer makes, block by block",
-        )
-        self.problems.add(message, tokenizers.span, label=f"got a list of {len(tokenizers)}", notes=notes)
 
     def threads(self) -> int | None:
         """CPU threads of a trial."""

@@ -13,7 +13,8 @@ WAYS: Final = {
     "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; files of your own: {files: ['texts/**/*.txt']}",
     "data.corpus.files": "such as files: ['texts/**/*.txt']",
     "data.corpus.at_most": "what is read of it at most: a number of bytes, or a size such as 4 GiB; 1 GiB if left out",
-    "data.tokenizer": "bytes, or {bpe: 32000}: byte-level BPE trained on the corpus; none is taken from elsewhere",
+    "data.tokenizer": "bytes, or {bpe: 32000}: byte-level BPE trained on the corpus. A space has one, so that nats per "
+    "token can be judged; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
     "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and what is merged",
     "data.tuning": "a share of the text: 5% or 0.05",
     "data.verdict": "a share of the text: 5% or 0.05",

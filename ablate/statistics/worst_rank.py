@@ -1,7 +1,7 @@
 """Differences of seeds at which some run was lost: signed ranks, a lost run being worse than any number.
 
 Those that survive are not a fair sample of a variant whose worst seeds diverge: by Student's t over the survivors a
-variant that differs in nothing but that its worst 40 % diverge would be called better in 6 to 13 % of tables. So every
+variant that differs in nothing but that its worst 40 % diverge would be called better in 5 to 12 % of tables. So every
 seed counts, with a rank:
 
     d_i     y_i - x_i where both runs have a number; beyond all of these, upwards, where the one after alone was lost

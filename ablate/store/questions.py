@@ -28,25 +28,25 @@ FILE = "questions.jsonl"
 WORD = "question"
 
 Document: TypeAlias = Mapping[str, Any]
-At: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], str]
+Basis: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], str]
 """What a judgement is of: its seeds or its looks, and how these were measured."""
 
-Key: TypeAlias = tuple[str, int, At]
+Key: TypeAlias = tuple[str, int, Basis]
 """What tells a judgement from others: the question, its number, and what it is of."""
 
 TOLD = ("better", "worse", "equivalent", "undecided", "diverged")
 """The verdicts that the table `questions` counts; better and worse by rank count with the others."""
 
 
-def at(seeds: Iterable[int], looks: Iterable[int], measured: str) -> At:
+def basis(seeds: Iterable[int], looks: Iterable[int], measured: str) -> Basis:
     """What a judgement is of: with looks the seeds are those of however many there were so far."""
     after = tuple(looks)
     return () if after else tuple(sorted(seeds)), after, measured
 
 
-def at_of(one: Document) -> At:
+def basis_of(one: Document) -> Basis:
     """What a judgement in the record is of."""
-    return at(one["seeds"], one["looks"], one["measured"])
+    return basis(one["seeds"], one["looks"], one["measured"])
 
 
 def read(folder: Path) -> dict[str, tuple[Document, ...]]:
@@ -154,7 +154,7 @@ def _latest(documents: Iterable[Document]) -> dict[str, tuple[Document, ...]]:
 
 
 def _key(one: Document) -> Key:
-    return one["question"], one["number"], at_of(one)
+    return one["question"], one["number"], basis_of(one)
 
 
 def _said(one: Document) -> str:

@@ -19,14 +19,14 @@ from test_report_aa import any_claim, bound
 from ablate.plan.plan import Plan
 from ablate.report.asked import questions
 from ablate.report.finals import Final
-from ablate.report.judgement import FOUND, Given, Held, comparison_id
+from ablate.report.judgement import FOUND, EarlierVerdict, NextJudgement, comparison_id
 from ablate.report.summary import Summary
 from ablate.report.verdicts import judge
-from ablate.statistics.spending import KEPT, spent
+from ablate.statistics.alpha_spending import KEPT, spent
 
 MOST = 40
 """Seeds up to which advice is followed."""
-ALL = Held(left=1 / (1 - KEPT))
+ALL = NextJudgement(left=1 / (1 - KEPT))
 """What has α left for a judgement that is held at all of it."""
 FIRST = 5
 
@@ -36,15 +36,15 @@ def at(plan: Plan, seeds: int) -> Plan:
     return replace(plan, seeds=plan.seeds[:seeds], trials=tuple(t for t in plan.trials if t.seed in plan.seeds[:seeds]))
 
 
-def next_held(held: Held, plan: Plan, summary: Summary) -> Held:
+def next_held(held: NextJudgement, plan: Plan, summary: Summary) -> NextJudgement:
     """What the record of questions says after a judgement at fixed seeds."""
     asked = questions(plan)
     given = {
-        ("eval_loss", comparison_id(question)): Given(effect=effect, seeds=effect.n)
+        ("eval_loss", comparison_id(question)): EarlierVerdict(effect=effect, seeds=effect.n)
         for question, effect in zip(asked, summary.effects, strict=True)
         if question is not None and effect.verdict in FOUND
     }
-    return Held(number=held.number + 1, left=held.left - spent(held.left), given=MappingProxyType(given))
+    return NextJudgement(number=held.number + 1, left=held.left - spent(held.left), given=MappingProxyType(given))
 
 
 def advised(summary: Summary, now: int) -> int | None:
@@ -56,7 +56,7 @@ def advised(summary: Summary, now: int) -> int | None:
 
 def follow(plan: Plan, finals: Mapping[str, Final], rounds: int, *, anew: bool = False) -> bool:
     """Whether anything is claimed at some judgement; `anew`, each is judged as if it were the first, at all of α."""
-    held, seeds = Held(), FIRST
+    held, seeds = NextJudgement(), FIRST
     for _ in range(1 + rounds):
         now = at(plan, seeds)
         summary = judge(now, rules(), finals, {"eval_loss": ALL if anew else held})
@@ -111,10 +111,10 @@ def false(after: tuple[int, ...], levels: list[float]) -> float:
 
 def levels_kept(judgements: int) -> list[float]:
     """The levels that a question is held at, as it is judged so many times."""
-    held, levels = Held(), []
+    held, levels = NextJudgement(), []
     for _ in range(judgements):
         levels.append(0.05 * held.share(looks=False))
-        held = Held(number=held.number + 1, left=held.left - held.share(looks=False))
+        held = NextJudgement(number=held.number + 1, left=held.left - held.share(looks=False))
     return levels
 
 

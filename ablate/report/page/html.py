@@ -22,7 +22,7 @@ from ablate.report.html.document import (
     with_code,
 )
 from ablate.report.html.grid import Grid
-from ablate.report.page import accounts, answer, curves, defined, forest, front, gains, kernels, maps, verdicts
+from ablate.report.page import accounts, answer, curves, defined, forest, front, gains, maps, token_kernels, verdicts
 from ablate.report.page.record import PageRecord
 from ablate.report.wording import plural, spoken
 
@@ -182,7 +182,7 @@ def _of_metric(record: PageRecord, metric: str, found: maps.Maps) -> str:
 
 
 def _kernels(record: PageRecord) -> Iterator[str]:
-    if drawn := kernels.plots(record):
+    if drawn := token_kernels.plots(record):
         yield figures((figure(svg, caption) for svg, caption in drawn), small=True)
 
 
