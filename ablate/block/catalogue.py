@@ -1,14 +1,20 @@
-"""What is known of the components: names, slots, fields and sameness. Handed to this room, never imported by it."""
+"""What is known of the components: names, slots, fields and sameness. Handed to this room, never imported by it.
+
+A catalogue holds what is known of every other kind of thing too, for the rooms above that read it.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from ablate.block.arithmetic import number_text
+from ablate.extension.declaration import Declaration
+from ablate.extension.kinds import COMPONENT, Kind
+
+D = TypeVar("D", bound=Declaration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,8 @@ class Same:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentSpec:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSpec(Declaration):
     """One component as every torch-free room sees it.
 
     `slots`     the places it may fill; `part` is a place in a sequence.
@@ -136,15 +142,12 @@ class ComponentSpec:
     `stage`     orders components that share a list but act at different places.
     """
 
-    name: str
+    kind: ClassVar[Kind] = COMPONENT
     slots: tuple[str, ...]
     role: str
     modifier: bool
     fields: Mapping[str, FieldType]
-    summary: str
-    source: str
     config: Callable[..., Any]
-    path: Path
     shorthand: str | None = None
     transparent: Transparent | None = None
     same: Same | None = None
@@ -160,9 +163,10 @@ STABILISING_SLOT = "entropy"
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All components, by name."""
+    """All components, by name, and the things of every other kind (`of_kind`)."""
 
     components: Mapping[str, ComponentSpec] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Declaration]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         slots = {slot for spec in self for slot in spec.slots}
@@ -181,12 +185,21 @@ class Catalogue:
         """Names of the components that fit `slot`, sorted."""
         return tuple(sorted(spec.name for spec in self if slot in spec.slots))
 
+    def of_kind(self, kind: type[D]) -> Mapping[str, D]:
+        """The things of another kind by name, as `catalogue.of_kind(OptimizerSpec)`."""
+        return cast("Mapping[str, D]", self.others.get(kind.kind.plural, {}))
+
     @staticmethod
-    def of(specs: Iterable[ComponentSpec]) -> Catalogue:
-        """A catalogue of `specs`; two of one name is a ValueError that names both files."""
+    def of(specs: Iterable[ComponentSpec], others: Iterable[Declaration] = ()) -> Catalogue:
+        """A catalogue of components and other things; two of a kind and name is a ValueError that names both files."""
         found: dict[str, ComponentSpec] = {}
         for spec in specs:
             if spec.name in found:
                 raise ValueError(f"component {spec.name!r} is declared twice: {found[spec.name].path} and {spec.path}")
             found[spec.name] = spec
-        return Catalogue(dict(sorted(found.items())))
+        kinds: dict[str, dict[str, Declaration]] = {}
+        for other in sorted(others, key=lambda other: other.name):
+            first = kinds.setdefault(other.kind.plural, {}).setdefault(other.name, other)
+            if first is not other:
+                raise ValueError(f"{other.kind.noun} {other.name!r} is declared twice: {first.path} and {other.path}")
+        return Catalogue(dict(sorted(found.items())), kinds)

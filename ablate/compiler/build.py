@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path as File
 from typing import Any
 
 from torch import nn
 
 from ablate.block.address import Path, name_parts, sublayers
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
 from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
@@ -22,6 +20,7 @@ from ablate.compiler.block import Block, Chain
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.compiler.scale import ScaleMaker
 from ablate.components.registry import implementation
+from ablate.extension.loader import is_complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Builder:
     def part(self, node: Node, path: Path) -> Maker:
         """A maker of the component `node`, called with the widths of its slot."""
         spec = self.catalogue[node.name]
-        module = _implementation(spec.name, spec.path)
+        module = _implementation(spec)
         address = self._address(path)
         makes = issubclass(module, nn.Module)
         if not makes:  # it hands on the module of a slot (`by_layer`), and its address with it
@@ -99,11 +98,12 @@ class Builder:
         return chain
 
 
-@functools.cache
-def _implementation(name: str, path: File) -> Any:
+def _implementation(spec: ComponentSpec) -> Any:
     """The module class of a component; what its file draws while it is imported is the same in every process."""
-    with seeded(stream_seed(0, 0, f"import of {name}")):
-        return implementation(name, path)
+    if is_complete(spec):
+        return implementation(spec)
+    with seeded(stream_seed(0, 0, f"import of {spec.name}")):
+        return implementation(spec)
 
 
 def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: Address) -> Block:

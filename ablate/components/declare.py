@@ -83,10 +83,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ablate.block.catalogue import (
@@ -115,7 +113,8 @@ from ablate.components.protocols import (
     RegulatesQueriesKeys,
     RegulatesWeights,
 )
-from ablate.errors import InputError
+from ablate.extension.declaration import WORD, DeclarationError, Fault, common_faults, implements, place_of
+from ablate.extension.kinds import COMPONENT
 from ablate.source.problems import suggest
 
 __all__ = [
@@ -138,7 +137,6 @@ __all__ = [
     "component",
     "flag",
     "implements",
-    "module_of",
     "number",
     "part",
     "parts",
@@ -221,27 +219,6 @@ def _declared(kind: Any) -> Any:
 
 FIELDS = "number, arithmetic, scaling, width, flag, word, part, parts, sequence, branches"
 """What makes a field."""
-WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A mistake in a declaration: `at` is the field, or the keyword of @component (of its values `word`)."""
-
-    message: str
-    at: str
-    notes: tuple[str, ...] = ()
-    label: str = ""
-    word: object = None
-
-
-class DeclarationError(InputError):
-    """A class cannot be declared as a component; `faults` is all that is wrong with it."""
-
-    def __init__(self, where: str, faults: tuple[Fault, ...]):
-        self.faults = faults
-        ways = ("\n".join([f"error: {where}: {one.message}", *(f"  = {note}" for note in one.notes)]) for one in faults)
-        super().__init__("\n\n".join(ways))
 
 
 def component(
@@ -255,8 +232,11 @@ def component(
     transparent: Transparent | None = None,
     same: Same | None = None,
     stage: int = 0,
+    version: int = 1,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a component; its file's docstring opens with the line that `ablate list components` shows.
+
+    `version` is that of its numbers: it rises with a change of its code that changes them.
 
     Raises DeclarationError for a class that is none, with everything that is wrong with it.
     """
@@ -266,24 +246,22 @@ def component(
         raise DeclarationError(name.__qualname__, (fault,))
 
     def declare(cls: type[T]) -> type[T]:
-        faults = (*_faults_of(name, slots, source, role), *_faults_in(cls, shorthand, transparent, same))
+        faults = (*_faults_of(name, slots, source, role, version), *_faults_in(cls, shorthand, transparent, same))
         if faults:
             raise DeclarationError(cls.__qualname__, faults)
         config = dataclass(frozen=True, kw_only=True)(cls)
         if plain := [f.name for f in dataclasses.fields(config) if not _is_field(f)]:  # type: ignore[arg-type]
             raise DeclarationError(cls.__qualname__, tuple(_plain(name, dataclasses.MISSING) for name in plain))
-        frame_globals = inspect.getmodule(cls).__dict__ if inspect.getmodule(cls) else {}
-        document = inspect.cleandoc(frame_globals.get("__doc__") or cls.__doc__ or "")
         spec = ComponentSpec(
             name=name,
             slots=slots,
             role=role or name,
             modifier=modifier,
             fields={f.name: f.metadata["field"] for f in dataclasses.fields(config)},  # type: ignore[arg-type]
-            summary=document.splitlines()[0] if document else "",
             source=source,
             config=config,
-            path=Path(frame_globals.get("__file__", "")),
+            version=version,
+            **place_of(cls),
             shorthand=shorthand,
             transparent=transparent,
             same=same,
@@ -295,17 +273,15 @@ def component(
     return declare
 
 
-def _faults_of(name: str, slots: tuple[str, ...], source: str, role: str | None) -> Iterator[Fault]:
+def _faults_of(name: str, slots: tuple[str, ...], source: str, role: str | None, version: int) -> Iterator[Fault]:
     """What is wrong with the keywords of @component."""
-    for at, said in (("name", name), ("role", role or "word")):
-        if not isinstance(said, str) or WORD.fullmatch(said) is None:
-            way = "give letters, digits and _, as in rms_norm: it is written in YAML and stands in addresses"
-            yield Fault(f"the {at} of a component must be a word, not {said!r}", at, (way,))
+    yield from common_faults(COMPONENT, name, source, version)
+    if not isinstance(role or "word", str) or WORD.fullmatch(role or "word") is None:
+        way = "give letters, digits and _, as in rms_norm: it stands in addresses"
+        yield Fault(f"the role of a component must be a word, not {role!r}", "role", (way,))
     if not isinstance(slots, tuple) or not slots or not all(isinstance(slot, str) for slot in slots):
         way = 'give a tuple of names, such as slots=("part", "norm"); "part" is a place in a sequence'
         yield Fault("a component says which slots it may fill", "slots", (way,))
-    if not isinstance(source, str) or not source.strip():
-        yield Fault("a component says where it is from", "source", ('give a source, such as source="this work"',))
 
 
 def _faults_in(cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None) -> Iterator[Fault]:
@@ -365,19 +341,3 @@ def _plain(name: str, value: object) -> Fault:
         ),
         f"write {name}: … = {meant}",
     )
-
-
-def implements(config: Any) -> Callable[[type[T]], type[T]]:
-    """Say which declaration a module class carries out; the class gets it as `Config`."""
-
-    def bind(cls: type[T]) -> type[T]:
-        config.implementation = cls
-        cls.Config = config  # type: ignore[attr-defined]
-        return cls
-
-    return bind
-
-
-def module_of(config: Any) -> Any:
-    """The class bound to a declaration by `implements`; AttributeError if its file binds none."""
-    return config.implementation

@@ -42,10 +42,10 @@ def config(name, **fields):
 
 def module(name, **fields):
     """A module in float64; `activation` is the name of the part inside."""
-    made = implementation(name, CATALOGUE[name].path)
+    made = implementation(CATALOGUE[name])
     inner = fields.pop("activation", None)
     if inner is not None:
-        part = implementation(inner, CATALOGUE[inner].path)
+        part = implementation(CATALOGUE[inner])
         fields["activation"] = PartMaker(part.Config(), lambda: part(part.Config(), SIZES))
     return made(made.Config(**fields), SIZES)
 

@@ -209,7 +209,7 @@ def test_a_component_that_breaks_refuses_its_block_and_stops_no_search(tmp_path:
     here = ground(searching(tmp_path))
     block = pre_ln(here)
     assert here.refusals(block) == ()
-    monkeypatch.setattr(implementation("layer_norm", CATALOGUE["layer_norm"].path), "__init__", _broken)
+    monkeypatch.setattr(implementation(CATALOGUE["layer_norm"]), "__init__", _broken)
     again = ground(here.space)
     assert again.refusals(block) == (f"{UNBUILT}ZeroDivisionError: in a component",)
 
@@ -235,7 +235,7 @@ def test_what_this_machine_lacks_is_no_refusal(
     here = made(searching(tmp_path)) if made is ground else made(tmp_path)
     block = pre_ln(here)
     with monkeypatch.context() as patched:
-        patched.setattr(implementation("layer_norm", CATALOGUE["layer_norm"].path), method, _raising(LACKS[lack]))
+        patched.setattr(implementation(CATALOGUE["layer_norm"]), method, _raising(LACKS[lack]))
         with pytest.raises(RefusedError, match="this machine could not build a block of the search: ") as raised:
             here.refusals(block)
     assert raised.value.__cause__ is LACKS[lack]
@@ -251,7 +251,7 @@ def _raising(error: Exception) -> Any:
 
 def test_what_cannot_be_computed_at_its_start_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     here = starting(tmp_path)
-    layer_norm = implementation("layer_norm", CATALOGUE["layer_norm"].path)
+    layer_norm = implementation(CATALOGUE["layer_norm"])
     monkeypatch.setattr(layer_norm, "forward", _raising(RuntimeError("shapes")))
     assert here.refusals(pre_ln(here)) == ("cannot be computed at its start: RuntimeError: shapes",)
 

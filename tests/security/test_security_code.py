@@ -46,10 +46,9 @@ RUNS_CODE = {
 }
 ALLOWED = {
     ("__init__.py", "importlib.import_module"): "our own face, by names that stand there",
-    ("components/head.py", "exec"): "the head of a plugin that --plugin or an entry point names",
-    ("components/head.py", "compile"): "the same",
-    ("components/registry.py", "importlib.import_module"): "our own components, and entry points of distributions",
-    ("components/registry.py", "importlib.util.spec_from_file_location"): "a plugin that --plugin names, whole",
+    ("extension/put_off.py", "exec"): "our own things, and files that --plugin or an entry point names",
+    ("extension/put_off.py", "compile"): "the same",
+    ("extension/put_off.py", "importlib.util.spec_from_file_location"): "the same",
     ("probes/registry.py", "importlib.import_module"): "our own probes: the files of that folder",
     ("kernels/xformers.py", "importlib.import_module"): "a library, by a name that stands there",
     ("execute/rank.py", "pickle.load"): "its task, by the pipe from the worker that started it",

@@ -17,9 +17,9 @@ from worlds import write_world
 import ablate
 from ablate import api
 from ablate.block.equation import equation
-from ablate.components.installed import installed
-from ablate.components.registry import declarations
+from ablate.components.registry import _declarations
 from ablate.errors import AblateWarning
+from ablate.extension.installed import installed
 from ablate.report.shown import DISPLAY
 from ablate.testing import ComponentContract
 
@@ -140,7 +140,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def forget() -> None:
     importlib.invalidate_caches()
     installed.cache_clear()
-    declarations.cache_clear()
+    _declarations.cache_clear()
 
 
 def test_an_entry_point_brings_a_component_without_importing_its_package(distribution) -> None:

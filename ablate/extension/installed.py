@@ -1,7 +1,7 @@
-"""Components of other distributions: their entry points in the group `ablate.components`.
+"""Things of other distributions: their entry points, in a group for each kind.
 
-    [project.entry-points."ablate.components"]
-    my_norm = "my_package.my_norm"          the module that declares it, in a file like those in this folder
+    [project.entry-points."ablate.components"]          likewise ablate.probes, ablate.optimizers, …
+    my_norm = "my_package.my_norm"                      the module that declares it, in a file like those that ship
 
 Each file is found without importing anything, and its head is read like a plugin's. What cannot be read is told in a
 warning and left out: a broken distribution must not keep anyone from working with the others.
@@ -18,12 +18,10 @@ from pathlib import Path
 
 from ablate.errors import AblateWarning
 
-GROUP = "ablate.components"
-
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A module of another distribution that declares components, and its file."""
+    """A module of another distribution that declares things, and its file."""
 
     module: str
     path: Path
@@ -31,10 +29,10 @@ class Installed:
 
 
 @functools.cache
-def installed() -> tuple[Installed, ...]:
-    """Every entry point whose file is there, by name; the others are told."""
+def installed(group: str) -> tuple[Installed, ...]:
+    """Every entry point of a group whose file is there, by name; the others are told."""
     found = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         module = entry.value.partition(":")[0].strip()
         path = _file(module)
         if path is None:
@@ -53,7 +51,7 @@ def tell(entry: str, why: str) -> None:
 def _described(entry: EntryPoint) -> str:
     distribution = entry.dist
     from_where = f" of {distribution.name} {distribution.version}" if distribution is not None else ""
-    return f"the entry point {entry.name!r}{from_where} in the group {GROUP}"
+    return f"the entry point {entry.name!r}{from_where} in the group {entry.group}"
 
 
 def _file(module: str) -> Path | None:

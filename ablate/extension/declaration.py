@@ -1,0 +1,99 @@
+"""What a file declares of a thing, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from ablate.errors import InputError
+from ablate.extension.kinds import Kind
+
+T = TypeVar("T")
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """A thing of some kind as planning sees it, without torch; each kind adds what it has besides.
+
+    `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it gives: it
+    rises with every change of its code that changes them (see `plan/identity.py`). `module` is what Python calls its
+    file.
+    """
+
+    kind: ClassVar[Kind]
+    name: str
+    source: str
+    summary: str
+    path: Path
+    module: str
+    version: int = 1
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.noun.capitalize()} {self.name}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A mistake in a declaration: `at` is the field, or the keyword of the declaration (of its values `word`)."""
+
+    message: str
+    at: str
+    notes: tuple[str, ...] = ()
+    label: str = ""
+    word: object = None
+
+
+class DeclarationError(InputError):
+    """A class cannot be declared as a thing of its kind; `faults` is all that is wrong with it."""
+
+    def __init__(self, where: str, faults: tuple[Fault, ...]):
+        self.faults = faults
+        shown = (
+            "\n".join([f"error: {where}: {fault.message}", *(f"  = {note}" for note in fault.notes)])
+            for fault in faults
+        )
+        super().__init__("\n\n".join(shown))
+
+
+def common_faults(kind: Kind, name: object, source: object, version: object) -> Iterator[Fault]:
+    """What is wrong with what every declaration says."""
+    if not isinstance(name, str) or WORD.fullmatch(name) is None:
+        way = "give letters, digits and _, as in rms_norm: it is written in YAML"
+        yield Fault(f"the name of {kind.a_noun} must be a word, not {name!r}", "name", (way,))
+    if not isinstance(source, str) or not source.strip():
+        yield Fault(f"{kind.a_noun} says where it is from", "source", ('give a source, such as source="this work"',))
+    if type(version) is not int or version < 1:
+        way = "it counts from 1, and rises with a change that changes numbers"
+        yield Fault(f"the version of {kind.a_noun} is a whole number, not {version!r}", "version", (way,))
+
+
+def place_of(declared: Any) -> dict[str, Any]:
+    """Where a class or a function is declared, as fields of its Declaration: its file, module and summary."""
+    module = inspect.getmodule(declared)
+    names = module.__dict__ if isinstance(module, types.ModuleType) else {}
+    document = inspect.cleandoc(names.get("__doc__") or getattr(declared, "__doc__", None) or "")
+    summary = document.splitlines()[0] if document else ""
+    return {"path": Path(names.get("__file__", "")), "module": declared.__module__, "summary": summary}
+
+
+def implements(declared: Any) -> Callable[[T], T]:
+    """Say which declaration a class or a function carries out; it gets the declared class as `Config`."""
+
+    def bind(carrying_out: T) -> T:
+        declared.implementation = staticmethod(carrying_out) if inspect.isfunction(carrying_out) else carrying_out
+        carrying_out.Config = declared  # type: ignore[attr-defined]
+        return carrying_out
+
+    return bind
+
+
+def declaration_in(value: object) -> Declaration | None:
+    """The declaration that a value of a module is or carries; None for any other value."""
+    carried = value if isinstance(value, Declaration) else vars(value).get("spec") if isinstance(value, type) else None
+    return carried if isinstance(carried, Declaration) else None

@@ -1,0 +1,266 @@
+"""The head of a file: what it declares, read without torch, and every mistake in it told at its place.
+
+The head ends at the first import of torch, or of what comes with it (`put_off.py`). It is run a statement at a time, so
+that one wrong declaration does not hide the next; what stands below it is looked at, and not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ablate.extension.declaration import Declaration, DeclarationError, Fault, declaration_in
+from ablate.extension.kinds import COMPONENT, KINDS, Kind
+from ablate.extension.put_off import import_head, until_heavy
+from ablate.source.located import Source, Span
+from ablate.source.problems import Problem, Problems
+
+LIKE = "a plugin is a Python file like those in ablate/components/: what it declares, then its torch imports"
+NAMES = {kind.name: kind for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A thing, and the file and statement that declare it."""
+
+    spec: Declaration
+    text: _Text
+    node: ast.stmt | None
+
+    def place(self, at: str = "name", word: object = None) -> Span:
+        """Where a field, a keyword of the declaration or its `name` stands, or that `word` among its values."""
+        return self.text.span_of(self.node, at, word) if self.node is not None else self.text.source.span(0, 0)
+
+
+def declares(path: Path, kind: Kind) -> bool:
+    """Whether a file of ours declares a thing of a kind; nothing of it is run."""
+    text = path.read_text(encoding="utf-8")
+    return f"{kind.name}(" in text and any(_kind_of(node) == kind for node in ast.parse(text).body)
+
+
+def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
+    """What a file declares, imported under the name of a `module`; what is wrong with it is noted, and left out."""
+    try:
+        text = _Text(Source(str(path), path.read_text(encoding="utf-8")))
+        tree = ast.parse(text.source.text, filename=str(path))
+    except SyntaxError as error:
+        start = (error.lineno or 1, error.offset or 1)
+        end = (error.end_lineno or start[0], max(error.end_offset or 0, start[1] + 1))
+        place = Span(text.source, *start, *(end if end > start else (start[0], start[1] + 1)))
+        problems.add(f"this is no Python: {error.msg}", place, notes=(LIKE,))
+        return []
+    except (OSError, ValueError) as error:
+        problems.add(f"cannot read the plugin {path}: {type(error).__name__}: {error}", notes=(LIKE,))
+        return []
+    before = len(problems)
+    declared = _Reading(path, text, problems).run(tree, module)
+    found = [each for each in declared if not _note_without_below(each, tree, problems)]
+    for node in tree.body[len(list(until_heavy(tree.body))) :]:
+        _note_below(node, text, problems)
+    if not found and len(problems) == before:
+        _note_nothing(tree, path, text, problems)
+    return found
+
+
+@dataclass
+class _Reading:
+    """Runs the statements of a head, and notes what is wrong with each."""
+
+    path: Path
+    text: _Text
+    problems: Problems
+
+    def run(self, tree: ast.Module, name: str) -> list[Declared]:
+        """What the statements declare, up to one that fails."""
+        self.wrong: set[str] = set()
+        self.failed = False
+        before = len(self.problems)
+        try:
+            module = import_head(name, self.path, tree, self._statement)
+        except LookupError as error:
+            self.problems.add(str(error), notes=(LIKE,))
+            return []
+        found = list(self._declared(tree, module))
+        if len(self.problems) > before:
+            sys.modules.pop(name, None)  # read anew once it is right
+        return found
+
+    def _statement(self, node: ast.stmt, run: Callable[[], None]) -> bool:
+        try:
+            run()
+        except DeclarationError as error:
+            self.wrong |= {node.name} if isinstance(node, ast.ClassDef) else set()
+            for fault in error.faults:
+                self.problems.append(self.text.problem(node, fault))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever the user's own code raises, `sys.exit()` too
+            if not (isinstance(error, NameError) and error.name in self.wrong):  # else it is told already
+                self.problems.append(self.text.failure(error, node))
+                return False
+        return True
+
+    def _declared(self, tree: ast.Module, module: types.ModuleType) -> Iterator[Declared]:
+        """A declaration for each statement that makes one, then those that are made otherwise, in a loop say."""
+        stated: dict[str, ast.stmt] = {}
+        known: set[str] = set()
+        for node in tree.body:
+            name = _name_of(node)
+            spec = None if name is None else declaration_in(module.__dict__.get(name))
+            if name is None or spec is None or not self._is_here(spec):
+                continue
+            if name in stated:
+                message, way = f"class {name} stands twice, and hides the one before it", "give it another name"
+                also = ((self.text.span_of(stated[name], "class"), "which would have no module"),)
+                self.problems.add(message, self.text.span_of(node, "class"), notes=(way,), also=also)
+                continue
+            stated[name] = node
+            known.add(spec.name)
+            yield Declared(spec, self.text, node)
+        others = filter(None, map(declaration_in, list(vars(module).values())))
+        for spec in {
+            other.name: other for other in others if other.name not in known and self._is_here(other)
+        }.values():
+            yield Declared(spec, self.text, None)
+
+    def _is_here(self, spec: Declaration) -> bool:
+        """Whether a declaration is of this file, not imported from another."""
+        return spec.path == self.path
+
+
+def _name_of(node: ast.stmt) -> str | None:
+    """The name that a statement gives to what it declares; None for one that declares nothing."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None
+
+
+def _declaring(node: ast.stmt) -> ast.expr | None:
+    """The decorator or call by which a statement declares something."""
+    if isinstance(node, ast.ClassDef):
+        return next((each for each in node.decorator_list if _called(each) in NAMES), None)
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    return value if isinstance(value, ast.Call) and _called(value) in NAMES else None
+
+
+def _kind_of(node: ast.stmt) -> Kind | None:
+    declaring = _declaring(node)
+    return None if declaring is None else NAMES[_called(declaring)]
+
+
+def _note_without_below(declared: Declared, tree: ast.Module, problems: Problems) -> bool:
+    """Whether nothing in the file carries out the declaration, though something must."""
+    kind = declared.spec.kind
+    name = None if declared.node is None else _name_of(declared.node)
+    if not kind.below or declared.node is None or name is None or name in _carried_out(tree):
+        return False
+    problems.add(
+        f"{kind.noun} {declared.spec.name!r} has no {kind.below}",
+        declared.text.span_of(declared.node, "class"),
+        label="nothing in the file implements it",
+        notes=(f"{kind.way} @implements({name}), below the first import of torch",),
+    )
+    return True
+
+
+def _carried_out(tree: ast.Module) -> set[str]:
+    """The names of what something in the file says that it implements."""
+    return {
+        ast.unparse(call.args[0])
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _called(call) == "implements" and call.args
+    }
+
+
+def _note_below(node: ast.stmt, text: _Text, problems: Problems) -> None:
+    """Note a declaration that stands where it is not read."""
+    kind = _kind_of(node)
+    if kind is not None:
+        problems.add(
+            f"{kind.a_noun} is declared below the first import of torch, and is not found there",
+            text.span_of(node, "class"),
+            notes=("move the class above that import: checking and planning read no further",),
+        )
+
+
+def _note_nothing(tree: ast.Module, path: Path, text: _Text, problems: Problems) -> None:
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    meant = [classes[name] for name in _carried_out(tree) if name in classes]
+    others = ", ".join(f"@{kind.name}" for kind in KINDS if kind != COMPONENT)
+    problems.add(
+        f"the plugin {path} declares no component, nor anything of another kind",
+        text.span_of(meant[0], "class") if meant else None,
+        notes=(
+            "decorate its Config with @component(…), above the first import of torch",
+            f"likewise what is of another kind: {others}",
+        ),
+    )
+
+
+def _called(node: ast.expr) -> str:
+    """The last name of what is called, or stands there uncalled."""
+    function = node.func if isinstance(node, ast.Call) else node
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+@dataclass(frozen=True)
+class _Text:
+    source: Source
+
+    def span(self, node: ast.stmt | ast.expr | ast.keyword, end: int | None = None) -> Span:
+        """The characters of a node; Python counts columns in bytes."""
+        line, end_line = node.lineno, node.end_lineno or node.lineno
+        stop = node.end_col_offset or 0
+        start = self._column(line, node.col_offset)
+        return Span(self.source, line, start, end_line, self._column(end_line, stop) if end is None else start + end)
+
+    def _column(self, line: int, offset: int) -> int:
+        return len(self.source.line(line).encode()[:offset].decode(errors="ignore")) + 1
+
+    def span_of(self, node: ast.stmt, at: str, word: object = None) -> Span:
+        """Where a field of a class, or a keyword of what declares it, stands; its name where there is none."""
+        declaring = _declaring(node)
+        if isinstance(declaring, ast.Call):
+            values: dict[str | None, ast.expr] = {each.arg: each.value for each in declaring.keywords}
+            values |= {"name": declaring.args[0]} if declaring.args else {}
+            if at in values:
+                constants = [c for c in ast.walk(values[at]) if isinstance(c, ast.Constant) and c.value == word]
+                return self.span(next(iter(constants), values[at]))
+        if not isinstance(node, ast.ClassDef):
+            return self.span(node)
+        for line in node.body:
+            targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
+            if at in [ast.unparse(target) for target in targets]:
+                return self.span(line)
+        if at == "class" or declaring is None:
+            return Span(
+                self.source, node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 7 + len(node.name)
+            )
+        return self.span(declaring)
+
+    def problem(self, node: ast.stmt, fault: Fault) -> Problem:
+        return Problem(fault.message, self.span_of(node, fault.at, fault.word), fault.label, fault.notes)
+
+    def failure(self, error: BaseException, node: ast.stmt) -> Problem:
+        """What the file's own code raises while it is read, at the line of it that ran last."""
+        lines = [
+            line
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == self.source.name
+        ]
+        line = lines[-1] if lines else node.lineno
+        text = self.source.line(line)
+        start = len(text) - len(text.lstrip())
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+        return Problem(
+            f"the file fails while it is read: {message}",
+            Span(self.source, line, start + 1, line, len(text) + 1),
+            notes=("mend it there: what stands above the first import of torch is run to see what is declared",),
+        )

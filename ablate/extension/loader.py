@@ -1,0 +1,138 @@
+"""Every thing of every kind: those that ship, those of other distributions, and a user's own files.
+
+The folder of a kind is the list of what ships. A file may declare several things, of several kinds where it is a
+user's own. Only heads are run here (`head.py`); `implementation` runs the rest of a file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ablate.errors import InputError
+from ablate.extension.declaration import Declaration, declaration_in
+from ablate.extension.head import Declared, declares, read_head
+from ablate.extension.installed import installed, tell
+from ablate.extension.kinds import KINDS, PACKAGE, Kind
+from ablate.extension.put_off import complete, put_off
+from ablate.source.problems import Problems
+
+
+@functools.cache
+def shipped(kind: Kind) -> tuple[Declaration, ...]:
+    """What ships of a kind, in order of file."""
+    problems = Problems()
+    found = [
+        declared.spec
+        for path in kind.files()
+        if declares(path, kind)
+        for declared in read_head(path, module_name(path), problems)
+    ]
+    problems.raise_if_any()
+    return tuple(found)
+
+
+def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
+    """What other distributions bring of a kind; what is wrong with one of them is told, and the others are kept."""
+    taken = set(taken)
+    found: dict[str, Declaration] = {}
+    for entry in installed(kind.group):
+        problems = Problems()
+        specs = [declared.spec for declared in read_head(entry.path, entry.module, problems)]
+        if len(problems):
+            problem = next(iter(problems))
+            line = "" if problem.span is None else f", in line {problem.span.line} of {entry.path}"
+            tell(entry.entry, f"{problem.message}{line}")
+            continue
+        for spec in specs:
+            if spec.kind != kind:
+                continue
+            if spec.name in taken or spec.name in found:
+                tell(entry.entry, f"there is {kind.a_noun} {spec.name!r} already")
+            found.setdefault(spec.name, spec)
+    return [spec for name, spec in found.items() if name not in taken]
+
+
+def of_plugins(paths: Sequence[Path], problems: Problems) -> list[Declared]:
+    """What a user's own files declare, of whichever kind; mistakes are noted."""
+    return [declared for path in paths for declared in read_head(path, module_name(path), problems)]
+
+
+def without_doubles(taken: Iterable[Declaration], own: list[Declared], problems: Problems) -> list[Declared]:
+    """A user's own things of one kind; of two of one name the first, and the other is noted."""
+    paths = {spec.name: spec.path for spec in taken}
+    found: dict[str, Declared] = {}
+    for declared in own:
+        name = declared.spec.name
+        if name in paths or name in found:
+            first = found.get(name)
+            way = "give one of them another name" if first else f"it is in {paths[name]}; give this another name"
+            also = ((first.place(), "here first"),) if first else ()
+            noun = declared.spec.kind.noun
+            problems.add(f"{noun} {name!r} is declared twice", declared.place(), notes=(way,), also=also)
+        found.setdefault(name, declared)
+    return [declared for name, declared in found.items() if name not in paths]
+
+
+def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declaration]:
+    """Every thing of a kind, those of a user's `own` files included."""
+    ships = shipped(kind)
+    others = of_distributions(kind, (spec.name for spec in ships))
+    mine = [declared for declared in own if declared.spec.kind == kind]
+    return [*ships, *others, *(each.spec for each in without_doubles([*ships, *others], mine, problems))]
+
+
+def module_name(path: Path) -> str:
+    """The name under which a file is imported: its own for one of ours or of a distribution, else one of its text's.
+
+    A plugin that was changed is another module, so that a notebook sees the change.
+    """
+    if path.is_relative_to(PACKAGE):
+        return ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts))
+    dotted = next((each.module for kind in KINDS for each in installed(kind.group) if each.path == path), None)
+    return dotted or f"ablate_plugin_{path.stem}_{stamp(path)[:12]}"
+
+
+def stamp(path: Path) -> str:
+    """A hash of a file's place and bytes; of its place alone where it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        content = b""
+    return hashlib.sha256(str(path).encode() + b"\0" + content).hexdigest()
+
+
+def is_complete(spec: Declaration) -> bool:
+    """Whether the whole file of a declaration has run already."""
+    return not put_off(sys.modules[spec.module])
+
+
+def implementation(spec: Declaration) -> Any:
+    """What carries a declaration out; imports torch.
+
+    What the file raises keeps its trace; that it ends the process (`sys.exit()`) is an InputError.
+    """
+    module = sys.modules[spec.module]
+    try:
+        complete(module)
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise InputError(
+            f"error: the plugin {spec.path} ends the process when it is imported: {type(error).__name__}: {error}\n"
+            '  = take that out of it, or put it under `if __name__ == "__main__":`'
+        ) from error
+    for value in list(vars(module).values()):
+        found = declaration_in(value)
+        if found is not None and (found.kind, found.name) == (spec.kind, spec.name):
+            if "implementation" in vars(value):
+                return value.implementation
+            raise InputError(
+                f"{spec.kind.noun} {spec.name!r} has no {spec.kind.below}: {spec.path}\n"
+                f"  = {spec.kind.way} @implements(…), below the first import of torch"
+            )
+    raise LookupError(f"{spec.path} declares no {spec.kind.noun} {spec.name!r}")

@@ -1,0 +1,85 @@
+"""A choice among the things of one kind, with what it sets: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from ablate.extension.configured import Configured
+from ablate.extension.kinds import Kind
+from ablate.source.document import Hints, validate
+from ablate.source.located import Located, Mapping, Scalar
+from ablate.source.problems import Problems, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A thing of some kind by its name, and its settings as plain values that JSON holds.
+
+    In a document it is `{name: settings}`, or the name alone where it has no settings. It is plain so that a trial can
+    be sent anywhere; `Configured.read` makes its settings the document that the thing declares.
+    """
+
+    name: str
+    settings: Map[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def plain(self) -> str | dict[str, Any]:
+        """As it stands in a document."""
+        return {self.name: dict(self.settings)} if self.settings else self.name
+
+    @classmethod
+    def of(cls, value: object) -> Choice:
+        """From what stands in a document; PydanticCustomError for anything else."""
+        if isinstance(value, Choice):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, Map) and len(value) == 1:
+            ((name, settings),) = value.items()
+            if isinstance(settings, Map):
+                return cls(str(name), dict(settings))
+        raise PydanticCustomError("choice", "expected one name with its settings")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.of, serialization=core_schema.plain_serializer_function_ser_schema(cls.plain)
+        )
+
+
+def read_choice(
+    located: Located, kind: Kind, known: Map[str, Configured], where: str, problems: Problems, hints: Hints
+) -> Choice | None:
+    """What `located`, the value at the address `where`, chooses among the things `known`; None where it is a mistake.
+
+    Every mistake is noted at its place: no name or several, an unknown one, and what is wrong with its settings.
+    """
+    body: Located
+    if isinstance(located, Scalar) and isinstance(located.value, str):
+        name, body, key = located.value, Mapping((), located.span), located
+    elif isinstance(located, Mapping) and len(located.entries) == 1:
+        ((key, value),) = located.entries
+        name, body = str(key.value), value
+    else:
+        names = ", ".join(key.text for key, _ in located.entries) if isinstance(located, Mapping) else ""
+        message = f"{where} names one {kind.noun}" + (f", not {names}" if names else "")
+        notes = (f"one of: {', '.join(known)}",) if len(known) <= 12 else (f"`ablate list {kind.plural}` lists them",)
+        problems.add(message, located.span, notes=notes)
+        return None
+    if name not in known:
+        message, command = f"unknown {kind.noun} {quote(key.text)}", f"ablate list {kind.plural}"
+        problems.add_unknown(message, key.span, key.text, known, f"{where} accepts", command=command)
+        return None
+    if not isinstance(body, Mapping):
+        fields = ", ".join(known[name].settings.model_fields) or "it has none"
+        problems.add(f"{where}.{name} must be a mapping of its settings", body.span, notes=(f"its settings: {fields}",))
+        return None
+    settings = validate(known[name].settings, Mapping(body.entries, key.span), problems, f"{where}.{name}", hints)
+    return None if settings is None else Choice(name, settings.model_dump(mode="json"))
