@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ablate import session
 from ablate.block.catalogue import Catalogue, Part
@@ -27,10 +27,11 @@ from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 from ablate.errors import AblateError, FailedError, InputError
 from ablate.execute.cores import MOST_PACKED
+from ablate.execute.executor_options import ExecutorOptions, GivenOptions
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.grammar.named_files import find_file
-from ablate.session import RESULTS, PathLike, Place, Planned, Resumable, Retriable, Run, check
+from ablate.session import RESULTS, PathLike, Planned, Resumable, Retriable, Run, check
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, together, unknown
 from ablate.source.yaml import parse_yaml
@@ -46,13 +47,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import nn
 
-    from ablate.execute.cores import Pack
-    from ablate.session import ExecutorName
     from ablate.store.query import Answer
     from ablate.store.requests import Request
 
 __all__ = [
-    "Place",
+    "ExecutorOptions",
     "Planned",
     "Resumable",
     "Run",
@@ -154,25 +153,19 @@ def run(
     space: Space,
     *,
     results: PathLike = RESULTS,
-    executor: ExecutorName = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    cpus: float | None = None,
-    gpus: float | None = None,
-    pack: Pack = None,
-    ranks: int | None = None,
-    limit: float | None = None,
     fresh: bool = False,
     plugins: Sequence[PathLike] = (),
     console: Console | None = None,
     mirror: bool | str = True,
+    **options: Unpack[GivenOptions],
 ) -> Run:
     """Train what the plan asks for and the results folder does not know, and judge it.
 
-    Where: `executor` with so many `workers`; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU,
-    `ranks` processes each trial (see `Place`). A trial may take `limit` seconds. `fresh` trains again what is known.
-    `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI. What is
-    said on the way goes to `console`, or to standard error.
+    `options` say where, as keyword arguments (see `ExecutorOptions`): `executor` is `local` (the default), `inline` or
+    `ray`, with so many `workers`; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU, `ranks`
+    processes each trial. A trial may take `limit` seconds. `fresh` trains again what is known. `mirror` sends the runs
+    to the MLflow store in the results folder, or to the tracking server of that URI. What is said on the way goes to
+    `console`, or to standard error.
 
     A trial that fails is an outcome: it is printed, and is in the run's `failed`. Raises FailedError, with the run,
     where every trial that was to be trained failed, or is known to have failed; RefusedError where the folder is locked
@@ -182,18 +175,14 @@ def run(
     from ablate.report import ended
 
     console = console or terminal.Console(stderr=True)
-    place = Place(
-        executor=executor,
-        workers=workers,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        pack=pack,
-        ranks=ranks,
-        limit=limit,
-    )
     done = session.run(
-        space, results=results, place=place, fresh=fresh, plugins=plugins, console=console, mirror=mirror
+        space,
+        results=results,
+        options=ExecutorOptions(**options),
+        fresh=fresh,
+        plugins=plugins,
+        console=console,
+        mirror=mirror,
     )
     if done.fruitless:
         before = not done.ended.kinds.total()

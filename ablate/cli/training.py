@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ablate.cli.asking import show_plan
 from ablate.cli.console import INTERRUPTED, again, console, page_of, tell
+from ablate.cli.executor_flags import NO_OPTIONS, with_executor_flags
 from ablate.cli.naming import space_file
-from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile, Workers
+from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile
 from ablate.errors import InputError
+from ablate.execute.executor_options import GivenOptions
 from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from rich.console import Console
 
-    from ablate.api import Place, Planned, Resumable, Run, Space
+    from ablate.api import ExecutorOptions, Planned, Resumable, Run, Space
     from ablate.errors import AblateError
 
-Executor = Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")]
-Address = Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")]
-Cpus = Annotated[float | None, typer.Option(help="With ray: CPUs of a trial (default: its threads).")]
-Gpus = Annotated[float | None, typer.Option(help="With ray: GPUs of a trial, as 0.5 (default: 1 where there are any).")]
-Pack = Annotated[str | None, typer.Option(metavar="N|auto", help="Trials on a GPU (default: by memory).")]
-Ranks = Annotated[int | None, typer.Option(min=1, help="Processes for each trial, a GPU each.")]
-Timeout = Annotated[
-    str | None, typer.Option(metavar="TIME", help="What a trial may take without interruption: 90s, 30m, 2h.")
-]
 
-
+@with_executor_flags(executor="local")
 def run(
     space: SpaceFile,
     profile: Profile = None,
     settings: Set = None,
     results: ResultsFolder = RESULTS,
-    executor: Executor = "local",
-    workers: Workers = None,
-    address: Address = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    pack: Pack = None,
-    ranks: Ranks = None,
-    timeout: Timeout = None,
+    options: GivenOptions = NO_OPTIONS,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
     plugin: Plugin = None,
     mlflow: Mlflow = None,
@@ -56,33 +41,17 @@ def run(
     """Train what the plan asks for and is not known yet, and print the verdicts."""
     from ablate import api
 
-    limit = None if timeout is None else api.read_seconds(timeout)
-    place = api.Place(
-        executor=executor or "local",
-        workers=workers,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        pack=None if pack is None else api.read_pack(pack),
-        ranks=ranks,
-        limit=limit,
-    )
+    where = api.ExecutorOptions(**options)
     loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
-    code = _train(loaded, place, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
+    code = _train(loaded, where, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
     raise typer.Exit(code)
 
 
+@with_executor_flags()
 def resume(
     space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
     results: ResultsFolder = RESULTS,
-    executor: Executor = None,
-    workers: Workers = None,
-    address: Address = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    pack: Pack = None,
-    ranks: Ranks = None,
-    timeout: Timeout = None,
+    options: GivenOptions = NO_OPTIONS,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
     json: Json = False,
@@ -90,7 +59,6 @@ def resume(
     """Go on with every run that was not finished, as it was asked for; options given here count instead."""
     from ablate import api
 
-    changes = _changes(executor, workers, address, cpus, gpus, pack, ranks, timeout)
     found, refused = api.resumable(results, space)
     if not found and not refused:
         from ablate.report import standing
@@ -101,12 +69,13 @@ def resume(
             write_text(said, stderr=json)
     codes = [0]
     for one in found:
-        codes.append(_train_again(one, changes, results, mlflow, no_mlflow, json=json))
+        codes.append(_train_again(one, options, results, mlflow, no_mlflow, json=json))
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
     raise typer.Exit(max((*codes, *_tell(refused))))
 
 
+@with_executor_flags()
 def retry(
     space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
     trial: Annotated[list[str] | None, typer.Option(metavar="ID", help="A trial that failed (default: all).")] = None,
@@ -114,14 +83,7 @@ def retry(
         list[str] | None, typer.Option(metavar="KIND", help="What failed so: bug, lost, timeout, out_of_memory.")
     ] = None,
     results: ResultsFolder = RESULTS,
-    executor: Executor = None,
-    workers: Workers = None,
-    address: Address = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    pack: Pack = None,
-    ranks: Ranks = None,
-    timeout: Timeout = None,
+    options: GivenOptions = NO_OPTIONS,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
     json: Json = False,
@@ -129,7 +91,6 @@ def retry(
     """Train again the trials that failed, as they were asked for; all else that is known stays."""
     from ablate import api
 
-    changes = _changes(executor, workers, address, cpus, gpus, pack, ranks, timeout)
     found, refused = api.retriable(results, space, trials=trial or (), outcomes=outcome or ())
     if not found and not refused:
         write_text(f"nothing to retry in {results}: no trial has failed", stderr=json)
@@ -139,35 +100,16 @@ def retry(
             said = f"retrying {standing.space}: {standing.variant}, seed {standing.seed} ({standing.state})"
             write_text(f"{said} {standing.trial_id}", stderr=json)
         ids = {standing.trial_id for standing in one.trials} - tried  # what several spaces share is trained once
-        codes.append(_train_again(one.run, changes, results, mlflow, no_mlflow, json=json, retry=ids))
+        codes.append(_train_again(one.run, options, results, mlflow, no_mlflow, json=json, retry=ids))
         tried |= ids
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
     raise typer.Exit(max((*codes, *_tell(refused))))
 
 
-def _changes(
-    executor: str | None,
-    workers: int | None,
-    address: str | None,
-    cpus: float | None,
-    gpus: float | None,
-    pack: str | None,
-    ranks: int | None,
-    timeout: str | None,
-) -> dict[str, Any]:
-    """What of the place of an earlier run is otherwise now."""
-    from ablate import api
-
-    given: dict[str, Any] = {"executor": executor, "workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
-    given |= {"ranks": ranks, "pack": None if pack is None else api.read_pack(pack)}
-    given["limit"] = None if timeout is None else api.read_seconds(timeout)
-    return {name: value for name, value in given.items() if value is not None}
-
-
 def _train_again(
     one: Resumable,
-    changes: Mapping[str, Any],
+    changes: GivenOptions,
     results: Path,
     mlflow: str | None,
     no_mlflow: bool,
@@ -175,17 +117,10 @@ def _train_again(
     json: bool,
     retry: Collection[str] = (),
 ) -> int:
-    """Go on with an earlier run, with changes to its place."""
-    from ablate import api
-
-    place = one.place
-    if changes.get("executor", place.executor) != place.executor:
-        # Another executor knows nothing of what the first was told of cluster and resources.
-        place = api.Place(limit=place.limit, ranks=place.ranks)
+    """Go on with an earlier run, with changes to its executor options."""
+    where = one.options.changed(**changes)
     mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
-    return _train(
-        one.space, replace(place, **changes), results, one.plugins, fresh=False, retry=retry, mirror=mirror, json=json
-    )
+    return _train(one.space, where, results, one.plugins, fresh=False, retry=retry, mirror=mirror, json=json)
 
 
 def _tell(refused: Sequence[AblateError]) -> list[int]:
@@ -203,7 +138,7 @@ def _mirror(mlflow: str | None, no_mlflow: bool) -> bool | str:
 
 def _train(
     space: Space,
-    place: Place,
+    where: ExecutorOptions,
     results: Path,
     plugins: Sequence[Path],
     *,
@@ -220,14 +155,14 @@ def _train(
     shown: list[Planned] = []
 
     def show(planned: Planned) -> None:
-        show_plan(screen, planned, place.workers, shown[-1] if shown else None, results=results)
+        show_plan(screen, planned, where.workers, shown[-1] if shown else None, results=results)
         shown.append(planned)
 
     try:
         done = session.run(
             space,
             results=results,
-            place=place,
+            options=where,
             fresh=fresh,
             retry=retry,
             plugins=plugins,

@@ -1,5 +1,7 @@
 """Execute: where and in what order trials run.
 
+    executor_options.py  where trials are to run, and what each gets, as it is asked for and kept
+    executors.py   the executor that such options ask for
     task.py        what a worker is sent, and what it sends back
     work.py        what one trial computes
     worker.py      one trial carried out: claimed, computed, saved, told; the same for every executor

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.errors import RefusedError
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import (
     DEATHS_ALLOWED,
     LACKED,
@@ -120,35 +121,26 @@ class Ended:
         return bool(self.kinds["lost"] and not (self.waiting or self.kinds["interrupted"]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is said to every trial of a run: the components beyond the shipped ones, and the seconds each may take.
-
-    `ranks` is how many processes share each of them (see `Task`).
-    """
-
-    plugins: tuple[Path, ...] = ()
-    limit: float | None = None
-    ranks: int = 1
-
-
 class Controller:
     """Carries out what a source hands out; what the trials yield is in `results` when `run` returns.
 
-    An unfinished trial goes on from its checkpoint. Whoever stops the run leaves it resumable: what was written stays.
+    `options` say how long a trial may take, and in how many processes; `plugins` are the components beyond the shipped
+    ones. An unfinished trial goes on from its checkpoint. Whoever stops the run leaves it resumable: what was written
+    stays.
     """
 
     def __init__(
         self,
         source: Source,
         results: Results,
-        order: Order,
+        options: ExecutorOptions,
         *,
+        plugins: tuple[Path, ...] = (),
         watcher: Watcher,
         should_stop: ShouldStop,
         say: Callable[[str], None],
     ):
-        self._source, self._results, self._order = source, results, order
+        self._source, self._results, self._options, self._plugins = source, results, options, plugins
         self._watcher, self._should_stop, self._say = watcher, should_stop, say
         self._again: deque[Work] = deque()
         self._running: dict[str, Work] = {}
@@ -185,11 +177,11 @@ class Controller:
             folder=self._results.folder.resolve(),
             resume=start.resume,
             versions=start.versions,
-            plugins=self._order.plugins,
-            limit=self._order.limit,
+            plugins=self._plugins,
+            limit=self._options.limit,
             until=work.until,
             parts=attempt.parts,
-            ranks=self._order.ranks,
+            ranks=self._options.processes,
             memory=1.0 if attempt.alone else None,
         )
 
@@ -238,7 +230,7 @@ class Controller:
         from ablate.train.parts import most_parts  # with torch, which a run that trains nothing does without
 
         attempt = self._attempts[trial.id]
-        most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._order.ranks)
+        most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._options.processes)
         then = after_lack(attempt, most=most, share=outcome.detail.get(SHARE, 1.0))
         if then is None:
             return replace(outcome, detail=outcome.detail | {LACKED: [*attempt.lacked, attempt.parts]})

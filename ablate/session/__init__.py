@@ -1,7 +1,6 @@
 """A session with a space: planned, run, gone on with. It ties the rooms below together and computes nothing itself.
 
 planning.py   what a space asks for, and what of it is known
-place.py      where trials run
 kernels.py    which attention backends a plan will use, and why
 running.py    planned, trained, judged, shown, mirrored, under one lock
 answer.py     what a run is about to train, and what it comes to
@@ -17,7 +16,6 @@ retrying.py   what failed, asked for again
 """
 
 from ablate.session.answer import Run
-from ablate.session.place import ExecutorName, Place
 from ablate.session.planning import PathLike, Planned, check, plan_space
 from ablate.session.resuming import Resumable, resumable
 from ablate.session.retrying import Retriable, retriable
@@ -25,9 +23,7 @@ from ablate.session.running import RESULTS, run
 
 __all__ = [
     "RESULTS",
-    "ExecutorName",
     "PathLike",
-    "Place",
     "Planned",
     "Resumable",
     "Retriable",

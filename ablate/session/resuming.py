@@ -1,4 +1,4 @@
-"""What was not finished, asked for again as it was asked: the same file, profile, settings, components and place."""
+"""What was not finished, asked for again as it was asked: file, profile, settings, components, executor options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.errors import AblateError, InputError, RefusedError
-from ablate.session.place import Place
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.located import to_python
 from ablate.source.problems import quote, unknown
@@ -28,19 +28,20 @@ ENDED = {"finished", "diverged"}
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A run that can be gone on with: the space as it was, its place, plugins and mirror, and how many are left.
+    """A run that can be gone on with: the space as it was, its executor options, plugins and mirror, and how many are
+    left.
 
     Of a plan that may grow yet nobody knows how many: those that it has asked for are counted, at least one.
     """
 
     space: Space
-    place: Place
+    options: ExecutorOptions
     plugins: tuple[Path, ...]
     mirror: bool | str
     left: int
 
     def __repr__(self) -> str:
-        return f"<Resumable {self.space.name}: {self.left} left, {self.place.executor}>"
+        return f"<Resumable {self.space.name}: {self.left} left, {self.options.executor}>"
 
 
 def resumable(
@@ -105,7 +106,7 @@ def as_asked(
         space, left = _search(request, load, kept, states)
     else:
         space, left = _staged(folder, request, load, kept, set(states))
-    return Resumable(space, Place.of(request.place), tuple(map(Path, request.plugins)), request.mirror, left)
+    return Resumable(space, ExecutorOptions.of(request.place), tuple(map(Path, request.plugins)), request.mirror, left)
 
 
 def _forgotten(folder: Path, space: str) -> RefusedError:
@@ -118,7 +119,7 @@ def _forgotten(folder: Path, space: str) -> RefusedError:
 def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> tuple[Space, int]:
     """The space of a plan whose trials are all known beforehand, and how many are left of them."""
     space = load(request)
-    planned = plan_space(space, results=folder, limit=Place.of(request.place).limit)
+    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit)
     now = {trial.id for trial in planned.plan.trials}
     if now != then:
         raise _other_trials(request, then, now)
@@ -133,7 +134,7 @@ def _staged(folder: Path, request: Request, load: LoadSpace, kept: Growing, then
     """
     space = load(request)
     _check_same(request, kept, space, "question")
-    planned = plan_space(space, results=folder, limit=Place.of(request.place).limit)
+    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit)
     now = {trial.id for trial in planned.plan.trials}
     if not (then <= now or now <= then):
         raise _other_trials(request, then, now)

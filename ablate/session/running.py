@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.errors import InputError, RefusedError
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.output.streams import line_writer
 from ablate.session.answer import Begun, Run
-from ablate.session.place import Place
 from ablate.session.planning import PathLike, Planned, plan_space
 from ablate.session.rehearsal import rehearse
 from ablate.session.staged import paced
@@ -18,7 +18,7 @@ from ablate.space.space import Space
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ablate.execute.controller import Ended, Order
+    from ablate.execute.controller import Ended
     from ablate.store.requests import Request
     from ablate.store.results import Results
     from ablate.train.events import Outcome
@@ -30,7 +30,7 @@ def run(
     space: Space,
     *,
     results: PathLike = RESULTS,
-    place: Place | None = None,
+    options: ExecutorOptions | None = None,
     fresh: bool = False,
     retry: Collection[str] = (),
     plugins: Sequence[PathLike] = (),
@@ -41,41 +41,37 @@ def run(
 ) -> Run:
     """Train what the plan asks for and the results folder does not know, and judge it; of a search, say what it found.
 
-    `place` says where (default: worker processes on this machine); `fresh` trains everything again, `retry` the trials
-    of these ids, which have failed. `show_plan` is
-    called before training and `show_run` when the answer is known, before it is mirrored to MLflow: to the store in the
-    results folder, or to the tracking server whose URI `mirror` is. A Ctrl-C stops at the next step of each running
-    trial and leaves all of it resumable by calling this again. Raises RefusedError where the folder is locked by
-    another run or cannot be written, and where the corpus is missing or too small; a trial that fails is an outcome,
-    not an exception.
+    `options` say where (default: worker processes on this machine); `fresh` trains everything again, `retry` the trials
+    of these ids, which have failed. `show_plan` is called before training and `show_run` when the answer is known,
+    before it is mirrored to MLflow: to the store in the results folder, or to the tracking server whose URI `mirror`
+    is. A Ctrl-C stops at the next step of each running trial and leaves all of it resumable by calling this again.
+    Raises RefusedError where the folder is locked by another run or cannot be written, and where the corpus is missing
+    or too small; a trial that fails is an outcome, not an exception.
     """
-    from ablate.execute.controller import Order
     from ablate.output import terminal
     from ablate.store.mirror import check_uri
     from ablate.store.requests import record
     from ablate.store.results import Results
 
-    place, console, folder = place or Place(), console or terminal.Console(), Path(results)
+    options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
-    place.check_batch(space.recipe.batch)
-    order = Order(
-        plugins=tuple(Path(plugin).resolve() for plugin in plugins), limit=place.limit, ranks=place.ranks or 1
-    )
+    options.check_batch(space.recipe.batch)
+    files = tuple(Path(plugin).resolve() for plugin in plugins)
     with Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
-        planned = plan_space(space, results=folder, limit=place.limit, outcomes=known)
+        planned = plan_space(space, results=folder, limit=options.limit, outcomes=known)
         if show_plan is not None:
             show_plan(planned)
-        rehearse(space, planned.plan, planned.to_run, order.plugins)
-        request = _request(space, order, place, mirror)
+        rehearse(space, planned.plan, planned.to_run, files)
+        request = _request(space, options, files, mirror)
         if planned.unpaced or (fresh and paced(space)):
             if planned.unpaced and not (fresh and store.plan(space.name)):
                 _ask(planned, store, request)
-            planned = _paced(planned, folder, order, known, console, show_plan, fresh=fresh)
-            rehearse(space, planned.plan, planned.to_run, order.plugins)
-        begun = _begin(planned, store, request, order, console, fresh=fresh, retry=retry)
+            planned = _paced(planned, folder, options, files, known, console, show_plan, fresh=fresh)
+            rehearse(space, planned.plan, planned.to_run, files)
+        begun = _begin(planned, store, request, options, console, fresh=fresh, retry=retry)
         record(folder, request)
-        ended = _train(planned, begun, store, place, order, console)
+        ended = _train(planned, begun, store, options, files, console)
         done = begun.answer(ended)
         if show_run is not None:
             show_run(done)
@@ -96,7 +92,8 @@ def _ask(planned: Planned, store: Results, request: Request) -> None:
 def _paced(
     planned: Planned,
     folder: Path,
-    order: Order,
+    options: ExecutorOptions,
+    plugins: tuple[Path, ...],
     outcomes: Mapping[str, Outcome],
     console: Console,
     show_plan: Callable[[Planned], None] | None,
@@ -110,8 +107,8 @@ def _paced(
 
     space = planned.space
     prepare(space.data, space.folder, cache_of(folder))
-    measure_paces(folder, planned.models, plugins=order.plugins, fresh=fresh, say=line_writer(console))
-    paced = plan_space(space, results=folder, limit=order.limit, outcomes=outcomes)
+    measure_paces(folder, planned.models, plugins=plugins, fresh=fresh, say=line_writer(console))
+    paced = plan_space(space, results=folder, limit=options.limit, outcomes=outcomes)
     if show_plan is not None:
         show_plan(paced)
     return paced
@@ -121,7 +118,7 @@ def _begin(
     planned: Planned,
     store: Results,
     request: Request,
-    order: Order,
+    options: ExecutorOptions,
     console: Console,
     *,
     fresh: bool,
@@ -130,18 +127,25 @@ def _begin(
     if planned.space.design.search is not None:
         from ablate.session.searching import begin_search
 
-        return begin_search(planned, store, request, order, fresh=fresh)
+        return begin_search(planned, store, request, limit=options.limit, fresh=fresh)
     if planned.stage is not None:
         from ablate.session.staged import begin_staged
 
         say = line_writer(console)
-        return begin_staged(planned, store, request, fresh=fresh, retry=retry, limit=order.limit, say=say)
+        return begin_staged(planned, store, request, fresh=fresh, retry=retry, limit=options.limit, say=say)
     from ablate.session.listed import begin
 
     return begin(planned, store, request, fresh=fresh)
 
 
-def _train(planned: Planned, begun: Begun, store: Results, place: Place, order: Order, console: Console) -> Ended:
+def _train(
+    planned: Planned,
+    begun: Begun,
+    store: Results,
+    options: ExecutorOptions,
+    plugins: tuple[Path, ...],
+    console: Console,
+) -> Ended:
     from ablate.data.streams import prepare
     from ablate.execute.controller import Controller, Ended
     from ablate.execute.interrupt import Interrupt
@@ -150,18 +154,22 @@ def _train(planned: Planned, begun: Begun, store: Results, place: Place, order: 
 
     if begun.source is None:
         return Ended()
+    from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
+
     # Once, before workers ask for it all at the same time.
     prepare(planned.space.data, planned.space.folder, cache_of(store.folder))
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)
-    executor = place.build(planned.space.threads, say, plugins=order.plugins, known=measured)
+    executor = build_executor(options, planned.space.threads, say, plugins=plugins, known=measured)
     with Interrupt(say) as interrupt, Progress(begun.total, executor.workers, console) as progress:
-        controller = Controller(begun.source, store, order, watcher=progress, should_stop=interrupt, say=say)
+        controller = Controller(
+            begun.source, store, options, plugins=plugins, watcher=progress, should_stop=interrupt, say=say
+        )
         return controller.run(executor)
 
 
-def _request(space: Space, order: Order, place: Place, mirror: bool | str) -> Request:
+def _request(space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], mirror: bool | str) -> Request:
     from ablate.store.mlflow.connection import without_secrets
     from ablate.store.requests import Request
 
@@ -170,8 +178,8 @@ def _request(space: Space, order: Order, place: Place, mirror: bool | str) -> Re
         path=str(space.path.resolve()),
         profile=space.profile,
         settings=space.settings,
-        plugins=tuple(map(str, order.plugins)),
-        place=place.document(),
+        plugins=tuple(map(str, plugins)),
+        place=options.document(),
         mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
     )
 

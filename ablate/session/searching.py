@@ -17,7 +17,7 @@ from ablate.session.planning import Planned
 from ablate.space.design import Pruner
 
 if TYPE_CHECKING:
-    from ablate.execute.controller import Ended, Order
+    from ablate.execute.controller import Ended
     from ablate.execute.search.source import Past, SearchSource
     from ablate.execute.search.zero_cost import Batch
     from ablate.report.finals import Finals
@@ -74,7 +74,7 @@ class _Searching:
         return summary
 
 
-def begin_search(planned: Planned, store: Results, request: Request, order: Order, *, fresh: bool) -> Begun:
+def begin_search(planned: Planned, store: Results, request: Request, *, fresh: bool, limit: float | None) -> Begun:
     """Keep the plan of the reference; hand out what the search asks for, and let the plan grow with it."""
     from ablate.execute.search.choose import proposer_for
     from ablate.execute.search.ground import space_ground
@@ -109,7 +109,7 @@ def begin_search(planned: Planned, store: Results, request: Request, order: Orde
         keep=lambda plan: store.record_plan(plan, kept),
         past=past,
         anew=fresh,
-        limit=order.limit,
+        limit=limit,
     )
     most = most_trials(space)
     total = None if most is None else max(0, most - (0 if fresh else len(past.trials & store.outcomes().keys())))

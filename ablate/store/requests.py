@@ -27,8 +27,8 @@ FILE = "runs.jsonl"
 class Request:
     """A run as it was asked for: the space's name and file, what was laid over it, and where its trials ran.
 
-    `place` is what the executor was told: its name, workers, address, resources, limit. `mirror` is whether and where
-    MLflow was to be told (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
+    `place` is what the executor was told: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
+    whether and where MLflow was to be told (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
     """
 
     space: str

@@ -83,13 +83,16 @@ def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
     import dataclasses
 
     from ablate.errors import RefusedError
-    from ablate.execute.controller import Controller, Listed, Order, Work
+    from ablate.execute.controller import Controller, Listed, Work
+    from ablate.execute.executor_options import ExecutorOptions
     from ablate.store.results import Results
 
     trials = [dataclasses.replace(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]
     with Results(tmp_path) as results:
         source = Listed(Work(trial=trial, label="a trial") for trial in trials)
-        controller = Controller(source, results, Order(), watcher=Silent(), should_stop=lambda: False, say=print)
+        controller = Controller(
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=print
+        )
         with pytest.raises(RefusedError, match="the corpus changed since the trial was planned"):
             controller.run(Inline())
         assert results.outcomes() == {}

@@ -9,7 +9,8 @@ from worlds import rows_of
 
 import ablate
 from ablate.errors import FailedError
-from ablate.execute.controller import Controller, Listed, Order, Work
+from ablate.execute.controller import Controller, Listed, Work
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import SHARE, Attempt, after_lack
 from ablate.execute.task import Message
 from ablate.store.ledger import known_outcomes
@@ -143,7 +144,9 @@ def test_the_first_retry_of_a_trial_that_shared_its_gpu_is_alone(tmp_path):
     scripted, said = Scripted(shared, whole, Outcome("finished", 12)), []
     with Results(tmp_path / "results") as results:
         source = Listed([Work(trial=trial, label="one")])
-        controller = Controller(source, results, Order(), watcher=Silent(), should_stop=lambda: False, say=said.append)
+        controller = Controller(
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=said.append
+        )
         ended = controller.run(scripted)
         assert ended.kinds == {"finished": 1}
         assert results.outcomes()[trial.id].detail["out_of_memory"] == [1, 1]

@@ -7,7 +7,8 @@ import torch
 from worlds import write_world
 
 import ablate
-from ablate.execute.controller import Controller, Listed, Order, Work
+from ablate.execute.controller import Controller, Listed, Work
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.work import compute
 from ablate.store.results import Results
 from ablate.train.events import Checkpoint, Row
@@ -102,7 +103,9 @@ def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(tr
 
     with Results(tmp_path / "results") as results:
         source = Listed([Work(trial=by_block["admin"], label="admin")])
-        controller = Controller(source, results, Order(), watcher=Silent(), should_stop=lambda: False, say=said.append)
+        controller = Controller(
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=said.append
+        )
         assert controller.run(Counting()).kinds == {"out_of_memory": 1}
         outcome = results.outcomes()[by_block["admin"].id]
     assert len([task for task in asked if task]) == 1

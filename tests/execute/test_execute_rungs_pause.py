@@ -8,7 +8,8 @@ from worlds import rows_of, write_world
 
 import ablate
 from ablate.execute import worker
-from ablate.execute.controller import Controller, Order, Work
+from ablate.execute.controller import Controller, Work
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.inline import Inline
 from ablate.execute.local import Local
 from ablate.execute.task import Task
@@ -70,9 +71,9 @@ def test_from_rung_to_rung_gives_the_same_bits(space, undisturbed, tmp_path, exe
     trials = ablate.plan_space(space, results=tmp_path).plan.trials
     rungs = Rungs(trials)
     with Results(tmp_path) as results:
-        ended = Controller(rungs, results, Order(), watcher=Silent(), should_stop=lambda: False, say=print).run(
-            executor
-        )
+        ended = Controller(
+            rungs, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=print
+        ).run(executor)
         assert set(results.outcomes()) == {trial.id for trial in trials}
         results.refresh()
     assert ended.kinds == {"paused": 3 * len(trials), "finished": len(trials)}

@@ -56,7 +56,8 @@ def plan_of_sweep(space: Space, models: Models, baseline: Variant, first: int) -
 def train(trials, space: Space, results: Path) -> None:
     """Carry trials out in this process."""
     from ablate.data.streams import prepare
-    from ablate.execute.controller import Controller, Listed, Order, Work
+    from ablate.execute.controller import Controller, Listed, Work
+    from ablate.execute.executor_options import ExecutorOptions
     from ablate.execute.inline import Inline
     from ablate.execute.task import cache_of
     from ablate.report.progress import Progress
@@ -65,7 +66,9 @@ def train(trials, space: Space, results: Path) -> None:
     console = Console(quiet=True)
     with Results(results, say=lambda text: None) as store, Progress(len(trials), 1, console) as progress:
         source = Listed(Work(trial=trial, label=trial.id) for trial in trials)
-        Controller(source, store, Order(), watcher=progress, should_stop=lambda: False, say=print).run(Inline())
+        Controller(source, store, ExecutorOptions(), watcher=progress, should_stop=lambda: False, say=print).run(
+            Inline()
+        )
         store.refresh()
 
 

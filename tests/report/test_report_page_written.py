@@ -15,7 +15,8 @@ from worlds import write_world
 from ablate import api
 from ablate.cli.reporting import report as verb
 from ablate.errors import InputError, RefusedError
-from ablate.session import Place, reporting, run
+from ablate.execute.executor_options import ExecutorOptions
+from ablate.session import reporting, run
 from ablate.session.planning import plan_space
 from ablate.store import requests
 from ablate.store.query import query
@@ -26,7 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a space of three seeds, trained; its results are in `results`."""
     folder = tmp_path_factory.mktemp("page")
     path = write_world(folder, seeds=3)
-    run(api.load_space(path), results=folder / "results", place=Place(executor="inline"), mirror=False)
+    run(api.load_space(path), results=folder / "results", options=ExecutorOptions(executor="inline"), mirror=False)
     return folder
 
 
@@ -127,7 +128,7 @@ def test_a_folder_without_results_and_a_question_that_was_not_run(world: Path, t
 def test_a_page_of_what_was_run_with_settings_repeats_them(tmp_path: Path) -> None:
     path = write_world(tmp_path, seeds=2)
     space = api.load_space(path, settings=("recipe.steps=9",))
-    run(space, results=tmp_path / "results", place=Place(executor="inline"), mirror=False)
+    run(space, results=tmp_path / "results", options=ExecutorOptions(executor="inline"), mirror=False)
     request = requests.latest(tmp_path / "results")["tiny"]
     written = reporting.report(space, results=tmp_path / "results", request=request)
     assert "--set recipe.steps=9" in written.markdown.read_text(encoding="utf-8")

@@ -1,29 +1,35 @@
-"""Where the trials of a run are carried out."""
+"""Where the trials of a run are carried out, and what each of them gets: the command line, Python and the requests kept
+in the store say it in this one value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
-from ablate.components.registry import declarations
 from ablate.errors import InputError
-from ablate.execute.cores import MOST_PACKED
+from ablate.execute.cores import MOST_PACKED, Pack
 from ablate.source.problems import quote, unknown
-
-if TYPE_CHECKING:
-    from ablate.execute.cores import Pack
-    from ablate.execute.task import Executor
-    from ablate.plan.trial import Trial
-    from ablate.train.events import Outcome
 
 ExecutorName: TypeAlias = Literal["local", "inline", "ray"]
 EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
+class GivenOptions(TypedDict, total=False):
+    """Executor options as keyword arguments: those that somebody gave, as in `ExecutorOptions`."""
+
+    executor: ExecutorName
+    workers: int | None
+    address: str | None
+    cpus: float | None
+    gpus: float | None
+    pack: Pack
+    ranks: int | None
+    limit: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ExecutorOptions:
     """The executor, how many trials run at once (None: as many as its cores bear), and what each of them gets.
 
     `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts a cluster of its own on this machine.
@@ -56,7 +62,7 @@ class Place:
             raise InputError("--workers has no effect with --executor inline, which is one process\n  = leave it out")
         self._check_sharing()
         if self.executor == "ray":
-            from ablate.execute.ray.demand import Demand
+            from ablate.execute.ray.demand import Demand  # its package loads torch
 
             Demand(1 if self.cpus is None else self.cpus, self.gpus or 0)
 
@@ -70,94 +76,44 @@ class Place:
         if self.pack is not None:
             why = ", which has one trial at a time" if self.executor == "inline" else ""
             without = {f"--executor inline{why}": self.executor == "inline", "--gpus": self.gpus is not None}
-            without[f"--ranks {self.ranks}: each process has a GPU of its own"] = (self.ranks or 1) > 1
+            without[f"--ranks {self.ranks}: each process has a GPU of its own"] = self.processes > 1
             if clash := [name for name, there in without.items() if there]:
                 raise InputError(f"--pack has no effect with {clash[0]}\n  = leave one of them out")
-        if (self.ranks or 1) > 1 and self.gpus not in (None, 0, self.ranks):
+        if self.processes > 1 and self.gpus not in (None, 0, self.ranks):
             raise InputError(
                 f"--gpus {self.gpus:g} for a trial of {self.ranks} processes\n"
                 f"  = each has one: leave --gpus out, or give {self.ranks}, or 0 for none"
             )
 
+    @property
+    def processes(self) -> int:
+        """How many processes share each trial."""
+        return self.ranks or 1
+
     def check_batch(self, batch: int) -> None:
         """InputError where a batch of so many sequences cannot be shared out evenly."""
-        if batch % (self.ranks or 1):
+        if batch % self.processes:
             divisors = ", ".join(str(n) for n in range(2, batch + 1) if batch % n == 0) or "1"
             raise InputError(
                 f"a batch of {batch} sequences cannot be shared out evenly among {self.ranks} processes\n"
                 f"  = use --ranks {divisors}, or another recipe.batch"
             )
 
+    def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:
+        """These options with those that are given in their place.
+
+        Another executor keeps only `limit` and `ranks`: cluster and resources were said to the first.
+        """
+        if given.get("executor", self.executor) != self.executor:
+            return replace(ExecutorOptions(limit=self.limit, ranks=self.ranks), **given)
+        return replace(self, **given)
+
     @staticmethod
-    def of(document: Mapping[str, Any]) -> Place:
+    def of(document: Mapping[str, Any]) -> ExecutorOptions:
         """From what `document` gave, perhaps in another version."""
-        return Place(**{field.name: document[field.name] for field in fields(Place) if field.name in document})
+        known = [field.name for field in fields(ExecutorOptions)]
+        return ExecutorOptions(**{name: document[name] for name in known if name in document})
 
     def document(self) -> Mapping[str, Any]:
         """As JSON, with what was left out left out."""
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def build(
-        self,
-        threads: int,
-        say: Callable[[str], None],
-        *,
-        plugins: tuple[Path, ...] = (),
-        known: Iterable[tuple[Trial, Outcome]] = (),
-    ) -> Executor:
-        """The executor for trials of so many threads, with the components that trials are planned with.
-
-        `say` is told what a person should know of it; `known` are trials of earlier runs, whose measured memory counts
-        for those like them.
-        """
-        if self.executor == "inline":
-            from ablate.execute.inline import Inline
-
-            return Inline()
-        if self.executor == "local":
-            return self._local(threads, say, plugins, known)
-        from ablate.execute.memory import Forecast
-        from ablate.execute.ray import RayTune
-
-        ranks = self.ranks or 1
-        return RayTune(
-            self.workers,
-            address=self.address,
-            cpus=float(threads) * ranks if self.cpus is None else self.cpus,
-            gpus=self.gpus,
-            ranks=ranks,
-            pack=self.pack,
-            forecast=None if self.pack is None else Forecast(declarations(plugins), known),
-            say=say,
-        )
-
-    def _local(
-        self,
-        threads: int,
-        say: Callable[[str], None],
-        plugins: tuple[Path, ...],
-        known: Iterable[tuple[Trial, Outcome]],
-    ) -> Executor:
-        """Worker processes, and where there are GPUs their places on them."""
-        from ablate.execute.cores import default_workers
-        from ablate.execute.device import gpus
-        from ablate.execute.local import Local
-        from ablate.execute.packer import Packer
-
-        there, ranks, pack = gpus(), self.ranks or 1, self.pack
-        workers = self.workers or default_workers(threads, ranks, pack)
-        if not there:
-            if pack is not None:
-                say(f"--pack {pack} has no effect: this machine has no GPU")
-            return Local(workers, say=say)
-        if ranks > 1 and len(there) < ranks:
-            raise InputError(
-                f"--ranks {ranks}: each process has a GPU of its own, and this machine has {len(there)}\n"
-                f"  = use --ranks {len(there)}, or Ray with a machine that has more"
-            )
-        if pack is None and self.workers:
-            pack = -(-workers // len(there))
-        packer = Packer(there, declarations(plugins), workers=workers, pack=pack, ranks=ranks, known=known)
-        if self.workers and packer.slots < self.workers:
-            say(f"the GPUs bear {packer.slots} trials at a time, of the {self.workers} that were asked for")
-        return Local(min(workers, packer.slots), packer, say=say)

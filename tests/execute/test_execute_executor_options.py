@@ -15,13 +15,14 @@ from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.execute import cores, device
 from ablate.execute.cores import default_workers
+from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.executors import build_executor
 from ablate.execute.inline import Inline
 from ablate.execute.local import Local
 from ablate.execute.packer import Packer
 from ablate.execute.packing import CONTEXT, Gpu
 from ablate.execute.policy import SHARE
 from ablate.execute.task import Task
-from ablate.session import Place
 from ablate.train.events import Outcome, Row
 
 GIB = 2**30
@@ -39,18 +40,18 @@ def tasks_of(space, results, **changes):
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    "place",
+    "options",
     [
-        Place(pack=3),
-        Place(pack="auto", workers=4),
-        Place(executor="ray", pack=2, ranks=1),
-        Place(executor="ray", ranks=2, gpus=0, cpus=3),
-        Place(executor="inline", ranks=2),
+        ExecutorOptions(pack=3),
+        ExecutorOptions(pack="auto", workers=4),
+        ExecutorOptions(executor="ray", pack=2, ranks=1),
+        ExecutorOptions(executor="ray", ranks=2, gpus=0, cpus=3),
+        ExecutorOptions(executor="inline", ranks=2),
     ],
     ids=str,
 )
-def test_a_place_comes_back_as_it_was_kept(place):
-    assert Place.of(json.loads(json.dumps(place.document()))) == place
+def test_options_come_back_as_they_were_kept(options):
+    assert ExecutorOptions.of(json.loads(json.dumps(options.document()))) == options
 
 
 @pytest.mark.fast
@@ -70,7 +71,7 @@ def test_a_place_comes_back_as_it_was_kept(place):
 )
 def test_what_does_not_go_together_is_refused(asked, message):
     with pytest.raises(InputError) as refused:
-        Place(**asked)
+        ExecutorOptions(**asked)
     assert message in str(refused.value)
 
 
@@ -97,6 +98,20 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_begun(s
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.fast
+def test_another_executor_forgets_the_cluster_of_the_first():
+    asked = ExecutorOptions(executor="ray", address="auto", gpus=0, ranks=2, limit=60.0)
+    assert asked.changed(workers=3) == dataclasses.replace(asked, workers=3)
+    assert asked.changed(executor="ray", ranks=4) == dataclasses.replace(asked, ranks=4)
+    assert asked.changed(executor="local", workers=3) == ExecutorOptions(workers=3, ranks=2, limit=60.0)
+
+
+@pytest.mark.fast
+def test_what_an_older_or_newer_version_kept_is_understood():
+    assert ExecutorOptions.of({}) == ExecutorOptions()
+    assert ExecutorOptions.of({"executor": "ray", "priority": 3}) == ExecutorOptions(executor="ray")
+
+
 def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
     from ablate.execute.interrupt import Interrupt
 
@@ -105,7 +120,7 @@ def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
     assert ablate.run(space, results=tmp_path, **asked).ended.waiting == 4
     (found,), refused = api.resumable(tmp_path)
     assert refused == () and found.left == 4
-    assert found.place == Place(executor="inline", ranks=2)
+    assert found.options == ExecutorOptions(executor="inline", ranks=2)
 
 
 @pytest.mark.fast
@@ -132,18 +147,18 @@ def test_workers_by_cores_and_gpus(monkeypatch):
 def test_what_this_machine_makes_of_it(monkeypatch):
     said = []
     monkeypatch.setattr(cores, "available_cores", lambda: 16)
-    assert Place().build(1, said.append).workers == 16 and said == []
-    assert Place(pack=2).build(1, said.append).workers == 16
+    assert build_executor(ExecutorOptions(), 1, said.append).workers == 16 and said == []
+    assert build_executor(ExecutorOptions(pack=2), 1, said.append).workers == 16
     assert said.pop() == "--pack 2 has no effect: this machine has no GPU"
-    assert Place(ranks=2).build(4, said.append).workers == 2
+    assert build_executor(ExecutorOptions(ranks=2), 4, said.append).workers == 2
     monkeypatch.setattr(device, "gpus", lambda: (Gpu(0, 80 * GIB), Gpu(1, 80 * GIB)))
-    for place, workers in ((Place(), 16), (Place(pack=3), 6), (Place(workers=3), 3), (Place(ranks=2), 1)):
-        assert place.build(1, said.append).workers == workers, place
+    for given, workers in (({}, 16), ({"pack": 3}, 6), ({"workers": 3}, 3), ({"ranks": 2}, 1)):
+        assert build_executor(ExecutorOptions(**given), 1, said.append).workers == workers, given
     assert said == []
-    assert Place(workers=9, pack=1).build(1, said.append).workers == 2
+    assert build_executor(ExecutorOptions(workers=9, pack=1), 1, said.append).workers == 2
     assert said.pop() == "the GPUs bear 2 trials at a time, of the 9 that were asked for"
     with pytest.raises(InputError, match="--ranks 4: each process has a GPU of its own, and this machine has 2"):
-        Place(ranks=4).build(1, said.append)
+        build_executor(ExecutorOptions(ranks=4), 1, said.append)
 
 
 class Recording(Packer):

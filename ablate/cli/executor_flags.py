@@ -1,0 +1,71 @@
+"""The options of the command line that say where and how trials run: declared once, for every verb that trains."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, cast
+
+import typer
+
+from ablate.cli.options import Workers
+from ablate.execute.executor_options import ExecutorName, GivenOptions
+
+NO_OPTIONS = GivenOptions()
+"""As none of them is given."""
+
+
+def given_options(
+    executor: Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")] = None,
+    workers: Workers = None,
+    address: Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")] = None,
+    cpus: Annotated[float | None, typer.Option(help="With ray: CPUs of a trial (default: its threads).")] = None,
+    gpus: Annotated[
+        float | None, typer.Option(help="With ray: GPUs of a trial, as 0.5 (default: 1 where there are any).")
+    ] = None,
+    pack: Annotated[str | None, typer.Option(metavar="N|auto", help="Trials on a GPU (default: by memory).")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, help="Processes for each trial, a GPU each.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="TIME", help="What a trial may take without interruption: 90s, 30m, 2h.")
+    ] = None,
+) -> GivenOptions:
+    """The executor options that were given on the command line; InputError for a text that is none."""
+    from ablate import api  # reads spaces with pydantic, which `ablate --help` does without
+
+    options = GivenOptions(workers=workers, address=address, cpus=cpus, gpus=gpus, ranks=ranks)
+    options["limit"] = None if timeout is None else api.read_seconds(timeout)
+    options["pack"] = None if pack is None else api.read_pack(pack)
+    if executor is not None:
+        options["executor"] = executor
+    return cast("GivenOptions", {name: value for name, value in options.items() if value is not None})
+
+
+def with_executor_flags(
+    *, executor: ExecutorName | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The verb with the options of `given_options` in place of its parameter `options`, where it gets what was given.
+
+    `executor` is the default that its help shows.
+    """
+    flags = dict(inspect.signature(given_options, eval_str=True).parameters)
+    flags["executor"] = flags["executor"].replace(default=executor)
+
+    def with_flags(verb: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(verb, eval_str=True)
+        shown = [
+            one
+            for name, parameter in own.parameters.items()
+            for one in (flags.values() if name == "options" else [parameter])
+        ]
+
+        @functools.wraps(verb)
+        def called(**words: Any) -> None:
+            given = given_options(**{name: words.pop(name) for name in flags})
+            verb(**words, options=given)
+
+        called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]  # what Typer reads
+        called.__annotations__ = {one.name: one.annotation for one in shown}
+        return called
+
+    return with_flags
