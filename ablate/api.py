@@ -173,9 +173,10 @@ def run(
     """
     from ablate.output import terminal
     from ablate.report import ended
+    from ablate.session import running  # with DuckDB, SciPy and rich
 
     console = console or terminal.Console(stderr=True)
-    done = session.run(
+    done = running.run(
         space,
         results=results,
         options=ExecutorOptions(**options),

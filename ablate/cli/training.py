@@ -148,8 +148,8 @@ def _train(
     retry: Collection[str] = (),
 ) -> int:
     """Run, show, and say with which code to exit."""
-    from ablate import session
     from ablate.report import ended
+    from ablate.session import running
 
     screen = console(stderr=json)
     shown: list[Planned] = []
@@ -159,7 +159,7 @@ def _train(
         shown.append(planned)
 
     try:
-        done = session.run(
+        done = running.run(
             space,
             results=results,
             options=where,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ablate.errors import RefusedError
 from ablate.execute.executor_options import ExecutorOptions
@@ -24,8 +24,10 @@ from ablate.execute.policy import (
 from ablate.execute.task import Executor, Message, ShouldStop, Task
 from ablate.plan.trial import Trial
 from ablate.store import claim
-from ablate.store.results import Results
 from ablate.train.events import GOES_ON, Began, Outcome, Row, Saved
+
+if TYPE_CHECKING:
+    from ablate.store.results import Results
 
 AGAIN = "again"
 """In the detail of an interrupted trial: what is done with it now, where that is not to go on from its checkpoint."""
@@ -69,34 +71,6 @@ class Source(Protocol):
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """It has ended, or paused at its rung; what it has yielded is in the store."""
-
-
-class Listed:
-    """Trials that are known beforehand, in order. With `anew`, what that store knows of them is given up."""
-
-    def __init__(self, work: Iterable[Work], *, anew: Results | None = None):
-        self._work, self._anew = deque(work), anew
-
-    @property
-    def waiting(self) -> int:
-        """How many were not handed out."""
-        return len(self._work)
-
-    @property
-    def open(self) -> bool:
-        """All are known."""
-        return False
-
-    def next(self) -> Work | None:
-        """The next one."""
-        if self._anew is not None:
-            # Not before a worker is there: until then nothing that is known may be given up.
-            self._anew.begin_anew(work.trial for work in self._work)
-            self._anew = None
-        return self._work.popleft() if self._work else None
-
-    def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Nothing follows from it."""
 
 
 @dataclass

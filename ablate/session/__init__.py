@@ -1,25 +1,30 @@
 """A session with a space: planned, run, gone on with. It ties the rooms below together and computes nothing itself.
 
-planning.py   what a space asks for, and what of it is known
-kernels.py    which attention backends a plan will use, and why
-running.py    planned, trained, judged, shown, mirrored, under one lock
-answer.py     what a run is about to train, and what it comes to
-dataframes.py a run as tables: verdicts, trials, curves
-listed.py     a plan whose trials are known beforehand
-staged.py     a plan that learns from its trials: settings that are tuned, seeds that are added
-pacing.py     seconds a step of models that are to get the same wall-clock time
-judging.py    the verdicts of a plan, kept with it
-reporting.py  the page of a space, from its results
-searching.py  a search; searched.py is what it has found, as one record
-resuming.py   what was not finished, asked for again as it was asked
-retrying.py   what failed, asked for again
+planning.py       what a space asks for; planned.py is that, with what is known of it (known_results.py)
+kernels.py        which attention backends a plan will use, and why
+running.py        planned, trained, judged, shown, mirrored, under one lock: by a run of one of three kinds
+run_protocol.py   what they have in common
+fixed_run.py      a plan whose trials are known beforehand
+adaptive_run.py   a plan that learns from its trials: settings that are tuned, seeds that are added
+search_run.py     a search; search_record.py is what it has found, as one record
+run_result.py     what a run has come to
+dataframes.py     that as tables: verdicts, trials, curves; report_texts.py as texts
+step_time.py      seconds a step of models that are to get the same wall-clock time
+rehearsal.py      the blocks of a plan built once, before anything is trained
+judging.py        the verdicts of a plan, kept with it
+reporting.py      the page of a space, from its results; page_record.py is all that it shows
+resuming.py       what was not finished, asked for again as it was asked
+retrying.py       what failed, asked for again
+
+What loads DuckDB, SciPy, rich or torch is not imported here: `running.run` and `reporting.report` are where they are
+needed.
 """
 
-from ablate.session.answer import Run
-from ablate.session.planning import PathLike, Planned, check, plan_space
+from ablate.session.planned import Planned
+from ablate.session.planning import RESULTS, PathLike, check, plan_space
 from ablate.session.resuming import Resumable, resumable
 from ablate.session.retrying import Retriable, retriable
-from ablate.session.running import RESULTS, run
+from ablate.session.run_result import Run
 
 __all__ = [
     "RESULTS",
@@ -32,5 +37,4 @@ __all__ = [
     "plan_space",
     "resumable",
     "retriable",
-    "run",
 ]

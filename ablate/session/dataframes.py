@@ -13,7 +13,11 @@ from ablate.plan.trial import Trial
 from ablate.report.summary import Effect, Summary
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pandas
+
+    from ablate.store.query import Ask
 
 WORDS = ("kind", "change", "terms", "metric", "before", "after", "verdict", "method", "scale", "note")
 VERDICTS = (
@@ -97,10 +101,8 @@ def trials(plan: Plan, folder: Path) -> pandas.DataFrame:
     """A row for each trial of a plan, in its order, as the results have it now."""
     import pandas
 
-    from ablate.store.query import asking
-
     given = {"trials": sorted({trial.id for trial in plan.trials})}
-    with asking(folder) as ask:
+    with _asking(folder) as ask:
         ends = {id: rest for id, *rest in ask(ENDS, given).rows}
         numbers: dict[str, dict[str, float]] = {}
         for id, name, value in ask(SUMMARIES, given).rows:
@@ -138,8 +140,6 @@ def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
     """Every metric against the step, over the seeds of each variant, as the results have it now."""
     import pandas
 
-    from ablate.store.query import query
-
     counted = _counted(plan)
     places = {variant.id: place for place, variant in enumerate(plan.variants)}
     given = {
@@ -148,7 +148,8 @@ def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
         "names": [plan.variants[places[trial.variant]].name for trial in counted],
         "seeds": [trial.seed for trial in counted],
     }
-    answer = query(folder, CURVES, parameters=given)
+    with _asking(folder) as ask:
+        answer = ask(CURVES, given)
     frame = pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
     return frame.astype(dict.fromkeys(("mean", "sd", "low", "high", "min", "max"), "float64"))
 
@@ -157,11 +158,16 @@ def kernels(plan: Plan, folder: Path) -> pandas.DataFrame:
     """Every cell of every snapshot of a kernel, as the results have them now."""
     import pandas
 
-    from ablate.store.query import query
-
     given = {"space": plan.space, "trials": [trial.id for trial in _counted(plan)]}
-    answer = query(folder, KERNELS, parameters=given)
+    with _asking(folder) as ask:
+        answer = ask(KERNELS, given)
     return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def _asking(folder: Path) -> AbstractContextManager[Ask]:
+    from ablate.store.query import asking  # with DuckDB, which a table of verdicts does without
+
+    return asking(folder)
 
 
 def _counted(plan: Plan) -> list[Trial]:

@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ablate.plan.plan import Plan
-
-if TYPE_CHECKING:
-    from ablate.report.finals import Finals
-    from ablate.report.judgement import Account, EarlierVerdict
-    from ablate.report.summary import Summary
-    from ablate.space.documents import Judge
-    from ablate.store.results import Results
+from ablate.report.asked import questions as questions_of
+from ablate.report.finals import Finals
+from ablate.report.judgement import (
+    FOUND,
+    Account,
+    EarlierVerdict,
+    NextJudgement,
+    effect_documents,
+    effect_of,
+    families,
+    how_measured,
+    with_result,
+    without_result,
+)
+from ablate.report.summary import Summary
+from ablate.report.verdicts import judge
+from ablate.space.documents import Judge
+from ablate.store import questions
+from ablate.store.results import Results
 
 
 def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
     """Judge a plan by what has ended, and keep the verdicts."""
-    from ablate.report.verdicts import judge
 
     store.refresh()
     finals = cast("Finals", store.finals({trial.id for trial in plan.trials}))
@@ -44,8 +55,6 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     Who is only `reading`, and cannot put them there, gives no verdicts by these: else one could look at as many seeds
     as one likes.
     """
-    from ablate.report.judgement import NextJudgement, families, how_measured, with_result
-    from ablate.store import questions
 
     known, told = questions.read(folder), with_result(plan, finals)
     account: dict[str, NextJudgement] = {}
@@ -72,7 +81,6 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
     A difference stands until the numbers of a later judgement speak against it. An equivalence is within the margin
     that was declared then, and is none under another: judgements under others neither have it nor speak against it.
     """
-    from ablate.report.judgement import FOUND, EarlierVerdict, effect_of
 
     by_number = {one["number"]: one for one in earlier}
     different: dict[tuple[str, str], EarlierVerdict] = {}
@@ -104,11 +112,9 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
 
 def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> list[dict[str, Any]]:
     """What the record of questions is to have of a summary: each family that anything was tested of."""
-    from ablate.report.asked import questions
-    from ablate.report.judgement import effect_documents, how_measured, without_result
 
     found: list[dict[str, Any]] = []
-    asked, several, seeds = questions(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
+    asked, several, seeds = questions_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
     for one in summary.judgements:
         tested = any(
             effect.metric in one.metrics and effect.judged and effect.p is not None for effect in summary.effects

@@ -53,7 +53,7 @@ def resumable(
     be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
     run, or not that space.
     """
-    from ablate.store.standing import growing, standings
+    from ablate.store.standing import growing, standings  # with Arrow, which loads when a folder is read
 
     folder = Path(results)
     asked, grows = request_of(folder, name), growing(folder)

@@ -41,7 +41,7 @@ def retriable(
     be trained again as they were asked for. InputError where nothing was run, and where something is named that has not
     failed, or does not exist.
     """
-    from ablate.store.standing import growing, standings
+    from ablate.store.standing import growing, standings  # with Arrow, which loads when a folder is read
 
     folder = Path(results)
     asked = request_of(folder, name)

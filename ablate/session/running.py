@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rich.console import Console
+
+from ablate.data.streams import prepare
 from ablate.errors import InputError, RefusedError
+from ablate.execute.controller import Controller, Ended
 from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.interrupt import Interrupt
+from ablate.execute.task import cache_of
+from ablate.output import terminal
 from ablate.output.streams import line_writer
-from ablate.session.answer import Begun, Run
-from ablate.session.planning import PathLike, Planned, plan_space
+from ablate.report import wording
+from ablate.report.progress import Progress
+from ablate.session import step_time
+from ablate.session.adaptive_run import AdaptiveRun
+from ablate.session.fixed_run import FixedRun
+from ablate.session.planned import Planned, has_time_budget
+from ablate.session.planning import RESULTS, PathLike, plan_from, plan_space
 from ablate.session.rehearsal import rehearse
-from ablate.session.staged import paced
+from ablate.session.run_protocol import PlannedRun, documents
+from ablate.session.run_result import Run
+from ablate.session.search_run import SearchRun
 from ablate.space.space import Space
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ablate.execute.controller import Ended
-    from ablate.store.requests import Request
-    from ablate.store.results import Results
-    from ablate.train.events import Outcome
-
-RESULTS = Path("results")
+from ablate.store.mirror import check_uri
+from ablate.store.mirror import mirror as send_to_mlflow
+from ablate.store.mlflow.connection import without_secrets
+from ablate.store.requests import Request, record
+from ablate.store.results import Results
 
 
 def run(
@@ -48,10 +56,6 @@ def run(
     Raises RefusedError where the folder is locked by another run or cannot be written, and where the corpus is missing
     or too small; a trial that fails is an outcome, not an exception.
     """
-    from ablate.output import terminal
-    from ablate.store.mirror import check_uri
-    from ablate.store.requests import record
-    from ablate.store.results import Results
 
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
@@ -64,15 +68,21 @@ def run(
             show_plan(planned)
         rehearse(space, planned.plan, planned.to_run, files)
         request = _request(space, options, files, mirror)
-        if planned.unpaced or (fresh and paced(space)):
-            if planned.unpaced and not (fresh and store.plan(space.name)):
-                _ask(planned, store, request)
-            planned = _paced(planned, folder, options, files, known, console, show_plan, fresh=fresh)
+        if planned.awaits_step_times or (fresh and has_time_budget(space)):
+            if planned.awaits_step_times and not (fresh and store.plan(space.name)):
+                _keep(planned, store, request)
+            prepare(space.data, space.folder, cache_of(folder))
+            step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=line_writer(console))
+            # Only now can all steps be known: the one place where a run is planned a second time.
+            planned = plan_from(planned.plans, planned.corpus, results=folder, limit=options.limit, outcomes=known)
+            if show_plan is not None:
+                show_plan(planned)
             rehearse(space, planned.plan, planned.to_run, files)
-        begun = _begin(planned, store, request, options, console, fresh=fresh, retry=retry)
+        planned_run = _run_of(planned, store, request, options, console, fresh=fresh, retry=retry)
+        planned_run.begin()
         record(folder, request)
-        ended = _train(planned, begun, store, options, files, console)
-        done = begun.answer(ended)
+        ended = _train(planned, planned_run, store, options, files, console)
+        done = planned_run.answer(ended)
         if show_run is not None:
             show_run(done)
         if mirror and not ended.interrupted:
@@ -80,41 +90,13 @@ def run(
     return done
 
 
-def _ask(planned: Planned, store: Results, request: Request) -> None:
+def _keep(planned: Planned, store: Results, request: Request) -> None:
     """Keep what is asked for, so that it is known of and can be gone on with, should it be stopped while measuring."""
-    from ablate.session.listed import documents
-    from ablate.store.requests import record
-
     store.record_plan(planned.plan, documents(planned, store, train=True))
     record(store.folder, request)
 
 
-def _paced(
-    planned: Planned,
-    folder: Path,
-    options: ExecutorOptions,
-    plugins: tuple[Path, ...],
-    outcomes: Mapping[str, Outcome],
-    console: Console,
-    show_plan: Callable[[Planned], None] | None,
-    *,
-    fresh: bool,
-) -> Planned:
-    """The plan once it is measured how long steps take, which some of its steps follow from."""
-    from ablate.data.streams import prepare
-    from ablate.execute.task import cache_of
-    from ablate.session.pacing import measure_paces
-
-    space = planned.space
-    prepare(space.data, space.folder, cache_of(folder))
-    measure_paces(folder, planned.models, plugins=plugins, fresh=fresh, say=line_writer(console))
-    paced = plan_space(space, results=folder, limit=options.limit, outcomes=outcomes)
-    if show_plan is not None:
-        show_plan(paced)
-    return paced
-
-
-def _begin(
+def _run_of(
     planned: Planned,
     store: Results,
     request: Request,
@@ -123,36 +105,27 @@ def _begin(
     *,
     fresh: bool,
     retry: Collection[str],
-) -> Begun:
+) -> PlannedRun:
+    """The run of a plan, by how its trials come to be known."""
+    limit = options.limit
     if planned.space.design.search is not None:
-        from ablate.session.searching import begin_search
-
-        return begin_search(planned, store, request, limit=options.limit, fresh=fresh)
+        return SearchRun(planned, store, request, limit=limit, fresh=fresh)
     if planned.stage is not None:
-        from ablate.session.staged import begin_staged
-
         say = line_writer(console)
-        return begin_staged(planned, store, request, fresh=fresh, retry=retry, limit=options.limit, say=say)
-    from ablate.session.listed import begin
-
-    return begin(planned, store, request, fresh=fresh)
+        return AdaptiveRun(planned, store, request, limit=limit, fresh=fresh, retry=retry, say=say)
+    return FixedRun(planned, store, request, fresh=fresh)
 
 
 def _train(
     planned: Planned,
-    begun: Begun,
+    planned_run: PlannedRun,
     store: Results,
     options: ExecutorOptions,
     plugins: tuple[Path, ...],
     console: Console,
 ) -> Ended:
-    from ablate.data.streams import prepare
-    from ablate.execute.controller import Controller, Ended
-    from ablate.execute.interrupt import Interrupt
-    from ablate.execute.task import cache_of
-    from ablate.report.progress import Progress
-
-    if begun.source is None:
+    """Have all that it hands out carried out."""
+    if not planned_run.trains:
         return Ended()
     from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
 
@@ -162,17 +135,14 @@ def _train(
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)
     executor = build_executor(options, planned.space.threads, say, plugins=plugins, known=measured)
-    with Interrupt(say) as interrupt, Progress(begun.total, executor.workers, console) as progress:
+    with Interrupt(say) as interrupt, Progress(planned_run.total, executor.workers, console) as progress:
         controller = Controller(
-            begun.source, store, options, plugins=plugins, watcher=progress, should_stop=interrupt, say=say
+            planned_run, store, options, plugins=plugins, watcher=progress, should_stop=interrupt, say=say
         )
         return controller.run(executor)
 
 
 def _request(space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], mirror: bool | str) -> Request:
-    from ablate.store.mlflow.connection import without_secrets
-    from ablate.store.requests import Request
-
     return Request(
         space=space.name,
         path=str(space.path.resolve()),
@@ -191,12 +161,10 @@ def _note_on(console: Console) -> Callable[[str], None]:
 
 def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
     """Send what is new to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
-    from ablate.report import wording
-    from ablate.store.mirror import mirror
 
     note = _note_on(console)
     try:
-        sent = mirror(folder, uri=uri, reports={done.plan.space: done.report()})
+        sent = send_to_mlflow(folder, uri=uri, reports={done.plan.space: done.report()})
     except InputError:
         raise
     except RefusedError as error:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ablate.grammar.named_files import as_typed
 from ablate.store import ledger, lines
 from ablate.store.ledger import Asked
 from ablate.store.lines import Appender, Reading
@@ -75,6 +76,16 @@ def last_of(requests: tuple[Request, ...]) -> dict[str, Request]:
         found.pop(request.space, None)
         found[request.space] = request
     return found
+
+
+def command(request: Request, results: Path) -> str:
+    """The command that runs it, or goes on with it."""
+    words = ["ablate", "run", as_typed(Path(request.path))]
+    words += ["--profile", request.profile] if request.profile else []
+    words += [word for setting in request.settings for word in ("--set", setting)]
+    words += [word for plugin in request.plugins for word in ("--plugin", plugin)]
+    words += [] if results == Path("results") else ["--results", str(results)]
+    return shlex.join(words)
 
 
 def listing(folder: Path) -> str:

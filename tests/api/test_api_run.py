@@ -13,7 +13,7 @@ from search_runs import design, searched
 from worlds import write_world
 
 import ablate
-from ablate.session import answer
+from ablate.session import run_result
 
 LINE = 300
 
@@ -83,7 +83,7 @@ def test_curves_are_those_of_sql(world):
 @pytest.mark.parametrize("name", ["verdicts", "trials", "curves"])
 def test_every_column_says_what_it_means(world, name):
     """Each stands at the head of a line of the docstring; the trials' numbers are told of together."""
-    said = getattr(answer.Run, name).__doc__
+    said = getattr(run_result.Run, name).__doc__
     words = {
         word for line in re.findall(r"^ {12}(\S.*)$", said, re.M) for word in re.findall(r"\w+", line.split("  ")[0])
     }

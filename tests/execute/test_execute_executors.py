@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from listed import Listed
 from rich.console import Console
 from worlds import rows_of, write_world
 
@@ -83,7 +84,7 @@ def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
     import dataclasses
 
     from ablate.errors import RefusedError
-    from ablate.execute.controller import Controller, Listed, Work
+    from ablate.execute.controller import Controller, Work
     from ablate.execute.executor_options import ExecutorOptions
     from ablate.store.results import Results
 

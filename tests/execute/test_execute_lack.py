@@ -4,12 +4,13 @@ from io import StringIO
 
 import pytest
 from device_worlds import notes_of, write_metered
+from listed import Listed
 from rich.console import Console
 from worlds import rows_of
 
 import ablate
 from ablate.errors import FailedError
-from ablate.execute.controller import Controller, Listed, Work
+from ablate.execute.controller import Controller, Work
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import SHARE, Attempt, after_lack
 from ablate.execute.task import Message

@@ -19,7 +19,8 @@ from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.plan.known import Known
 from ablate.plan.models import Models
-from ablate.session.pacing import measure_paces, paced, paces_of, read_paces
+from ablate.session.planned import Plans
+from ablate.session.step_time import measure_step_times, read_step_times, step_times_of, timed_models
 from ablate.space.load import load_space
 from ablate.store.paces import kept
 from ablate.train.events import Row, Step
@@ -56,7 +57,7 @@ def test_steps_are_taken_in_turn_and_clocked_without_the_first(tmp_path, monkeyp
     """A made-up clock: a step takes a second a layer, the first ones fifty more."""
     results, models = world(tmp_path)
     deep = load_space(models.space.path, CATALOGUE, settings=("model.layers=8", FAIR, "design={compare: [pre_ln, op]}"))
-    large, small = (paced(of)[0].trial for of in (Models(deep, models.vocab_size, models.corpus), models))
+    large, small = (timed_models(Plans(of))[0].trial for of in (Models(deep, models.vocab_size, models.corpus), models))
     clock, order = [0.0], []
 
     def steps(trial, **how):
@@ -76,12 +77,14 @@ def test_steps_are_taken_in_turn_and_clocked_without_the_first(tmp_path, monkeyp
 
 def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     results, models = world(tmp_path)
-    assert read_paces(results, models) == {}
+    assert read_step_times(results, Plans(models)) == {}
     said = []
-    paces = measure_paces(results, models, say=said.append)
+    paces = measure_step_times(results, Plans(models), say=said.append)
     assert said[0] == "measuring seconds a step, once: sas_p, equal wall-clock beside pre_ln"
     assert re.fullmatch(TOLD, said[1])
-    assert read_paces(results, models) == paces == measure_paces(results, models, say=said.append)
+    assert (
+        read_step_times(results, Plans(models)) == paces == measure_step_times(results, Plans(models), say=said.append)
+    )
     assert len(kept(results)) == 1
     assert len([text for text in said if not text.startswith("! ")]) == 2
     plan = planned(models, paces)
@@ -90,23 +93,23 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     before, after = paces[by_name["pre_ln"]], paces[models.identity(models.space.blocks["sas_p"])]
     steps = {t.recipe.steps for t in plan.trials} - {12}
     assert steps == {max(1, round(12 * before / after))} - {12}
-    assert set(paces_of(plan, models, paces).values()) == {before, after}
+    assert set(step_times_of(plan, models, paces).values()) == {before, after}
 
 
 def test_it_is_measured_again_where_all_is_to_be_fresh(tmp_path, quick, monkeypatch):
     results, models = world(tmp_path)
-    first = measure_paces(results, models)
+    first = measure_step_times(results, Plans(models))
     monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(3.0, 1.0))
-    assert measure_paces(results, models) == first
-    again = measure_paces(results, models, fresh=True)
+    assert measure_step_times(results, Plans(models)) == first
+    again = measure_step_times(results, Plans(models), fresh=True)
     assert sorted(again.values()) == [1.0, 3.0]
-    assert read_paces(results, models) == again
+    assert read_step_times(results, Plans(models)) == again
 
 
 def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, monkeypatch):
     results, models = world(tmp_path)
     monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(0.3, 0.1))
-    before = measure_paces(results, models)
+    before = measure_step_times(results, Plans(models))
     _, more = world(tmp_path, blocks="pre_ln, sas_p, op")
     asked = []
 
@@ -115,33 +118,33 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
         return Pace(4.0, 2.0)
 
     monkeypatch.setattr(pacing, "pace", slower)
-    after = measure_paces(results, more)
+    after = measure_step_times(results, Plans(more))
     assert len(asked) == 1
     assert {id: after[id] for id in before} == before
     assert after[more.identity(more.space.blocks["op"])] == pytest.approx(0.2)
-    assert read_paces(results, models) == before
+    assert read_step_times(results, Plans(models)) == before
     said = []
     _, both = world(tmp_path, blocks="pre_ln, op, post_ln")
-    measure_paces(results, both)
+    measure_step_times(results, Plans(both))
     _, all_known = world(tmp_path, blocks="pre_ln, sas_p, post_ln")  # each measured, though never in one run
-    assert read_paces(results, all_known) == {}
-    found = measure_paces(results, all_known, say=said.append)
+    assert read_step_times(results, Plans(all_known)) == {}
+    found = measure_step_times(results, Plans(all_known), say=said.append)
     assert (len(asked), said) == (2, [])
-    assert read_paces(results, all_known) == found
+    assert read_step_times(results, Plans(all_known)) == found
     monkeypatch.setattr(pacing, "machine", lambda: {"device": "another"})
     _, most = world(tmp_path, blocks="pre_ln, sas_p, op, post_ln")
-    measure_paces(results, most)
+    measure_step_times(results, Plans(most))
     assert len(asked) == 5  # on another machine what was measured on this one says nothing
 
 
 @pytest.mark.parametrize("setting", ["recipe.batch=5", "threads=2", "recipe.dtype=float64", "model.width=32"])
 def test_what_was_measured_otherwise_does_not_hold(tmp_path, quick, setting):
     results, models = world(tmp_path)
-    measure_paces(results, models)
+    measure_step_times(results, Plans(models))
     _, other = world(tmp_path, setting)
-    assert read_paces(results, other) == {}
+    assert read_step_times(results, Plans(other)) == {}
     _, same = world(tmp_path, "recipe.steps=50", "seeds=7", "recipe.optimizer.adamw.lr=1e-4")
-    assert read_paces(results, same)
+    assert read_step_times(results, Plans(same))
 
 
 def test_what_takes_no_step_has_the_steps_of_the_baseline_and_is_told(tmp_path, quick):
@@ -152,7 +155,7 @@ def test_what_takes_no_step_has_the_steps_of_the_baseline_and_is_told(tmp_path, 
         blocks="pre_ln, broken",
     )
     said = []
-    paces = measure_paces(results, models, say=said.append)
+    paces = measure_step_times(results, Plans(models), say=said.append)
     assert said[1:] == ["broken, equal wall-clock takes no step (eval_loss is nan): its steps are those of pre_ln"]
     assert len(set(paces.values())) == 1
     assert list(kept(results)[0].unmeasured.values()) == ["eval_loss is nan"]
@@ -168,13 +171,13 @@ def test_a_baseline_that_takes_no_step_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pacing, "pace", none)
     with pytest.raises(RefusedError, match="what pre_ln takes, and it takes no step: diverged"):
-        measure_paces(results, models)
+        measure_step_times(results, Plans(models))
     assert kept(results) == ()
 
 
 def test_a_lack_of_memory_for_two_is_none_for_one_after_the_other(tmp_path, quick, monkeypatch):
     results, models = world(tmp_path)
-    one, other = (model.trial for model in paced(models))
+    one, other = (model.trial for model in timed_models(Plans(models)))
     real, asked = pacing._measured, []
 
     def measured(stepping):
@@ -193,7 +196,7 @@ def test_this_process_is_left_as_it_was(tmp_path, quick):
     results, models = world(tmp_path, "threads=2")
     torch.manual_seed(7)
     before = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.random.get_rng_state()
-    measure_paces(results, models)
+    measure_step_times(results, Plans(models))
     after = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.random.get_rng_state()
     assert after[:2] == before[:2]
     assert torch.equal(after[2], before[2])
@@ -210,8 +213,8 @@ def test_a_ratio_of_pairs_bears_a_machine_that_is_slow_for_a_while(monkeypatch):
 
 def test_no_terms_no_paces(tmp_path):
     results, models = world(tmp_path, fair="fair={under: {equal steps: {}, equal FLOPs: {budget: flops}}}")
-    assert paced(models) == ()
-    assert measure_paces(results, models) == read_paces(results, models) == {}
+    assert timed_models(Plans(models)) == ()
+    assert measure_step_times(results, Plans(models)) == read_step_times(results, Plans(models)) == {}
     assert kept(results) == ()
 
 
@@ -222,10 +225,11 @@ import sys
 from pathlib import Path
 from ablate.components.registry import declarations
 from ablate.plan.models import Models
-from ablate.session.pacing import read_paces
+from ablate.session.planned import Plans
+from ablate.session.step_time import read_step_times
 from ablate.space.load import load_space
 found = load_space(Path({str(path)!r}), declarations(), settings=({FAIR!r},))
-assert read_paces(Path({str(tmp_path)!r}), Models(found, 256, "corpus")) == {{}}
+assert read_step_times(Path({str(tmp_path)!r}), Plans(Models(found, 256, "corpus"))) == {{}}
 print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -237,7 +241,7 @@ def test_a_pace_that_scatters_is_told_and_its_middle_half_kept(tmp_path, quick, 
     results, models = world(tmp_path)
     monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(1.2, 1.0, middle))
     said = []
-    measure_paces(results, models, say=said.append)
+    measure_step_times(results, Plans(models), say=said.append)
     told = [text for text in said if text.startswith("! these pairs scatter by 42 %")]
     assert bool(told) == warned == any("--fresh" in text for text in said)
     (held,) = kept(results)

@@ -4,10 +4,11 @@ the order of operations of other code.
 
 import pytest
 import torch
+from listed import Listed
 from worlds import write_world
 
 import ablate
-from ablate.execute.controller import Controller, Listed, Work
+from ablate.execute.controller import Controller, Work
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.work import compute
 from ablate.store.results import Results

@@ -15,10 +15,11 @@ import ablate
 from ablate.execute.controller import Controller, Ended
 from ablate.plan.known import NOTHING
 from ablate.report.ended import stopped
-from ablate.session import pacing, staged
-from ablate.session.listed import work_of
-from ablate.session.planning import plan_of, plan_space
-from ablate.session.staged import StagedSource, unfold
+from ablate.session import step_time
+from ablate.session.adaptive_run import AdaptiveRun, unfold
+from ablate.session.planned import adapts
+from ablate.session.planning import plan_space
+from ablate.session.run_protocol import work_of
 from ablate.store import ledger
 from ablate.store.query import query
 from ablate.store.standing import growing, not_over
@@ -107,7 +108,7 @@ def unfolded(space, planned, ended, finals):
 
     return unfold(
         space,
-        lambda known: plan_of(planned.models, known),
+        planned.plans.of,
         ended=ended,
         finals=asked,
         paces={},
@@ -129,7 +130,7 @@ def test_what_is_seen_decides_and_not_when(calm):
 def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
     path, results, _, done = calm
     handed = []
-    go = StagedSource.next
+    go = AdaptiveRun.next
 
     def stopping(self):
         if len(handed) == 10:
@@ -138,7 +139,7 @@ def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
         handed.extend([work] if work else [])
         return work
 
-    monkeypatch.setattr(StagedSource, "next", stopping)
+    monkeypatch.setattr(AdaptiveRun, "next", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "r", executor="inline")
     monkeypatch.undo()
@@ -163,7 +164,7 @@ def test_anew_trains_every_look_again(tmp_path):
 
 def test_a_space_that_says_something_else_is_not_gone_on_with(tmp_path, monkeypatch):
     path = write_looks(tmp_path, looks="[2, 3]")
-    monkeypatch.setattr(StagedSource, "_go_on", interrupted)
+    monkeypatch.setattr(AdaptiveRun, "_go_on", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "r", executor="inline")
     path.write_text(path.read_text().replace("steps: 12", "steps: 13"))
@@ -205,11 +206,11 @@ def test_paces_are_measured_before_anything_is_trained(tmp_path):
     path.write_text(text)
     space = ablate.load_space(path)
     before = plan_space(space, results=tmp_path / "r")
-    assert before.unpaced and before.plan.open and before.plan.trials
+    assert before.awaits_step_times and before.plan.open and before.plan.trials
     done = run(path, tmp_path / "r", executor="inline")
     assert not done.plan.open and len(done.plan.trials) == 8
     after = plan_space(space, results=tmp_path / "r")
-    assert after.plan == done.plan and not after.unpaced and after.stage.known.paces
+    assert after.plan == done.plan and not after.awaits_step_times and after.stage.known.paces
     steps = {t.variant: t.recipe.steps for t in done.plan.trials}
     assert steps[done.plan.baseline] == 12
 
@@ -217,8 +218,8 @@ def test_paces_are_measured_before_anything_is_trained(tmp_path):
 def test_a_space_that_learns_nothing_has_no_stages(tmp_path):
     space = ablate.load_space(write_world(tmp_path))
     planned = plan_space(space, results=tmp_path / "r")
-    assert not staged.learns(space) and planned.stage is None and not planned.plan.open
-    assert planned.plan == plan_of(planned.models, NOTHING)
+    assert not adapts(space) and planned.stage is None and not planned.plan.open
+    assert planned.plan == planned.plans.of(NOTHING)
     assert replace(planned, stage=None) == planned
 
 
@@ -258,7 +259,7 @@ def test_stopped_while_steps_are_measured_it_is_known_of(tmp_path, monkeypatch):
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
     results = tmp_path / "r"
     with monkeypatch.context() as patched:
-        patched.setattr(pacing, "measure_paces", lambda *told, **how: interrupted(None))
+        patched.setattr(step_time, "measure_step_times", lambda *told, **how: interrupted(None))
         with pytest.raises(KeyboardInterrupt):
             run(path, results, executor="inline")
     assert not_over(results) == {"tiny": "not all of it is decided"}

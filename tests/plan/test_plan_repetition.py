@@ -11,6 +11,7 @@ from ablate.data.repetition import measure_repetition
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
+from ablate.session.running import run
 from ablate.space.load import load_space
 
 NAMED = ("block.attention.value={dense: {init: {normal: sqrt(repetition/width)}}}",)
@@ -82,7 +83,7 @@ def test_check_reads_no_corpus_and_says_what_it_does_not_know(world):
 def test_a_space_that_names_it_trains_at_what_was_measured(world, tmp_path):
     space = load(world, *NAMED)
     results = tmp_path / "results"
-    done = session.run(space, results=results, options=ExecutorOptions(executor="inline"), mirror=False)
+    done = run(space, results=results, options=ExecutorOptions(executor="inline"), mirror=False)
     assert done.ended.kinds == {"finished": len(done.plan.trials)}
     measured = measure_repetition(space.data, space.folder, cache_of(results), 16).value
     assert values(done.plan) == {measured}

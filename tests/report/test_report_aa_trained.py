@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from listed import Listed
 from rich.console import Console
 from vectorised_judge import answers, pooled_p
 from worlds import write_world
@@ -56,7 +57,7 @@ def plan_of_sweep(space: Space, models: Models, baseline: Variant, first: int) -
 def train(trials, space: Space, results: Path) -> None:
     """Carry trials out in this process."""
     from ablate.data.streams import prepare
-    from ablate.execute.controller import Controller, Listed, Work
+    from ablate.execute.controller import Controller, Work
     from ablate.execute.executor_options import ExecutorOptions
     from ablate.execute.inline import Inline
     from ablate.execute.task import cache_of

@@ -16,8 +16,9 @@ from ablate import api
 from ablate.cli.reporting import report as verb
 from ablate.errors import InputError, RefusedError
 from ablate.execute.executor_options import ExecutorOptions
-from ablate.session import reporting, run
+from ablate.session import reporting
 from ablate.session.planning import plan_space
+from ablate.session.running import run
 from ablate.store import requests
 from ablate.store.query import query
 

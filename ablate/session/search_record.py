@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ablate.block.printer import print_block
+from ablate.execute.search.budget import Spent
 from ablate.execute.search.ground import VETO
 from ablate.execute.search.result import Came
-from ablate.grammar.named_files import as_typed
+from ablate.execute.search.search import Job, Search
+from ablate.execute.search.source import SearchSource
+from ablate.grammar.grammar import Grammar
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
-from ablate.session.planning import Planned
+from ablate.report.summary import Summary
+from ablate.session.planned import Planned
 from ablate.space.design import Budget, Pruner
-
-if TYPE_CHECKING:
-    from ablate.execute.search.budget import Spent
-    from ablate.execute.search.search import Job, Search
-    from ablate.execute.search.source import SearchSource
-    from ablate.grammar.grammar import Grammar
-    from ablate.report.summary import Summary
-    from ablate.space.space import Space
-    from ablate.store.requests import Request
+from ablate.space.space import Space
+from ablate.store import requests
+from ablate.store.requests import Request
 
 
 def record(
@@ -75,19 +71,9 @@ def record(
         chosen=source.chosen,
         confirm_seeds=source.confirm_seeds,
         partial=not source.done,
-        again=command(request, results),
+        again=requests.command(request, results),
         definitions=definitions,
     )
-
-
-def command(request: Request, results: Path) -> str:
-    """The command that runs it, or goes on with it."""
-    words = ["ablate", "run", as_typed(Path(request.path))]
-    words += ["--profile", request.profile] if request.profile else []
-    words += [word for setting in request.settings for word in ("--set", setting)]
-    words += [word for plugin in request.plugins for word in ("--plugin", plugin)]
-    words += [] if results == Path("results") else ["--results", str(results)]
-    return shlex.join(words)
 
 
 def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Objective]:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.plan.build import build_plan
+from ablate.data.streams import prepare
+from ablate.errors import RefusedError
+from ablate.execute.task import cache_of
 from ablate.plan.identity import computed
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
+from ablate.session.planned import Plans, has_time_budget
 from ablate.store.paces import Conditions, Paces, holding, kept, record
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ SCATTERED = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paced:
-    """A model whose pace is wanted: its name, `Models.identity`, what it computes, and a trial of it."""
+class TimedModel:
+    """A model whose seconds a step are wanted: its name, `Models.identity`, what it computes, and a trial of it."""
 
     name: str
     identity: str
@@ -38,21 +41,21 @@ class Paced:
     trial: Trial
 
 
-def read_paces(folder: Path, models: Models) -> Mapping[str, float]:
+def read_step_times(folder: Path, plans: Plans) -> Mapping[str, float]:
     """Seconds a step by `Models.identity`, as `Known.paces` has them, of every model whose steps hang on it.
 
     Empty where no terms ask for a wall-clock budget, and where not all of them were measured. Loads no torch.
     """
-    wanted = paced(models)
+    wanted = timed_models(plans)
     if not wanted:
         return {}
-    held = _held(folder, models, wanted)
+    held = _held(folder, plans.models, wanted)
     return {} if held is None else _by_identity(held, wanted)
 
 
-def measure_paces(
+def measure_step_times(
     folder: Path,
-    models: Models,
+    plans: Plans,
     *,
     plugins: tuple[Path, ...] = (),
     fresh: bool = False,
@@ -64,7 +67,7 @@ def measure_paces(
     no step to its end (it diverges at once) counts as fast as the baseline. RefusedError where that is the baseline,
     and where the corpus is not there.
     """
-    wanted = paced(models)
+    wanted, models = timed_models(plans), plans.models
     held = None if fresh or not wanted else _held(folder, models, wanted)
     if wanted and held is None:
         held = _measure(folder, models, wanted, plugins, fresh=fresh, say=say)
@@ -72,15 +75,15 @@ def measure_paces(
     return {} if held is None else _by_identity(held, wanted)
 
 
-def paced(models: Models) -> tuple[Paced, ...]:
-    """The models whose pace decides steps, the baseline first; none where no terms have a wall-clock budget."""
-    space, catalogue = models.space, models.space.grammar.catalogue
-    if all(terms.budget != "wallclock" for terms in space.fair.terms.values()):
+def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
+    """The models whose seconds a step decide steps, the baseline first; none without terms of a wall-clock budget."""
+    models = plans.models
+    if not has_time_budget(models.space):
         return ()
-    plan = build_plan(space, vocab_size=models.vocab_size, corpus=models.corpus, repetition=models.repetition)
+    plan, catalogue = plans.of(), models.space.grammar.catalogue
     variants = [plan.variant(plan.baseline), *(variant for variant in plan.variants if variant.setting.open)]
     found = [
-        Paced(
+        TimedModel(
             name=variant.name,
             identity=models.identity(variant.block, variant.setting),
             computed=computed(models.architecture(variant.block, variant.setting), catalogue),
@@ -96,27 +99,25 @@ def _conditions(models: Models) -> Conditions:
     return Conditions(batch=recipe.batch, dtype=recipe.dtype, threads=models.space.threads)
 
 
-def _held(folder: Path, models: Models, wanted: tuple[Paced, ...]) -> Paces | None:
+def _held(folder: Path, models: Models, wanted: tuple[TimedModel, ...]) -> Paces | None:
     return holding(kept(folder), [one.computed for one in wanted], _conditions(models))
 
 
-def _by_identity(held: Paces, wanted: tuple[Paced, ...]) -> dict[str, float]:
+def _by_identity(held: Paces, wanted: tuple[TimedModel, ...]) -> dict[str, float]:
     return {one.identity: held.seconds[one.computed] for one in wanted}
 
 
 def _measure(
     folder: Path,
     models: Models,
-    wanted: tuple[Paced, ...],
+    wanted: tuple[TimedModel, ...],
     plugins: tuple[Path, ...],
     *,
     fresh: bool,
     say: Callable[[str], None],
 ) -> Paces:
     """Each model beside the baseline; of those that this machine has measured before, what it found then."""
-    from ablate.data.streams import prepare
-    from ablate.execute.pace import machine
-    from ablate.execute.task import cache_of
+    from ablate.execute.pace import machine  # with torch, which whoever reads step times does without
 
     baseline, *others = wanted
     here, conditions = machine(), _conditions(models)
@@ -141,10 +142,11 @@ def _measure(
     )
 
 
-def _beside(one: Paced, baseline: Paced, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]) -> Pace:
+def _beside(
+    one: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
+) -> Pace:
     """The pace of a model beside the baseline's; that of the baseline where the model takes no step."""
-    from ablate.errors import RefusedError
-    from ablate.execute.pace import NoStep, Pace, pace
+    from ablate.execute.pace import NoStep, Pace, pace  # with torch, as above
 
     try:
         found = pace(one.trial, baseline.trial, cache=cache, plugins=plugins)
@@ -174,7 +176,7 @@ def _ratio(found: Pace) -> str:
     return f"{found.ratio:.3g} times the time{middle}"
 
 
-def _before(folder: Path, baseline: Paced, conditions: Conditions, here: Mapping[str, str]) -> Mapping[str, float]:
+def _before(folder: Path, baseline: TimedModel, conditions: Conditions, here: Mapping[str, str]) -> Mapping[str, float]:
     """What this machine has measured beside this baseline under these conditions, all to one reference."""
     found: dict[str, float] = {}
     for one in kept(folder):
@@ -183,7 +185,7 @@ def _before(folder: Path, baseline: Paced, conditions: Conditions, here: Mapping
     return found
 
 
-def paces_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:
-    """Seconds a step by variant id, of the variants of a plan that were measured; `paces` as `read_paces` has them."""
+def step_times_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:
+    """Seconds a step by variant id, of the variants of a plan that were measured, from `read_step_times`."""
     by_variant = {v.id: paces.get(models.identity(v.block, v.setting)) for v in plan.variants} if paces else {}
     return {id: seconds for id, seconds in by_variant.items() if seconds is not None}

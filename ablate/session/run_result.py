@@ -1,25 +1,27 @@
-"""What a run is about to train, and what it comes to."""
+"""What a run has come to: its plan, how its trials ended, and what the numbers say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ablate.execute.controller import Ended
+from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
+from ablate.plan.trial import Trial
+from ablate.report import wording
+from ablate.report.summary import Summary
+from ablate.report.unequal import Unequal
+from ablate.session import dataframes
+from ablate.train.events import GOES_ON, Outcome
 
 if TYPE_CHECKING:
     import pandas
 
-    from ablate.execute.controller import Ended, Source
-    from ablate.plan.trial import Trial
     from ablate.report.page import PageRecord
     from ablate.report.searched.record import SearchRecord
-    from ablate.report.summary import Summary
-    from ablate.report.unequal import Unequal
-    from ablate.train.events import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,6 @@ class Run:
     unequal: tuple[Unequal, ...] = ()
 
     def __repr__(self) -> str:
-        from ablate.report import wording
-
         plan = self.plan
         parts = [f"{plan.design}, {wording.trials_of(plan)}", f"{self.ended.kinds.total()} trained now"]
         parts.append(wording.failed(outcome.kind for _, outcome in self.failed) or "none failed")
@@ -94,8 +94,6 @@ class Run:
             note        what is to be said of it: who diverged, who is missing
             ranked      seeds that p is of where it is by ranks, the diverged among them; else 0
         """
-        from ablate.session import dataframes
-
         return dataframes.verdicts(self.plan, self.summary)
 
     @property
@@ -119,8 +117,6 @@ class Run:
                         the mean over its parts, at the end of a finished trial; peak_<metric> the largest finite value
                         over all parts and steps, of a diverged trial too; NaN where there is none
         """
-        from ablate.session import dataframes
-
         return dataframes.trials(self.plan, self.results)
 
     @property
@@ -141,8 +137,6 @@ class Run:
             low, high   mean less, and plus, one sd
             min, max    least and largest of the n
         """
-        from ablate.session import dataframes
-
         return dataframes.curves(self.plan, self.results)
 
     @property
@@ -160,16 +154,11 @@ class Run:
                         the first position of each range, from 0
             value       mean cosine of the tokens of both, over sequences; 1 everywhere is rank collapse
         """
-        from ablate.session import dataframes
-
         return dataframes.kernels(self.plan, self.results)
 
     @property
     def fruitless(self) -> bool:
         """Whether every trial that it was to train failed; where all were known, whether every one of them had."""
-        from ablate.execute.policy import FAILED
-        from ablate.train.events import GOES_ON
-
         if self.ended.interrupted:
             return False
         ended = {kind for kind, number in self.ended.kinds.items() if number and kind not in GOES_ON}
@@ -179,43 +168,9 @@ class Run:
 
     def report(self) -> Mapping[str, str]:
         """The answer as texts by file name; pages are drawn when they are asked for."""
+        from ablate.session import report_texts  # with DuckDB, rich and SciPy, which the value does without
+
         if self.searched is not None:
-            from ablate.report.searched import json_form, markdown, page
-
-            return {
-                "search.md": markdown.to_markdown(self.searched),
-                "search.json": json_form.to_json(self.searched),
-                "search.html": page.to_html(self.searched),
-            }
-        from ablate.report.json_form import to_json
-        from ablate.report.markdown import to_markdown
-
+            return report_texts.of_search(self.searched)
         assert self.summary is not None
-        told = {
-            "verdicts.md": to_markdown(self.summary, self.definitions),
-            "verdicts.json": to_json(self.summary, self.definitions),
-        }
-        if self.gathered is None:
-            return told
-        from ablate.store.mlflow.sent import Texts
-
-        return Texts(told, partial(_pages, self.gathered))
-
-
-def _pages(gathered: Callable[[], PageRecord]) -> Mapping[str, str]:
-    from ablate.report.page import to_html, to_markdown
-
-    record = gathered()
-    return {"page.html": to_html(record), "page.md": to_markdown(record)}
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Where the trials of a run come from (None: there is nothing to train), and what they come to once they ended.
-
-    `total` is how many there are, None where that is not known beforehand.
-    """
-
-    source: Source | None
-    total: int | None
-    answer: Callable[[Ended], Run]
+        return report_texts.of_verdicts(self.summary, self.definitions, self.gathered)

@@ -1,0 +1,48 @@
+"""What a results folder says of a plan: how trials ended, what is judged by that, what noise and time were measured.
+
+Loads DuckDB and SciPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from ablate.plan.plan import Plan
+from ablate.report.finals import Finals
+from ablate.report.judgement import Account
+from ablate.session.judging import account_of
+from ablate.space.documents import Judge
+from ablate.store import questions
+from ablate.store.ends import ends_now
+from ablate.store.noise import Noise, noise_of
+from ablate.store.pace import trial_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResults:
+    """A results folder, read by the rules by which a space is judged."""
+
+    folder: Path
+    rules: Judge
+
+    def finals(self, trial_ids: Collection[str]) -> Finals:
+        """How these trials ended, by id."""
+        return cast("Finals", ends_now(self.folder, trial_ids))
+
+    def account(self, plan: Plan, finals: Finals | None = None) -> Account:
+        """Which judgement of its questions the seeds of a plan will have."""
+        if not questions.read(self.folder):
+            return {}
+        return account_of(plan, self.rules, self.folder, finals or self.finals([trial.id for trial in plan.trials]))
+
+    def noise(self, plan: Plan) -> Noise:
+        """What is known of the judged metrics under the plan's conditions."""
+        return noise_of(self.folder, plan, self.rules)
+
+    def trial_seconds(self, plan: Plan, known: frozenset[str]) -> float | None:
+        """The median time of finished trials of the recipe and size of those that are still to run."""
+        to_run = [trial for trial in plan.trials if plan.open or trial.id not in known]
+        return trial_seconds(self.folder, to_run[0]) if to_run else None

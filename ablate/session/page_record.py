@@ -1,0 +1,131 @@
+"""Everything that the page of a plan shows, gathered from its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from ablate.block.diff import diff, path_order
+from ablate.block.printer import print_block
+from ablate.errors import RefusedError
+from ablate.grammar.named_files import as_typed
+from ablate.plan.plan import Plan, Variant
+from ablate.report.checked import resolved
+from ablate.report.finals import Finals
+from ablate.report.page import PageRecord, Shown
+from ablate.report.unequal import Unequal, unequal
+from ablate.report.verdicts import judge
+from ablate.session.judging import account_of
+from ablate.session.planned import Planned
+from ablate.session.step_time import step_times_of
+from ablate.space.metrics import JUDGED
+from ablate.space.space import Space
+from ablate.store import pages, requests
+from ablate.store.ends import ends_now
+from ablate.store.requests import Request
+
+PAGES = "pages"
+"""Where in a results folder pages are."""
+
+
+def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
+    """Everything that the page of a plan shows. RefusedError where the results know none of its trials."""
+
+    plan, space = planned.plan, planned.space
+    trials = {trial.id: trial.variant for trial in plan.trials}
+    finals = cast("Finals", ends_now(folder, trials) if _has_results(folder) else {})
+    if not finals:
+        _refuse_unknown(space, folder, request)
+    summary = judge(plan, space.judge, finals, account_of(plan, space.judge, folder, finals, reading=True))
+    shown = {
+        trial.id: trial.variant
+        for trial in plan.trials
+        if trial.split == "verdict" and trial.salt == 0 and trial.seed in plan.seeds
+    }
+    measured = pages.measured(folder, shown, trials)
+    return PageRecord(
+        plan=plan,
+        summary=summary,
+        rules=space.judge,
+        definitions={**measured.definitions, **{one.metric: one.definition for one in JUDGED.values()}},
+        blocks=_blocks(plan, space),
+        curves=measured.curves,
+        layers=measured.layers,
+        gains=measured.gains,
+        kernels=measured.kernels,
+        endings=measured.endings,
+        versions=measured.versions,
+        corpus=_corpus(planned),
+        floors=planned.floors,
+        unequal=unequal_of(planned),
+        again=_again(space, folder, request),
+        source=space.path.read_text(encoding="utf-8"),
+        resolved=resolved(space),
+    )
+
+
+def _has_results(folder: Path) -> bool:
+    return (folder / "plans.jsonl").exists()
+
+
+def _refuse_unknown(space: Space, folder: Path, request: Request | None) -> None:
+    """Say that there is nothing to report, and, where the space was run otherwise, how."""
+
+    way_out = f"ablate run {as_typed(space.path)}"
+    ran = requests.latest(folder).get(space.name) if _has_results(folder) else None
+    if ran is not None and request is None:
+        with_ = [f"--profile {ran.profile}"] if ran.profile else []
+        with_ += [f"--set {one}" for one in ran.settings]
+        said = f"it was run {'with ' + ' '.join(with_) if with_ else 'as another question'}"
+        way_out = f"{said}: ablate report {space.name} has that page"
+    raise RefusedError(f"no trial of {space.name}, as it is asked here, has ended in {folder}\n  = {way_out}")
+
+
+def _blocks(plan: Plan, space: Space) -> tuple[Shown, ...]:
+    """Each variant's block as one would write it, and its edits from the baseline."""
+
+    base = plan.variant(plan.baseline)
+    return tuple(
+        Shown(
+            variant=variant.id,
+            block=print_block(variant.block, space.grammar.catalogue, space.grammar.defaults),
+            edits=_edits(base, variant, space),
+        )
+        for variant in plan.variants
+    )
+
+
+def _edits(base: Variant, variant: Variant, space: Space) -> tuple[tuple[str, str], ...]:
+    found = diff(base.block, variant.block, space.grammar.catalogue, defaults=space.grammar.defaults)
+    return tuple((edit.name, edit.detail) for edit in path_order(found.edits))
+
+
+def _corpus(planned: Planned) -> tuple[str, ...]:
+    """The text in lines: what, how much, under which fingerprint."""
+    corpus = planned.corpus
+    sizes = ", ".join(f"{name} {corpus.split(name).tokens:,}" for name in ("train", "tuning", "verdict"))
+    return (
+        f"{corpus.title}; {corpus.tokenizer}, vocabulary {corpus.vocab_size:,}",
+        f"tokens: {sizes}",
+        *planned.read,
+        f"fingerprint of the text: {corpus.fingerprint}",
+        *corpus.notes,
+    )
+
+
+def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
+    """What was not equal between the variants of a plan, with the seconds of a step where they were measured."""
+
+    plan, stage = planned.plan, planned.stage
+    seconds = {} if stage is None else step_times_of(plan, planned.models, stage.known.paces)
+    return unequal(plan, planned.space.fair, seconds)
+
+
+def _again(space: Space, folder: Path, request: Request | None) -> tuple[str, ...]:
+    """The commands that repeat the run, and this page."""
+
+    ran = request or Request(
+        space=space.name, path=str(space.path.resolve()), profile=space.profile, settings=space.settings
+    )
+    run = requests.command(ran, folder)
+    return run, run.replace("ablate run", "ablate report", 1)

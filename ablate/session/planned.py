@@ -1,0 +1,150 @@
+"""A plan, and what the results folder knows of it: what shows a space, runs it or goes on with it begins here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ablate.data.epochs import Epochs, describe_epochs
+from ablate.data.report import CorpusReport
+from ablate.execute.cores import default_workers
+from ablate.plan.build import build_plan
+from ablate.plan.known import NOTHING, Known
+from ablate.plan.models import Models
+from ablate.plan.plan import Plan
+from ablate.plan.proposals import most_trials
+from ablate.plan.trial import Trial
+from ablate.report import wording
+from ablate.report.summary import Summary
+from ablate.space.fair import Tune
+from ablate.space.space import Space
+from ablate.space.streamed import asked_bytes
+
+if TYPE_CHECKING:
+    from ablate.report.judgement import Account
+    from ablate.statistics import Floor
+    from ablate.store.noise import Noise
+
+
+def adapts(space: Space) -> bool:
+    """Whether what is trained may depend on how trials end; a search is another matter."""
+    return space.auto is not None or isinstance(space.fair.tune, Tune) or has_time_budget(space)
+
+
+def has_time_budget(space: Space) -> bool:
+    """Whether steps follow from measured time."""
+    return any(terms.budget == "wallclock" for terms in space.fair.terms.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of a space over its corpus: one for each state of knowledge, built once however often it is wanted."""
+
+    models: Models
+    _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
+
+    def of(self, known: Known = NOTHING) -> Plan:
+        """The plan that follows from what is known; InputError where there is none."""
+        for before, plan in self._built:
+            if before == known:
+                return plan
+        models = self.models
+        plan = build_plan(
+            models.space, vocab_size=models.vocab_size, corpus=models.corpus, repetition=models.repetition, known=known
+        )
+        self._built.append((known, plan))
+        return plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What an adaptive run asks for now. `plan` is open while more may follow, and `known` is what it was built with.
+
+    `took` says what each look came to, `summary` is that of the last one taken.
+    """
+
+    plan: Plan
+    known: Known
+    took: tuple[str, ...] = ()
+    summary: Summary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
+
+    Of these `failed` have no result, with the kind of their outcome: they are not trained again unless one asks for it.
+    `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
+    `plans` builds the plans of the same space from what else becomes known. `noise` is what is known of the judged
+    metrics under the plan's conditions, None where nothing is. `account` says how often what it asks was judged before,
+    and what was found. Of a plan that learns from its trials `stage` is what they have come to.
+    """
+
+    space: Space
+    plan: Plan
+    plans: Plans
+    corpus: CorpusReport
+    known: frozenset[str]
+    trial_seconds: float | None = None
+    noise: Noise | None = None
+    stage: Stage | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    account: Account = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        known = len({trial.id for trial in self.plan.trials} & self.known)
+        failed = wording.failed(self.failed[trial.id] for trial in self.plan.trials if trial.id in self.failed)
+        state = f"{len(self.to_run)} to run, {known} known{f', of which {failed}' if failed else ''}"
+        return f"<Planned {self.plan.space}: {self.plan.design}, {wording.trials_of(self.plan)}; {state}>"
+
+    @property
+    def models(self) -> Models:
+        """The space over its corpus."""
+        return self.plans.models
+
+    @property
+    def epochs(self) -> tuple[Epochs, ...]:
+        """What the training of each kind of trial reads of the text, by how much it is."""
+        seq_len, held = self.space.model.context, self.corpus.train.tokens
+        recipes = [trial.recipe for trial in self.plan.trials] or [self.space.recipe]
+        windows = sorted({recipe.steps * recipe.batch for recipe in recipes})
+        return tuple(Epochs(windows=each, seq_len=seq_len, held=held) for each in windows)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The same in words."""
+        space = self.space
+        windows = space.measure.evaluation.windows
+        wanted = asked_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
+        return describe_epochs(self.epochs, space.data, wanted)
+
+    @property
+    def floors(self) -> tuple[Floor, ...]:
+        """The noise floors of the judged metrics that were measured under the plan's conditions, in whatever space."""
+        return self.noise.floors if self.noise else ()
+
+    @property
+    def awaits_step_times(self) -> bool:
+        """Whether it must be measured how long steps take before all of them are known."""
+        return self.stage is not None and has_time_budget(self.space) and not self.stage.known.paces
+
+    @property
+    def to_run(self) -> tuple[Trial, ...]:
+        """The trials of the plan, once each, that are not known."""
+        trials = {trial.id: trial for trial in self.plan.trials}
+        return tuple(trial for id, trial in trials.items() if id not in self.known)
+
+    def seconds(self, workers: int | None = None) -> float | None:
+        """How long what is not known will take on `workers` (default: as a run has); None where none was measured.
+
+        Of a search at most so long, and None where its budget is not of trials.
+        """
+        search = self.space.design.search
+        most = len(self.to_run) if search is None else most_trials(self.space)
+        if self.trial_seconds is None or most is None:
+            return None
+        at_once = workers or default_workers(self.space.threads)
+        if search is not None:
+            at_once = min(at_once, search.parallel * len(self.space.seeds))
+        return self.trial_seconds * -(-most // at_once)

@@ -1,0 +1,88 @@
+"""What every run of a space is, whichever kind it is of, and what its kinds have in common.
+
+fixed_run.py     a plan whose trials are all known beforehand
+adaptive_run.py  a plan that learns from its trials: settings that are tuned, seeds that are added
+search_run.py    a plan that grows by what a search proposes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from ablate.execute.controller import Ended, Source, Work
+from ablate.execute.policy import FAILED
+from ablate.plan.plan import Plan
+from ablate.plan.trial import Trial
+from ablate.session.planned import Planned
+from ablate.session.run_result import Run
+from ablate.source.located import to_python
+from ablate.space.fair import SETTINGS
+from ablate.space.metrics import JUDGED, Definition
+from ablate.store.describe import Documents
+from ablate.store.query import query
+from ablate.store.results import Results
+from ablate.train.definitions import definitions
+from ablate.train.events import Outcome
+
+
+class PlannedRun(Source, Protocol):
+    """A run of a planned space: it hands out trials, as a `Source`, and answers the space once they have ended."""
+
+    @property
+    def total(self) -> int | None:
+        """How many trials there are to train; None where that is not known beforehand."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is anything to do before it answers, for which an executor is needed."""
+
+    def begin(self) -> None:
+        """Keep what is asked for, so that it is known of and can be gone on with."""
+
+    def answer(self, ended: Ended) -> Run:
+        """What it comes to, once what it handed out has ended, or the run was stopped."""
+
+
+def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
+    """Trials of a plan as work: `name · seed 3`, and what they are tried for where that is to be chosen."""
+    names = {variant.id: variant.name for variant in plan.variants}
+    chosen = _chosen(plan)
+    for trial in trials:
+        tried = [f"{name.replace('_', ' ')} {getattr(trial.recipe.optimizer.adamw, name):g}" for name in chosen]
+        tuned = ", ".join(["", *tried, "tuning"]) if trial.split == "tuning" else ""
+        yield Work(trial=trial, label=f"{names[trial.variant]} · seed {trial.seed}{tuned}")
+
+
+def _chosen(plan: Plan) -> tuple[str, ...]:
+    """The settings of which tuning has several to choose from."""
+    tried = [trial.recipe.optimizer.adamw for trial in plan.trials if trial.split == "tuning"]
+    return tuple(name for name in SETTINGS if len({getattr(adamw, name) for adamw in tried}) > 1)
+
+
+def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
+    """What is kept with a plan. Definitions come from the trainer when it runs, else from the store that it filled."""
+    if train:
+        defined = definitions()
+    else:
+        rows = query(store.folder, "SELECT DISTINCT metric, definition, source FROM definitions ORDER BY metric").rows
+        defined = tuple(Definition(*row) for row in rows)
+    space = planned.space
+    return Documents(
+        source=space.path.read_text(encoding="utf-8"),
+        resolved=to_python(space.located),
+        definitions=defined,
+        corpus=planned.corpus.model_dump(mode="json"),
+    )
+
+
+def meanings(kept: Documents) -> dict[str, str]:
+    """What each metric means, by name."""
+    return {d.metric: d.definition for d in (*kept.definitions, *JUDGED.values())}
+
+
+def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:
+    """The trials of a plan that have ended without a result."""
+    outcomes = store.outcomes()
+    trials = {trial.id: trial for trial in plan.trials}
+    return tuple((t, outcomes[id]) for id, t in trials.items() if id in outcomes and outcomes[id].kind in FAILED)

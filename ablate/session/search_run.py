@@ -1,0 +1,178 @@
+"""A run of a search: proposed, trained, confirmed, and what was found as one record and its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from ablate.data.streams import prepare
+from ablate.execute.controller import Ended, Work
+from ablate.execute.search.choose import proposer_for
+from ablate.execute.search.ground import space_ground
+from ablate.execute.search.rungs import ladder_of
+from ablate.execute.search.search import Search
+from ablate.execute.search.source import Past, SearchSource
+from ablate.execute.search.zero_cost import Batch
+from ablate.execute.task import cache_of
+from ablate.plan.plan import Plan
+from ablate.plan.proposals import most_trials
+from ablate.plan.trial import Trial
+from ablate.report.finals import Finals
+from ablate.report.summary import Summary
+from ablate.report.verdicts import judge
+from ablate.session.judging import account_of, judgements
+from ablate.session.page_record import PAGES
+from ablate.session.planned import Planned
+from ablate.session.run_protocol import documents, failures, meanings
+from ablate.session.run_result import Run
+from ablate.session.search_record import record
+from ablate.space.design import Pruner
+from ablate.space.space import Space
+from ablate.store.durable import write_whole, writing
+from ablate.store.lines import compact
+from ablate.store.requests import Request
+from ablate.store.results import Results
+from ablate.train.events import Outcome
+
+
+class SearchRun:
+    """The reference and what the search proposes, then what confirms the best of it.
+
+    A trial may take `limit` seconds. `fresh`: nothing of what the store knows of this search counts.
+    """
+
+    def __init__(self, planned: Planned, store: Results, request: Request, *, fresh: bool, limit: float | None):
+        self._planned, self._store, self._request, self._fresh = planned, store, request, fresh
+        self._search = _search(planned, store.folder)
+        self._kept = documents(planned, store, train=True)
+        self._past = self._what_was_kept()
+        self._source = SearchSource(
+            self._search,
+            planned.models,
+            planned.plan,
+            store,
+            keep=lambda plan: store.record_plan(plan, self._kept),
+            past=self._past,
+            anew=fresh,
+            limit=limit,
+        )
+
+    @property
+    def total(self) -> int | None:
+        """The most that its budget allows, less what it has had; None where that is not of trials."""
+        most = most_trials(self._planned.space)
+        if most is None:
+            return None
+        before = 0 if self._fresh else len(self._past.trials & self._store.outcomes().keys())
+        return max(0, most - before)
+
+    @property
+    def trains(self) -> bool:
+        """Always: a search goes through what it knows again, and finds out on the way whether anything is left."""
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Trials that were asked for and not handed out."""
+        return self._source.waiting
+
+    @property
+    def open(self) -> bool:
+        """Whether more will be asked for."""
+        return self._source.open
+
+    def begin(self) -> None:
+        """Make a first proposal and let go of it: InputError where practically no derivation is admitted.
+
+        The plan is kept as it grows.
+        """
+        self._search.rehearse()
+
+    def next(self) -> Work | None:
+        """The next trial; None while results must be waited for, and when all is done."""
+        return self._source.next()
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial has ended or paused: what is proposed next may follow from it."""
+        self._source.ended(trial, outcome)
+
+    def answer(self, ended: Ended) -> Run:
+        """What it has found, over or as far as it has come; written to its page."""
+        plan, store = self._source.kept_plan(), self._store
+        store.refresh()
+        summary = self._confirmed(plan)
+        definitions = meanings(self._kept)
+        finals = store.finals([trial.id for trial in plan.trials])
+        versions = {id: str(final["versions"]) for id, final in finals.items()}
+        found = record(self._planned, self._source, summary, definitions, versions, self._request, store.folder)
+        page = store.folder / PAGES / f"{plan.space}.html"
+        failed, folder = failures(plan, store), store.folder.absolute()
+        done = Run(plan, ended, failed, summary, definitions, folder, found, page)
+        _write(page, done)
+        return done
+
+    def _confirmed(self, plan: Plan) -> Summary | None:
+        """The chosen blocks beside the reference, judged at the seeds that the search has not seen, and so recorded."""
+        fresh = self._source.confirmation(plan)
+        if fresh is None or self._source.confirm_left:
+            return None
+        finals = cast("Finals", self._store.finals([trial.id for trial in fresh.trials]))
+        rules = self._planned.space.judge
+        account = account_of(fresh, rules, self._store.folder, finals)
+        summary = judge(fresh, rules, finals, account)
+        self._store.record_questions(judgements(summary, fresh, rules, account, finals))
+        return summary
+
+    def _what_was_kept(self) -> Past:
+        """What is kept of this search; nothing of one that asked another question under the same name."""
+        plan = self._store.plan(self._planned.space.name)
+        if plan.get("design") != "search" or plan["resolved"] != json.loads(compact(self._kept.resolved)):
+            return Past()
+        derivations = {int(one["k"]): int(one["derivation"]) for one in plan["proposals"]}
+        return Past(frozenset(str(trial_id) for trial_id, *_ in plan["trials"]), derivations)
+
+
+def _search(planned: Planned, folder: Path) -> Search:
+    """The search that a space asks for, nothing of it proposed yet."""
+    space = planned.space
+    asked = space.design.search
+    assert asked is not None
+    ground = space_ground(
+        space,
+        vocab_size=planned.corpus.vocab_size,
+        repetition=planned.models.repetition,
+        tokens=_first_batch(space, folder),
+    )
+    steps, every = space.recipe.steps, space.measure.evaluation.every
+    return Search(
+        ground,
+        proposer_for(asked, ground),
+        reference=space.blocks[asked.from_],
+        goals=tuple(asked.objective.values()),
+        budget=asked.budget,
+        parallel=asked.parallel,
+        steps=steps,
+        seeds=len(space.seeds),
+        ladder=ladder_of(asked.pruner, steps, every) if isinstance(asked.pruner, Pruner) else None,
+    )
+
+
+def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
+    """The first training batch of the space's first seed, read where a start is to be measured."""
+
+    def read() -> Batch:
+        from ablate.data.batches import Batches  # with torch, which a search that measures no start does without
+
+        streams = prepare(space.data, space.folder, cache_of(folder))
+        return Batches(streams.train, space.model.context, space.recipe.batch, space.seeds[0]).at(0)
+
+    return read
+
+
+def _write(page: Path, done: Run) -> None:
+    with writing(page.parent):
+        page.parent.mkdir(exist_ok=True)
+    for name, text in done.report().items():
+        write_whole(page.with_suffix(Path(name).suffix), text.encode())
