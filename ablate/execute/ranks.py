@@ -53,9 +53,11 @@ LAST_WORDS_WITHIN = 10.0
 
 def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
     """Train the task's trial, from its checkpoint where it has one, in as many processes as it says; see `compute`."""
-    if task.ranks == 1:
-        yield from _share(task, Ranks(), should_stop)
-        return
+    return _share(task, Ranks(), should_stop) if task.ranks == 1 else _with_others(task, should_stop)
+
+
+def _with_others(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
+    """The same as rank 0, with the others."""
     step = task.resume.step if task.resume else 0
     with _Others(task) as others:
         try:

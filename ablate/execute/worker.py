@@ -18,7 +18,7 @@ from ablate.execute.task import Message, ShouldStop, Task
 from ablate.store import checkpoints
 from ablate.store.claim import Claim
 from ablate.store.versions import ATTENTION, installed, of_machine
-from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Row, Saved, Step, Timing, Training
+from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Saved, Step, Training
 
 SPEAK_EVERY = 0.25
 """Seconds between messages of a running trial, so that what is a second old has been handed over."""
@@ -30,29 +30,113 @@ def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
     What goes wrong in the trial is an outcome of kind `bug` with the whole trace. What goes wrong around it (the disk,
     the corpus, another worker that has it) is `interrupted` with the reason under REFUSED: no trial's fault.
     """
-    buffer: list[Event] = []
-    step = task.resume.step if task.resume else 0
-    spoke = time.monotonic()
-    for event in _events(task, should_stop):
-        step = event.step if isinstance(event, Began) else max(step, event.step)
-        if not isinstance(event, Step):
-            buffer.append(event)
-        if isinstance(event, Began | Saved | Outcome) or time.monotonic() - spoke > SPEAK_EVERY:
-            yield Message(task.trial.id, tuple(buffer), step)
-            buffer.clear()
-            spoke = time.monotonic()
-
-
-def _events(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
-    step = task.resume.step if task.resume else 0
+    outbox = _Outbox(task)
     try:
-        for event in _claimed(task, should_stop):
-            step = event.step if isinstance(event, Began) else max(step, event.step)
-            yield replace(event, detail=_how(task) | event.detail) if isinstance(event, Outcome) else event
+        with Claim(task.folder, task.trial.id, step=outbox.step) as claim:
+            take(task.gpu, task.memory, task.contexts)
+            trial = _ClaimedTrial(task, claim)
+            try:
+                events = trained(trial.task, lambda: trial.limit.is_reached() or should_stop())
+                event = next(events, None)
+            except (Exception, SystemExit):
+                outbox.put(trial.began(None))
+                yield outbox.message()
+                outbox.empty()
+                raise
+            outbox.put(trial.began(event))
+            yield outbox.message()
+            outbox.empty()
+            while event is not None:
+                told = trial.told(event)
+                if told is not None and outbox.put(told):
+                    yield outbox.message()
+                    outbox.empty()
+                event = next(events, None)
         return
     except (Exception, SystemExit) as error:  # noqa: BLE001  what a trial does wrong is its outcome, the trace in its row
-        ending = ending_of(error, step)
-    yield replace(ending, detail=_how(task) | ending.detail)  # not within the handler, whose trace holds the model
+        ending = ending_of(error, outbox.step)
+    outbox.put(_with_how(ending, task))
+    yield outbox.message()  # not within the handler, whose trace holds the model
+
+
+class _Outbox:
+    """Events on their way to the driver, and how far their trial is."""
+
+    def __init__(self, task: Task):
+        self.step = task.resume.step if task.resume else 0
+        self._trial_id = task.trial.id
+        self._events: list[Event] = []
+        self._emptied_at = time.monotonic()
+
+    def put(self, event: Event | Step) -> bool:
+        """Take an event; whether it, or the time that has passed, asks for a message."""
+        self.step = event.step if isinstance(event, Began) else max(self.step, event.step)
+        if not isinstance(event, Step):
+            self._events.append(event)
+        return isinstance(event, Began | Saved | Outcome) or time.monotonic() - self._emptied_at > SPEAK_EVERY
+
+    def message(self) -> Message:
+        """All that is there."""
+        return Message(self._trial_id, tuple(self._events), self.step)
+
+    def empty(self) -> None:
+        """Begin the next message: this one was taken."""
+        self._events.clear()
+        self._emptied_at = time.monotonic()
+
+
+class _ClaimedTrial:
+    """A trial that this worker has: what the driver is told of each event that its training yields.
+
+    `task` is the one that is carried out: it begins anew where its checkpoint was made with other versions.
+    """
+
+    def __init__(self, task: Task, claim: Claim):
+        self._versions = installed() | device_versions() | {name: str(n) for name, n in _cut(task).items()}
+        self._claim, self.task, self.limit = claim, _from(task, self._versions), _Limit(task.limit)
+        self._refused: dict[str, Any] = {}
+        self._at = time.time()
+
+    def began(self, first: Training | None) -> Began:
+        """That it was taken up, by the first event of its training: with what computes its attentions.
+
+        Where that has not come to be known (None, or another event), with what it was computed with so far.
+        """
+        task, versions = self.task, self._versions
+        step = task.resume.step if task.resume else 0
+        if not isinstance(first, Attending):
+            return Began(step, task.versions if task.resume else versions, at=self._at)
+        versions = versions | ({ATTENTION: first.operators} if first.uses else {})
+        if task.resume and versions != task.versions:  # `compute` has let go of that state, too
+            checkpoints.drop(task.folder, task.trial.id)
+            step = 0
+        refused = [use.described for use in first.uses if use.refused]
+        self._refused = {ATTENTION: refused} if refused else {}
+        return Began(step, versions, first.uses, self._at)
+
+    def told(self, event: Training) -> Event | Step | None:
+        """The event as the driver is told of it, a state saved, an outcome with how it came about; None: not at all."""
+        task = self.task
+        match event:
+            case Attending():
+                return None  # told when it began
+            case Step():
+                self._claim.beat(event.step)
+                return event
+            case Checkpoint():
+                # One that has reached its limit ends here, so nobody goes on from it.
+                return None if self.limit.reached else checkpoints.write(task.folder, task.trial.id, event)
+            case Outcome(kind="interrupted", step=step) if self.limit.reached:
+                timeout = Outcome("timeout", step, {"error": f"not done after {task.limit:g} s", "limit": task.limit})
+                return _with_how(timeout, task)
+            case Outcome():
+                return _with_how(replace(event, detail=self._refused | event.detail), task)
+            case _:
+                return event
+
+
+def _with_how(outcome: Outcome, task: Task) -> Outcome:
+    return replace(outcome, detail=_how(task) | outcome.detail)
 
 
 def _how(task: Task) -> dict[str, Any]:
@@ -64,62 +148,6 @@ def _how(task: Task) -> dict[str, Any]:
 
 def _cut(task: Task) -> dict[str, int]:
     return {name: n for name, n in (("parts", task.parts), ("ranks", task.ranks)) if n > 1}
-
-
-def _claimed(task: Task, should_stop: ShouldStop) -> Iterator[Event | Step]:
-    with Claim(task.folder, task.trial.id, step=task.resume.step if task.resume else 0) as claim:
-        take(task.gpu, task.memory, task.contexts)
-        versions = installed() | device_versions() | {name: str(n) for name, n in _cut(task).items()}
-        task = _from(task, versions)
-        limit, attention = _Limit(task.limit), dict[str, Any]()
-        for event in _taken_up(task, versions, trained(task, lambda: limit.is_reached() or should_stop())):
-            match event:
-                case Began(attention=uses):
-                    refused = [use.described for use in uses if use.refused]
-                    attention = {ATTENTION: refused} if refused else {}
-                    yield event
-                case Step():
-                    claim.beat(event.step)
-                    yield event
-                case Checkpoint() if not limit.reached:
-                    yield checkpoints.write(task.folder, task.trial.id, event)
-                case Checkpoint():
-                    pass  # the trial ends here, so nobody goes on from it
-                case Outcome(kind="interrupted", step=step) if limit.reached:
-                    yield Outcome("timeout", step, {"error": f"not done after {task.limit:g} s", "limit": task.limit})
-                case Outcome():
-                    yield replace(event, detail=attention | event.detail)
-                case _:
-                    yield event
-
-
-def _taken_up(
-    task: Task, versions: dict[str, str], events: Iterator[Training]
-) -> Iterator[Began | Row | Timing | Step | Checkpoint | Outcome]:
-    """What training yields; before it that the trial was taken up, and with what computes its attention.
-
-    Where that has not come to be known, with what it was computed with so far.
-    """
-    at, step = time.time(), task.resume.step if task.resume else 0
-    before = task.versions if task.resume else versions
-    try:
-        first = next(events, None)
-    except (Exception, SystemExit):
-        yield Began(step, before, at=at)
-        raise
-    if isinstance(first, Attending):
-        versions = versions | ({ATTENTION: first.operators} if first.uses else {})
-        if task.resume and versions != task.versions:  # `compute` has let go of that state, too
-            checkpoints.drop(task.folder, task.trial.id)
-            step = 0
-        yield Began(step, versions, first.uses, at)
-    else:
-        yield Began(step, before, at=at)
-        if first is not None:
-            yield first
-    for event in events:
-        if not isinstance(event, Attending):
-            yield event
 
 
 def _from(task: Task, versions: dict[str, str]) -> Task:
