@@ -102,9 +102,9 @@ def plan_from(
 ) -> Planned:
     """The same from the plans of a space over a corpus that was read."""
     space, folder = plans.models.space, Path(results)
-    found = known_outcomes(folder) if outcomes is None else outcomes
-    known = frozenset(id for id, outcome in found.items() if is_settled(outcome, limit))
-    stage = _stage(space, plans, folder, found) if adapts(space) else None
+    outcomes = known_outcomes(folder) if outcomes is None else outcomes
+    known = frozenset(id for id, outcome in outcomes.items() if is_settled(outcome, limit))
+    stage = _stage(space, plans, folder, outcomes) if adapts(space) else None
     plan = plans.of() if stage is None else stage.plan
     judged = space.design.search is None and bool(questions.read(folder))
     read = _known_results(folder, space) if known or judged else None
@@ -117,7 +117,7 @@ def plan_from(
         trial_seconds=read.trial_seconds(plan, known) if read and known else None,
         noise=read.noise(plan) if read and known else None,
         stage=stage,
-        failed={id: found[id].kind for id in known if found[id].kind in FAILED},
+        failed={id: outcomes[id].kind for id in known if outcomes[id].kind in FAILED},
         account=read.account(plan) if read and judged else {},
     )
 

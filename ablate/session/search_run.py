@@ -106,10 +106,10 @@ class SearchRun:
         definitions = meanings(self._kept)
         finals = store.finals([trial.id for trial in plan.trials])
         versions = {id: str(final["versions"]) for id, final in finals.items()}
-        found = record(self._planned, self._source, summary, definitions, versions, self._request, store.folder)
+        searched = record(self._planned, self._source, summary, definitions, versions, self._request, store.folder)
         page = store.folder / PAGES / f"{plan.space}.html"
         failed, folder = failures(plan, store), store.folder.absolute()
-        done = Run(plan, ended, failed, summary, definitions, folder, found, page)
+        done = Run(plan, ended, failed, summary, definitions, folder, searched, page)
         _write(page, done)
         return done
 
@@ -137,8 +137,8 @@ class SearchRun:
 def _search(planned: Planned, folder: Path) -> Search:
     """The search that a space asks for, nothing of it proposed yet."""
     space = planned.space
-    asked = space.design.search
-    assert asked is not None
+    search = space.design.search
+    assert search is not None
     ground = space_ground(
         space,
         vocab_size=planned.corpus.vocab_size,
@@ -148,14 +148,14 @@ def _search(planned: Planned, folder: Path) -> Search:
     steps, every = space.recipe.steps, space.measure.evaluation.every
     return Search(
         ground,
-        proposer_for(asked, ground),
-        reference=space.blocks[asked.from_],
-        goals=tuple(asked.objective.values()),
-        budget=asked.budget,
-        parallel=asked.parallel,
+        proposer_for(search, ground),
+        reference=space.blocks[search.from_],
+        goals=tuple(search.objective.values()),
+        budget=search.budget,
+        parallel=search.parallel,
         steps=steps,
         seeds=len(space.seeds),
-        ladder=ladder_of(asked.pruner, steps, every) if isinstance(asked.pruner, Pruner) else None,
+        ladder=ladder_of(search.pruner, steps, every) if isinstance(search.pruner, Pruner) else None,
     )
 
 

@@ -13,7 +13,8 @@ from worlds import write_world
 
 import ablate
 from ablate.execute.controller import Controller, Ended
-from ablate.plan.known import NOTHING
+from ablate.plan.build import build_plan
+from ablate.plan.known import NOTHING, Known
 from ablate.report.ended import stopped
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun, unfold
@@ -243,6 +244,33 @@ def test_what_waits_is_counted_apart_from_what_may_follow(calm, tmp_path, monkey
     assert stopped(Ended(Counter(finished=8), 0, open=True), again="x", grows=True).startswith(
         "stopped: 8 trials ended, 0 saved where they were, 0 not begun, more may follow"
     )
+
+
+def count_plans(monkeypatch):
+    """What each plan that is built over a corpus is built from."""
+    built = []
+
+    def build(space, *, known, **how):
+        built.append(known)
+        return build_plan(space, known=known, **how)
+
+    monkeypatch.setattr("ablate.session.planned.build_plan", build)
+    return built
+
+
+def test_each_plan_of_a_run_is_built_once(tmp_path, monkeypatch):
+    built = count_plans(monkeypatch)
+    run(write_looks(tmp_path, looks="[2, 3]"), tmp_path / "r", executor="inline")
+    assert built == [NOTHING, Known(seeds=(0, 1)), Known(seeds=(0, 1, 2))]
+
+
+def test_a_run_is_planned_again_where_steps_follow_from_measured_time(tmp_path, monkeypatch):
+    path = write_world(tmp_path, seeds=1)
+    path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
+    built = count_plans(monkeypatch)
+    done = run(path, tmp_path / "r", executor="inline")
+    assert built[0] == NOTHING and len(built) == 2 and built[1].paces
+    assert not done.plan.open and len(done.plan.trials) == 4
 
 
 def test_a_look_counts_what_is_asked_twice_once(calm):
