@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from ablate.space.documents import AdamW, Optimizer, Recipe, Schedule
+from torch import nn
+
+from ablate.space.choice import Choice
+from ablate.space.documents import Recipe, Schedule
+from ablate.space.optimizers import Settings
+from ablate.train.optimizer import parameter_kinds, trained_parameters
+from ablate.train.optimizers.adamw import AdamW
+from ablate.train.optimizers.declare import groups
 
 
 def adamw(**changes: Any) -> AdamW:
@@ -22,6 +30,22 @@ def adamw(**changes: Any) -> AdamW:
     return AdamW(**{**plain, **changes})
 
 
+def chosen(settings: Settings) -> Choice:
+    """The choice of an optimiser with these settings, as a recipe holds it."""
+    return Choice(type(settings).spec.name, settings.model_dump(mode="json"))
+
+
+def parameter_groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:
+    """The groups that an optimiser of one rule has."""
+    return groups(trained_parameters(model, settings))
+
+
+def decaying(model: nn.Module, decays: tuple[str, ...]) -> Iterator[tuple[str, nn.Parameter, bool]]:
+    """Every trained parameter, with its address and whether weight decay acts on it."""
+    for address, parameter, kind in parameter_kinds(model):
+        yield address, parameter, kind in decays
+
+
 def recipe(*, steps: int, batch: int, **schedule: Any) -> Recipe:
     """So many steps in float32, clipped at 1, with a linear decay after a warmup of 5% unless the schedule differs."""
     plain: dict[str, Any] = {"warmup": 0.05, "decay": "linear", "floor": 0.0, "from_zero": False}
@@ -29,7 +53,7 @@ def recipe(*, steps: int, batch: int, **schedule: Any) -> Recipe:
         steps=steps,
         batch=batch,
         clip=1.0,
-        optimizer=Optimizer(adamw=adamw()),
+        optimizer=chosen(adamw()),
         schedule=Schedule(**{**plain, **schedule}),
         dtype="float32",
     )

@@ -142,9 +142,9 @@ def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
 def _bare(trial: Trial) -> Trial:
     """The trial without an end, and without what does not belong to a training step."""
     recipe, measure = trial.recipe, trial.measure
-    adamw = recipe.optimizer.adamw
-    slow = adamw.model_copy(update={"lr": RATE, "embedding_lr": None if adamw.embedding_lr is None else RATE})
-    optimizer = recipe.optimizer.model_copy(update={"adamw": slow})
+    chosen = recipe.optimizer.settings
+    slow = {name: RATE for name, value in chosen.items() if name.endswith("lr") and value is not None}
+    optimizer = replace(recipe.optimizer, settings={**chosen, **slow})
     schedule = recipe.schedule.model_copy(update={"floor": 0.0})
     evaluation = measure.evaluation.model_copy(update={"every": NEVER, "windows": 1})
     never = {"every": NEVER, "checkpoint_every": NEVER, "probes": (), "evaluation": evaluation}

@@ -52,9 +52,10 @@ def compute(
             "  = plan again by running the same command, or put the texts back"
         )
     sizes = trial.architecture.sizes
+    catalogue = declarations(plugins)
     model = compile_model(
         trial.architecture,
-        declarations(plugins),
+        catalogue,
         seed=trial.seed,
         salt=trial.salt,
         dtype=parameter_type(trial.recipe.dtype),
@@ -78,7 +79,17 @@ def compute(
         split=trial.split,
         token_bytes=streams.tokenizer.token_bytes(),
     )
-    yield from train(model, trial, batches, evaluation, resume=resume, should_stop=should_stop, until=until, cut=cut)
+    yield from train(
+        model,
+        trial,
+        batches,
+        evaluation,
+        resume=resume,
+        should_stop=should_stop,
+        until=until,
+        cut=cut,
+        catalogue=catalogue,
+    )
 
 
 def _profile(model: nn.Module, batches: Batches) -> str | None:

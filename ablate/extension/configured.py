@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ablate.extension.declaration import Declaration
+from ablate.extension.declaration import Declaration, DeclarationError, Fault, common_faults, place_of
+from ablate.extension.kinds import Kind
+
+S = TypeVar("S", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,3 +23,40 @@ class Configured(Declaration):
     def read(self, values: Any) -> Any:
         """The settings of which `values` are the plain form, as a Choice keeps them."""
         return self.settings.model_validate(values)
+
+
+def declare_settings(
+    spec: type[Configured], name: str, *, source: str, version: int, needs: tuple[str, ...] = (), **more: Any
+) -> Callable[[type[S]], type[S]]:
+    """The decorator of a settings class that declares a thing of a kind; `more` are what its `spec` has besides.
+
+    The class must have the fields that it `needs`. Raises DeclarationError with everything that is wrong with it.
+    """
+
+    def declare(cls: type[S]) -> type[S]:
+        kind = spec.kind
+        faults = (*common_faults(kind, name, source, version), *_settings_faults(kind, cls, needs))
+        if faults:
+            raise DeclarationError(cls.__qualname__, faults)
+        declared = spec(name=name, source=source, version=version, settings=cls, **place_of(cls), **more)
+        cls.spec = declared  # type: ignore[attr-defined]
+        return cls
+
+    return declare
+
+
+def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...]) -> Iterator[Fault]:
+    """What is wrong with a settings class: everything in it is said in YAML, and nothing else can be."""
+    way = "derive the class from the Settings of its declare.py: frozen, strict, and without other keys"
+    if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
+        yield Fault(f"{kind.a_noun} is declared on a class of its settings", "class", (way,))
+        return
+    if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
+        yield Fault(f"the settings of {kind.a_noun} are frozen and refuse other keys", "class", (way,))
+    for name, field in cls.model_fields.items():
+        if not field.is_required():
+            way = "leave it out: what a space does not say stands in `space:` of its grammar, where it is seen"
+            yield Fault(f"field {name!r} has a default", name, (way,))
+    for name in needs:
+        if name not in cls.model_fields:
+            yield Fault(f"{kind.a_noun} has a field {name!r}", "class", (f"declare {name} in it",))

@@ -58,8 +58,7 @@ class Models:
     def recipe(self, setting: Setting = PLAIN) -> Recipe:
         """How a model is trained under a setting."""
         recipe = self.space.recipe
-        adamw = recipe.optimizer.adamw.model_copy(update=dict(setting.tuned))
-        optimizer = recipe.optimizer.model_copy(update={"adamw": adamw})
+        optimizer = dataclasses.replace(recipe.optimizer, settings={**recipe.optimizer.settings, **dict(setting.tuned)})
         return recipe.model_copy(update={"steps": setting.steps or recipe.steps, "optimizer": optimizer})
 
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:

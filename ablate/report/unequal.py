@@ -149,7 +149,7 @@ class _Quantities:
         """The settings that it is trained with, and how many trials went into their choice."""
         chosen = [t for t in self.plan.trials if t.variant == variant.id and t.split == "verdict"]
         for name in tune.listed:
-            yield name.replace("_", " "), f"{getattr(chosen[0].recipe.optimizer.adamw, name):g}" if chosen else UNKNOWN
+            yield name.replace("_", " "), f"{chosen[0].recipe.optimizer.settings[name]:g}" if chosen else UNKNOWN
         yield "trials of tuning", sum(t.variant == variant.id and t.split == "tuning" for t in self.plan.trials)
 
 

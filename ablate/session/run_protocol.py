@@ -49,15 +49,15 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
     names = {variant.id: variant.name for variant in plan.variants}
     chosen = _chosen(plan)
     for trial in trials:
-        tried = [f"{name.replace('_', ' ')} {getattr(trial.recipe.optimizer.adamw, name):g}" for name in chosen]
+        tried = [f"{name.replace('_', ' ')} {trial.recipe.optimizer.settings[name]:g}" for name in chosen]
         tuned = ", ".join(["", *tried, "tuning"]) if trial.split == "tuning" else ""
         yield Work(trial=trial, label=f"{names[trial.variant]} · seed {trial.seed}{tuned}")
 
 
 def _chosen(plan: Plan) -> tuple[str, ...]:
     """The settings of which tuning has several to choose from."""
-    tried = [trial.recipe.optimizer.adamw for trial in plan.trials if trial.split == "tuning"]
-    return tuple(name for name in SETTINGS if len({getattr(adamw, name) for adamw in tried}) > 1)
+    tried = [trial.recipe.optimizer.settings for trial in plan.trials if trial.split == "tuning"]
+    return tuple(name for name in SETTINGS if len({settings.get(name) for settings in tried}) > 1)
 
 
 def documents(planned: Planned, store: Results, *, train: bool) -> Documents:

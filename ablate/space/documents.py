@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
 
 from ablate.block.arithmetic import Expression, parse
+from ablate.space.choice import Choice
 from ablate.space.paths import checked_pattern
 
 
@@ -32,7 +33,8 @@ def _real(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _tuple(value: object) -> object:
+def as_tuple(value: object) -> object:
+    """A list as a tuple; anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -60,44 +62,6 @@ Arithmetic = Annotated[
 """Above 0. What names a size is evaluated, and held to that, when a model is planned."""
 
 
-DecayKind = Literal["weights", "embedding", "head", "positions", "gains", "scales", "biases"]
-"""The kinds of parameters that weight decay can tell apart; `scales` are those of norms."""
-DECAY_KINDS: tuple[DecayKind, ...] = get_args(DecayKind)
-
-
-def _in_order(kinds: tuple[DecayKind, ...]) -> tuple[DecayKind, ...]:
-    """Each kind once, in one order: the same recipe however it is written."""
-    return tuple(kind for kind in DECAY_KINDS if kind in kinds)
-
-
-class AdamW(Document):
-    """AdamW; `embedding_lr` is the rate of embeddings and an untied head (null: the same as `lr`).
-
-    Weight decay is decoupled and acts on the kinds of parameters that `decays` names. `eps_when` and `decay_when` are
-    the order of operations, in which PyTorch (after_correction, before_update) and other code differ.
-    """
-
-    lr: Positive
-    betas: Annotated[tuple[Decay, Decay], BeforeValidator(_tuple)]
-    eps: Positive
-    eps_when: Literal["after_correction", "before_correction"]
-    weight_decay: NotNegative
-    decays: Annotated[
-        tuple[DecayKind, ...],
-        BeforeValidator(_tuple),
-        AfterValidator(_in_order),
-        Field(description=f"a list of {', '.join(DECAY_KINDS)}"),
-    ]
-    decay_when: Literal["before_update", "after_update"]
-    embedding_lr: Positive | None
-
-
-class Optimizer(Document):
-    """The optimiser; one key names it."""
-
-    adamw: AdamW
-
-
 class EndRate(Document):
     """A rate to end at, instead of a share of the peak."""
 
@@ -122,7 +86,7 @@ class Recipe(Document):
     steps: Count
     batch: Count
     clip: Positive | None
-    optimizer: Optimizer
+    optimizer: Annotated[Choice, Field(description="one optimiser, such as {adamw: {lr: 1e-3}}")]
     schedule: Schedule
     dtype: Literal["float32", "float64", "bfloat16"]
 
@@ -131,7 +95,7 @@ class Files(Document):
     """Local text files: glob patterns relative to the space's folder, which they do not leave, or absolute."""
 
     files: Annotated[
-        tuple[Annotated[str, AfterValidator(checked_pattern)], ...], BeforeValidator(_tuple), Field(min_length=1)
+        tuple[Annotated[str, AfterValidator(checked_pattern)], ...], BeforeValidator(as_tuple), Field(min_length=1)
     ]
 
 
@@ -195,7 +159,7 @@ class Measure(Document):
     parameters and gradients, is measured every `every` steps (and on the first and last)."""
 
     every: Count
-    probes: Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+    probes: Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
     evaluation: Evaluation
     checkpoint_every: Count
 
@@ -289,7 +253,7 @@ class Noise(Document):
 class Auto(Document):
     """Seeds are added until every comparison is decided: it is looked after each of these numbers of seeds."""
 
-    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000)], ...], BeforeValidator(_tuple), Field(min_length=1)]
+    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000)], ...], BeforeValidator(as_tuple), Field(min_length=1)]
 
 
 LOOKS = (4, 6, 9, 13, 20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ablate.grammar.grammar import Grammar
 from ablate.source.located import Located, Mapping, Scalar, Source, Span
@@ -19,9 +19,10 @@ CHOICES = (
     ("model", "final_norm"),
     ("data", "corpus"),
     ("data", "tokenizer"),
-    ("recipe", "optimizer"),
 )
 """Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
+OPTIMIZER = ("recipe", "optimizer")
+"""Where a grammar may have settings for several things, of which a space names one: those of the others go."""
 TOGETHER = ("model", "embedding"), ("std", "scale")
 """Their product is the spread of what the first block reads, so who says one says both: neither then comes from the
 grammar."""
@@ -29,9 +30,10 @@ grammar."""
 
 def lay(base: Mapping, over: Mapping) -> Mapping:
     """`base` with `over` on top: mappings merge key by key, and where another choice is made the first one goes."""
+    over = _with_settings(over, OPTIMIZER)
     for path in CHOICES:
         base = _without_choice(base, over, path)
-    return overlay(base, over)
+    return overlay(_only_named(base, over, OPTIMIZER), over)
 
 
 def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
@@ -40,6 +42,8 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
         return written
     if "design" not in written:  # what a grammar says of designs is for one that is asked for
         grammar = Mapping(tuple(entry for entry in grammar.entries if entry[0].value != "design"), grammar.span)
+    if _at(written, OPTIMIZER) is None:
+        grammar = _without_several(grammar, OPTIMIZER)
     return _placed(lay(grammar, written), written, written.entries[0][0].span)
 
 
@@ -62,7 +66,7 @@ def lay_preset(grammar: Grammar, written: Mapping, problems: Problems) -> Mappin
     meant = name if name in presets else nearest(name, presets)
     if meant is None:
         return _without_half(grammar.space, written)
-    sections = presets[meant].sections
+    sections = _only_named(presets[meant].sections, _with_settings(written, OPTIMIZER), OPTIMIZER)
     base = _without_half(_without_half(grammar.space, written), sections)
     return sections if base is None else lay(base, sections)
 
@@ -139,3 +143,57 @@ def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapp
         kept = None
     entries = ((key, kept if key.value == first else value) for key, value in base.entries)
     return Mapping(tuple((key, value) for key, value in entries if value is not None), base.span)
+
+
+def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
+    """The word `adamw` as `{adamw: {}}`, so that it takes the settings that lie below it."""
+
+    def change(value: Located) -> Located:
+        if isinstance(value, Scalar) and isinstance(value.value, str):
+            return Mapping(((value, Mapping((), value.span)),), value.span)
+        return value
+
+    return _changed(located, path, change)
+
+
+def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
+    """`base` with the settings of those things alone that `over` names; with all of them where it names none."""
+    named = _at(over, path)
+
+    def change(value: Located) -> Located | None:
+        if named is None or not isinstance(value, Mapping):
+            return value
+        kept = tuple(entry for entry in value.entries if isinstance(named, Mapping) and entry[0].value in named)
+        return Mapping(kept, value.span) if kept else None
+
+    return _changed(base, path, change)
+
+
+def _without_several(located: Mapping, path: tuple[str, ...]) -> Mapping:
+    """Without the settings of several things, of which none is named: which is meant is then a missing key."""
+    several = _at(located, path)
+    if not isinstance(several, Mapping) or len(several) < 2:
+        return located
+    return _changed(located, path, lambda value: None)
+
+
+def _at(located: Located | None, path: tuple[str, ...]) -> Located | None:
+    """What stands at a path; None where nothing does."""
+    for key in path:
+        located = located.get(key) if isinstance(located, Mapping) else None
+    return located
+
+
+def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located], Located | None]) -> Mapping:
+    """The same with what stands at a path changed, or without its key where that is None."""
+    first, *rest = path
+    entries: list[tuple[Scalar, Located]] = []
+    for key, value in located.entries:
+        kept: Located | None = value
+        if key.value == first and rest:
+            kept = _changed(value, tuple(rest), change) if isinstance(value, Mapping) else value
+        elif key.value == first:
+            kept = change(value)
+        if kept is not None:
+            entries.append((key, kept))
+    return Mapping(tuple(entries), located.span)

@@ -10,23 +10,27 @@ from pydantic import BaseModel
 from ablate.block.catalogue import Part
 from ablate.block.expression import Node
 from ablate.block.read import Invalid
+from ablate.extension.configured import Configured
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import note_unknown_key, shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote
+from ablate.space.choice import Choice, read_choice
 from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import JUDGED, PROBES
+from ablate.space.optimizers import OptimizerSpec
 from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.ways import HINTS
 
 T = TypeVar("T", bound=BaseModel)
+C = TypeVar("C", bound=Configured)
 
 COMPONENTS = {
     "entry_norm": Part("norm", optional=True),
@@ -68,19 +72,33 @@ class Sections:
         return threads
 
     def recipe(self) -> Recipe | None:
-        """How a model is trained."""
-        recipe, located = self._section("recipe", Recipe), self.located.get("recipe")
-        schedule = located.get("schedule") if isinstance(located, Mapping) else None
-        if recipe is not None and isinstance(schedule, Mapping):
+        """How a model is trained; the optimiser is one of those that the catalogue knows."""
+        located = self.located.get("recipe")
+        if not isinstance(located, Mapping):
+            return self._section("recipe", Recipe)
+        plain = _without_settings(located, "optimizer")
+        recipe = validate(Recipe, self._opened("recipe", plain.entries), self.problems, "recipe", HINTS)
+        optimizer = self._chosen(located, OptimizerSpec, "recipe.optimizer", "optimizer")
+        if recipe is None or optimizer is None:
+            return None
+        recipe = recipe.model_copy(update={"optimizer": optimizer})
+        if "schedule" in located:
             self._check_floor(recipe)
         return recipe
 
+    def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
+        """What a key of a mapping chooses among the things of a kind; None without a word where the key is missing."""
+        value = located.get(key)
+        known = self.grammar.catalogue.of_kind(spec)
+        return None if value is None else read_choice(value, spec.kind, known, where, self.problems, HINTS)
+
     def _check_floor(self, recipe: Recipe) -> None:
-        floor, peak, at = recipe.schedule.floor, recipe.optimizer.adamw.lr, ("recipe", "schedule", "floor")
+        floor, chosen, at = recipe.schedule.floor, recipe.optimizer, ("recipe", "schedule", "floor")
+        peak = chosen.settings["lr"]
         if isinstance(floor, EndRate) and floor.rate > peak:
             message = f"the rate ends at {floor.rate:g}, above its peak of {peak:g}"
             notes = ("a schedule decays to its floor: lower it, or raise the rate",)
-            self.origins.add(self.problems, message, at, ("recipe", "optimizer", "adamw", "lr"), notes=notes)
+            self.origins.add(self.problems, message, at, ("recipe", "optimizer", chosen.name, "lr"), notes=notes)
         elif floor != 0 and recipe.schedule.decay == "constant":
             notes = ("leave it out, or decay linearly or by a cosine",)
             self.origins.add(self.problems, "a constant rate has no floor", at, (*at[:-1], "decay"), notes=notes)
@@ -322,3 +340,9 @@ class Sections:
     def _opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
         """A section whose missing keys are missed at its own key, not at the first thing it says."""
         return Mapping(entries, self.located.key(name).span)
+
+
+def _without_settings(located: Mapping, key: str) -> Mapping:
+    """A mapping with a word alone at a key: what is chosen there is read by itself, with its settings."""
+    entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
+    return Mapping(tuple(entries), located.span)

@@ -18,7 +18,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn, optim
 
+from ablate.block.catalogue import Catalogue
 from ablate.compiler.random_streams import TrainingStreams
+from ablate.components.registry import declarations
 from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
@@ -71,6 +73,7 @@ def train(
     should_stop: Callable[[], bool],
     until: int | None = None,
     cut: Cut = WHOLE,
+    catalogue: Catalogue | None = None,
 ) -> Iterator[Training]:
     """Train `model` as `trial` says, and yield what happens; the last event is the outcome.
 
@@ -79,6 +82,8 @@ def train(
     `interrupted`. Once step `until` is done, so that what is measured at it is measured, likewise, and the outcome is
     `paused`; nothing is done where it was done already. Divergence and lack of memory are outcomes; anything else that
     goes wrong is raised.
+
+    What the trial names, such as its optimiser, is looked up in the `catalogue`; without one in that of what ships.
 
     `cut` says how each batch is shared out (`parts.py`). Of several ranks all begin from the parameters and buffers of
     rank 0 and yield the same but the states, which only rank 0 has, and only its `should_stop` is asked; RankLost on
@@ -90,7 +95,7 @@ def train(
             "  = train a trial on fewer processes, or with a larger recipe.batch"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
-    optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
+    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue or declarations())
     progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else Progress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
     loop = _Loop(model, optimizer, trial, progress, streams, cut)
@@ -165,7 +170,9 @@ class _Loop:
         model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
         parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
         ranks.draw_apart(self.trial.seed, step)
-        rates = set_rates(self.optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.adamw.lr))
+        rates = set_rates(
+            self.optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.settings["lr"])
+        )
         with watching(model, probes) as readings:
             loss = passes.backward(parts)
         norm = gradient_norm(model)

@@ -1,11 +1,8 @@
-"""AdamW: which parameters decay, which learn at another rate, and the rate of each step.
+"""The optimiser of a model: its parameters with their kinds, rates and decays, and the rate of each step.
 
-    m ← β₁ m + (1 - β₁) g,  v ← β₂ v + (1 - β₂) g²
-    θ ← θ - η λ θ - η (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)
-
-A group's η is its peak (the recipe's rate, or the embeddings') times the schedule's share of the step, times the
-multiple that a part asks for its parameter (`rates`). Decay is decoupled: η λ, so a part that learns at half the rate
-decays at half the rate. `eps_when` and `decay_when` choose the order that other code uses: `ablate/train/adamw.py`.
+A parameter's η in a step is its peak (the recipe's rate, or the embeddings') times the schedule's share of the step,
+times the multiple that a part asks for its parameter (`rates`). Which update that is the rate of, the files of
+`optimizers/` say.
 
 A parameter is of one kind, and decays if the recipe's `decays` names it:
 
@@ -14,8 +11,6 @@ A parameter is of one kind, and decays if the recipe's `decays` names it:
     weights                      what else has two dimensions or more
     biases                       what else is called bias
     scales                       everything else: the scales of norms, other single numbers and vectors
-
-    Loshchilov & Hutter 2019, arXiv:1711.05101, as in `torch.optim.AdamW`
 """
 
 from __future__ import annotations
@@ -25,45 +20,46 @@ from typing import Any
 
 from torch import nn, optim
 
+from ablate.block.catalogue import Catalogue
 from ablate.compiler.scale import Scale
-from ablate.space.documents import AdamW, DecayKind
-from ablate.train.adamw import OrderedAdamW
+from ablate.extension.loader import implementation
+from ablate.space.choice import Choice
+from ablate.space.optimizers import OptimizerSpec, ParameterKind
+from ablate.train.optimizers.declare import Trained
 
 EMBEDDINGS = frozenset({"embedding", "positions", "head"})
-"""First words of the addresses with the embeddings' rate; a tied head is the embedding's own parameter."""
+"""The kinds of parameters with the embeddings' rate; a tied head is the embedding's own parameter."""
 
 
-def build_optimizer(model: nn.Module, settings: AdamW) -> optim.Optimizer:
-    """AdamW over the groups of `parameter_groups`, in the order of operations that is set."""
-    groups = parameter_groups(model, settings)
-    eps_first, decay_last = settings.eps_when == "before_correction", settings.decay_when == "after_update"
-    common: dict[str, Any] = {"lr": settings.lr, "betas": settings.betas, "eps": settings.eps}
-    if eps_first or decay_last:
-        return OrderedAdamW(groups, **common, eps_first=eps_first, decay_last=decay_last)
-    return optim.AdamW(groups, **common)
+def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> optim.Optimizer:
+    """The optimiser that is chosen, over every trained parameter; ValueError where it leaves one out."""
+    spec = catalogue.of_kind(OptimizerSpec)[chosen.name]
+    settings = spec.read(chosen.settings)
+    parameters = list(trained_parameters(model, settings))
+    optimizer: optim.Optimizer = implementation(spec)(parameters, settings)
+    held = [id(tensor) for group in optimizer.param_groups for tensor in group["params"]]
+    left_out = [each.address for each in parameters if id(each.tensor) not in held]
+    if left_out or len(held) != len(parameters):
+        wrong = f"leaves out {', '.join(left_out)}" if left_out else "has a parameter twice"
+        raise ValueError(f"optimiser {chosen.name} ({spec.path}) {wrong}: its groups hold every parameter once")
+    return optimizer
 
 
-def parameter_groups(model: nn.Module, settings: AdamW) -> list[dict[str, Any]]:
-    """A group for each rate and decay: of the model or of its embeddings, decaying or not, by multiples of the rate.
-
-    A group is named `weights` or `embedding`, and learns at `multiple` times `peak`; those without parameters are left
-    out.
-    """
-    groups: dict[tuple[str, bool, float], dict[str, Any]] = {}
+def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
+    """Every trained parameter once, with what settings say of it; those without embedding_lr or decays say nothing."""
+    embedding_lr, decays = getattr(settings, "embedding_lr", None), getattr(settings, "decays", ())
     multiples = rate_multiples(model)
-    for address, parameter, decays in decaying(model, settings.decays):
-        embedding = settings.embedding_lr is not None and address.partition(".")[0] in EMBEDDINGS
-        name = "embedding" if embedding else "weights"
-        multiple = multiples.get(address, 1.0)
-        empty: dict[str, Any] = {
-            "params": [],
-            "name": name,
-            "peak": settings.embedding_lr if embedding else settings.lr,
-            "multiple": multiple,
-            "weight_decay": settings.weight_decay if decays else 0.0,
-        }
-        groups.setdefault((name, decays, multiple), empty)["params"].append(parameter)
-    return list(groups.values())
+    for address, parameter, kind in parameter_kinds(model):
+        apart = embedding_lr is not None and kind in EMBEDDINGS
+        yield Trained(
+            tensor=parameter,
+            address=address,
+            kind=kind,
+            name="embedding" if apart else "weights",
+            peak=embedding_lr if apart else settings.lr,
+            multiple=multiples.get(address, 1.0),
+            weight_decay=settings.weight_decay if kind in decays else 0.0,
+        )
 
 
 def rate_multiples(model: nn.Module) -> dict[str, float]:
@@ -75,15 +71,15 @@ def rate_multiples(model: nn.Module) -> dict[str, float]:
     }
 
 
-def decaying(model: nn.Module, decays: tuple[DecayKind, ...]) -> Iterator[tuple[str, nn.Parameter, bool]]:
-    """Every trained parameter once, with its address and whether weight decay acts on it."""
+def parameter_kinds(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, ParameterKind]]:
+    """Every trained parameter once, with its address and kind."""
     gains = {id(p) for module in model.modules() if isinstance(module, Scale) for p in module.parameters()}
     for address, parameter in model.named_parameters():
         if parameter.requires_grad:
-            yield address, parameter, _kind(address, parameter, gain=id(parameter) in gains) in decays
+            yield address, parameter, _kind(address, parameter, gain=id(parameter) in gains)
 
 
-def _kind(address: str, parameter: nn.Parameter, *, gain: bool) -> DecayKind:
+def _kind(address: str, parameter: nn.Parameter, *, gain: bool) -> ParameterKind:
     match address.partition(".")[0]:
         case "embedding" | "head" | "positions" as place:
             return place

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, residual, sequence
+from recipes import parameter_groups
 from weight_worlds import ADAMW, ORTHOGONAL, X, built, close, mlp, output, reparameterised, shaken
 
 from ablate.block.equation import equation
@@ -13,7 +14,6 @@ from ablate.compiler import compile_block, compile_model
 from ablate.compiler.size import size_report
 from ablate.errors import InputError
 from ablate.plan.size import cost
-from ablate.train.optimizer import parameter_groups
 
 pytestmark = pytest.mark.fast
 

@@ -81,7 +81,7 @@ def measured(trial, parts=1):
         model = compile_model(
             trial.architecture, declarations(), seed=0, salt=0, dtype=parameter_type(dtype), device="cpu"
         )
-        optimizer = build_optimizer(model, trial.recipe.optimizer.adamw)
+        optimizer = build_optimizer(model, trial.recipe.optimizer, declarations())
         tokens = torch.zeros(trial.recipe.batch // parts, trial.architecture.sizes.seq_len, dtype=torch.int64)
         for _ in range(2):
             living.peak = 0

@@ -251,10 +251,10 @@ AGREE = """    from ablate.train import loop
 
     build, agree = loop.build_optimizer, Ranks.agree
 
-    def other(model, recipe):
+    def other(model, *chosen):
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.data = tensor.data + 1
-        return build(model, recipe)
+        return build(model, *chosen)
 
     loop.build_optimizer = other
 """

@@ -190,9 +190,9 @@ def test_tuning_comes_first_and_chooses(tmp_path):
     assert len(verdict) == 8 and len(done.plan.trials) == 16
     losses = dict(query(tmp_path / "r", "SELECT trial_id, value FROM summaries WHERE name = 'eval_loss'").rows)
     for variant in done.plan.variants:
-        tuned = {t.recipe.optimizer.adamw.lr: losses[t.id] for t in before.to_run if t.variant == variant.id}
+        tuned = {t.recipe.optimizer.settings["lr"]: losses[t.id] for t in before.to_run if t.variant == variant.id}
         best = min(tuned, key=lambda lr: tuned[lr])
-        chosen = {t.recipe.optimizer.adamw.lr for t in verdict if t.variant == variant.id}
+        chosen = {t.recipe.optimizer.settings["lr"] for t in verdict if t.variant == variant.id}
         assert chosen == {best} and len(tuned) == 2
     assert plan_space(space, results=tmp_path / "r").plan == done.plan
     rows = query(tmp_path / "r", "SELECT variant, seed FROM pairs ORDER BY ALL").rows

@@ -24,7 +24,7 @@ def planned(found, **known):
 
 
 def setting(trial):
-    return trial.recipe.optimizer.adamw.lr, trial.recipe.optimizer.adamw.weight_decay
+    return trial.recipe.optimizer.settings["lr"], trial.recipe.optimizer.settings["weight_decay"]
 
 
 def tuned(**values):

@@ -244,6 +244,7 @@ CARRY_NO_NUMBERS = {
     "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
     "data/text.py": "names of splits; what the tokens are is in the fingerprint of the corpus",
     "errors.py": "messages",
+    "extension/configured.py": "what is declared; its values enter",
     "extension/declaration.py": "what is declared; its values enter",
     "extension/kinds.py": "names of kinds",
     "extension/loader.py": "finds files",
@@ -254,8 +255,10 @@ CARRY_NO_NUMBERS = {
     "source/problems.py": "messages",
     "source/excerpt.py": "messages",
     "source/located.py": "messages",
+    "space/choice.py": "data; enters by its values",
     "space/documents.py": "data; enters by its values",
     "space/metrics.py": "names",
+    "space/optimizers.py": "data; enters by its values",
 }
 
 

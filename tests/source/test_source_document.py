@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from recipe_documents import Recipe
 
 from ablate.source.annotations import described
 from ablate.source.document import MANY, validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import overlay, parse_yaml, to_python
-from ablate.space.documents import Bpe, Data, Files, Hub, Judge, Learned, Model, Recipe
+from ablate.space.documents import Bpe, Data, Files, Hub, Judge, Learned, Model
 
 pytestmark = pytest.mark.fast
 

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from recipe_documents import Recipe
 
 from ablate.errors import InputError
 from ablate.source.document import validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import read_yaml
-from ablate.space.documents import Data, Judge, Recipe
+from ablate.space.documents import Data, Judge
 
 pytestmark = pytest.mark.fast
 

@@ -34,7 +34,7 @@ def test_shipped_spaces_resolve_in_every_profile(path: Path) -> None:
 
 def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
     found = space(tmp_path)
-    assert found.recipe.optimizer.adamw.betas == (0.9, 0.999)
+    assert found.recipe.optimizer.settings["betas"] == [0.9, 0.999]
     assert found.recipe.schedule.warmup == 0.05
     assert found.data.corpus == "python_stdlib"
     assert found.model.causal
@@ -80,7 +80,7 @@ def test_settings_reach_everything(tmp_path: Path) -> None:
         "design={leave_one_out: {from: pre_ln, to: op}}",
         "question=Why not?",
     )
-    assert found.recipe.optimizer.adamw.betas == (0.8, 0.95)
+    assert found.recipe.optimizer.settings["betas"] == [0.8, 0.95]
     assert found.model.position == Learned(learned=0.01)
     assert found.around.final_norm == read_block("[layer_norm: {eps: 0.001}]").parts[0]
     assert found.data.corpus == Files(files=("a/*.txt", "b.txt"))
@@ -158,7 +158,7 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
         ("recipe", "{steps: 20, batch: four, optimizer: {adamw: {lr: 1e-2}}}", "recipe.batch: expected a whole number"),
         ("recipe", "{steps: 0, batch: 4, optimizer: {adamw: {lr: 1e-2}}}", "recipe.steps must be at least 1"),
         ("recipe", "{steps: 20, batch: 4, optimizer: {adamw: {lr: fast}}}", "recipe.optimizer.adamw.lr: expected"),
-        ("recipe", "{steps: 20, batch: 4, optimizer: {sgd: {lr: 1}}}", "unknown key 'sgd'"),
+        ("recipe", "{steps: 20, batch: 4, optimizer: {sgdd: {lr: 1}}}", "unknown optimiser 'sgdd'"),
         ("seeds", "0", "seeds must be a whole number of at least 1, a list"),
         ("seeds", "many", "seeds must be a whole number of at least 1, a list"),
         ("seeds", "true", "seeds must be a whole number of at least 1, a list"),

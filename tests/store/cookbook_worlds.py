@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from recipes import adamw, chosen
 from store_worlds import DOCUMENTS, RECIPE, STEPS, VARIANTS, VERSIONS, number, opened, plan, rows_at
 
 from ablate.plan.plan import Plan
-from ablate.space.documents import AdamW, Optimizer
 from ablate.space.metrics import Definition
 from ablate.store import ledger, lines
 from ablate.train.events import Event, Outcome, Row, Timing
@@ -88,8 +88,7 @@ def course(trial_id: str, numbers_of: str) -> list[Event]:
 def hot(seeds: tuple[int, ...] = (0, 1)) -> Plan:
     """The same blocks at three times the learning rate: trials of its own."""
     asked = plan(seeds, "hot")
-    adamw = AdamW(**{**RECIPE.optimizer.adamw.model_dump(), "lr": 3e-2})
-    recipe = RECIPE.model_copy(update={"optimizer": Optimizer(adamw=adamw)})
+    recipe = RECIPE.model_copy(update={"optimizer": chosen(adamw(lr=3e-2))})
     return replace(asked, trials=tuple(replace(one, id=f"h{one.id}", recipe=recipe) for one in asked.trials))
 
 

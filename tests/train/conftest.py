@@ -15,6 +15,7 @@ from ablate.compiler.scale import Scale
 from ablate.data.batches import Windows
 from ablate.kernels import Attend
 from ablate.plan.trial import Trial
+from ablate.space.choice import Choice
 from ablate.space.documents import Data, Evaluation, Measure
 
 VOCABULARY, WIDTH, TIME, BATCH = 13, 8, 6, 4
@@ -98,6 +99,9 @@ def change(document, changes):
     """The document with some fields changed; `recipe__steps=3` reaches inside."""
     for path, value in changes.items():
         first, _, rest = path.partition("__")
+        if isinstance(document, Choice):
+            document = replace(document, settings={**document.settings, rest: value})
+            continue
         new = change(getattr(document, first), {rest: value}) if rest else value
         if isinstance(document, Trial):
             document = replace(document, **{first: new})

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import recipes
 import torch
 from builders import node
 
@@ -14,7 +15,6 @@ from ablate.probes.registry import probe_names
 from ablate.train.events import Outcome, Row
 from ablate.train.loop import train
 from ablate.train.loss import parameter_type
-from ablate.train.optimizer import decaying, parameter_groups
 
 DENSE = node("dense", bias=True)
 NORM = node("layer_norm", bias=True)
@@ -54,7 +54,7 @@ def test_the_matrices_that_decay(compiled, tied):
     model = build(tied=tied)
     weights = ["attention.query", "attention.key", "attention.value", "attention.projection", "mlp.up", "mlp.down"]
     expected = {f"layers.{i}.{weight}.weight" for i in (1, 2) for weight in weights} | {"embedding.weight"}
-    decays = {address: decay for address, _, decay in decaying(model, ("weights", "embedding", "head"))}
+    decays = {address: decay for address, _, decay in recipes.decaying(model, ("weights", "embedding", "head"))}
     assert {a for a, decay in decays.items() if decay} == expected | (set() if tied else {"head.weight"})
     assert decays["positions.weight"] is False
 
@@ -62,8 +62,8 @@ def test_the_matrices_that_decay(compiled, tied):
 def test_the_parameters_with_the_embeddings_rate(compiled, make_trial):
     build, _ = compiled
     model = build()
-    adamw = make_trial(recipe__optimizer__adamw__embedding_lr=1e-3).recipe.optimizer.adamw
-    apart = {id(p) for g in parameter_groups(model, adamw) if g["name"] == "embedding" for p in g["params"]}
+    adamw = recipes.adamw(embedding_lr=1e-3)
+    apart = {id(p) for g in recipes.parameter_groups(model, adamw) if g["name"] == "embedding" for p in g["params"]}
     names = {name for name, p in model.named_parameters() if id(p) in apart}
     assert names == {"embedding.weight", "positions.weight", "head.weight"}
 

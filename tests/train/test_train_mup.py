@@ -11,7 +11,7 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, residual, sequence
 from reading import transformer
-from recipes import adamw
+from recipes import adamw, chosen
 
 import ablate
 from ablate.compiler import compile_model
@@ -64,7 +64,7 @@ def moved(width, how, *, seed, steps=4, build=model_of):
     generator = torch.Generator().manual_seed(seed)
     tokens, targets = (torch.randint(11, (8, 12), generator=generator) for _ in range(2))
     model = build(width, how, seed=seed)
-    optimizer = build_optimizer(model, ADAM)
+    optimizer = build_optimizer(model, chosen(ADAM), CATALOGUE)
     before, _ = observed(model, tokens)
     for _ in range(steps):
         set_rates(optimizer, 1.0)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import recipes
 import torch
+from builders import CATALOGUE
 
 from ablate.train.clipping import clip_gradients, gradient_norm
-from ablate.train.optimizer import build_optimizer, decaying, parameter_groups, set_rates
+from ablate.train.optimizer import build_optimizer, set_rates
 
 pytestmark = pytest.mark.fast
 
@@ -21,12 +22,12 @@ def groups_by_name(model, adamw):
     addresses = {id(p): name for name, p in model.named_parameters()}
     return {
         (group["name"], group["weight_decay"] > 0): {addresses[id(p)] for p in group["params"]}
-        for group in parameter_groups(model, adamw)
+        for group in recipes.parameter_groups(model, adamw)
     }
 
 
 def test_only_matrices_decay(build):
-    decays = {address: decay for address, _, decay in decaying(build(), DECAYS)}
+    decays = {address: decay for address, _, decay in recipes.decaying(build(), DECAYS)}
     part = [f"layers.{i}." for i in (1, 2)]
     weights = ["attention.query", "attention.key", "attention.value", "mlp.up", "mlp.down"]
     expected = {f"{layer}{weight}.weight" for layer in part for weight in weights} | {"embedding.weight", "head.weight"}
@@ -39,15 +40,15 @@ def test_a_gain_never_decays_whatever_its_shape(build):
     model = build()
     for shape, address in [((2, 1, 1), "layers.1.mlp_gain.factor"), ((2, 2), "layers.2.mlp_gain.factor")]:
         model.get_submodule(address.rpartition(".")[0]).factor = torch.nn.Parameter(torch.ones(shape))
-        assert {a: d for a, _, d in decaying(model, DECAYS)}[address] is False
+        assert {a: d for a, _, d in recipes.decaying(model, DECAYS)}[address] is False
     model.layers["1"].mlp.up.extra = torch.nn.Parameter(torch.ones(2, 2))  # the same shape, but not a gain
-    assert {a: d for a, _, d in decaying(model, DECAYS)}["layers.1.mlp.up.extra"] is True
+    assert {a: d for a, _, d in recipes.decaying(model, DECAYS)}["layers.1.mlp.up.extra"] is True
 
 
 def test_each_parameter_is_in_one_group_and_a_frozen_one_in_none(build):
     model = build()
     model.layers["1"].mlp.up.weight.requires_grad_(False)
-    placed = [p for group in parameter_groups(model, settings(embedding_lr=1e-3)) for p in group["params"]]
+    placed = [p for group in recipes.parameter_groups(model, settings(embedding_lr=1e-3)) for p in group["params"]]
     assert len(placed) == len({id(p) for p in placed}) == len(list(model.parameters())) - 1
 
 
@@ -57,7 +58,7 @@ def test_embeddings_have_a_rate_of_their_own_where_one_is_set(build):
     assert split["embedding", True] == {"embedding.weight", "head.weight"}
     assert split["embedding", False] == {"positions.weight"}
     assert set(groups_by_name(model, settings())) == {("weights", True), ("weights", False)}
-    optimizer = build_optimizer(model, settings(embedding_lr=1e-3))
+    optimizer = build_optimizer(model, recipes.chosen(settings(embedding_lr=1e-3)), CATALOGUE)
     assert set_rates(optimizer, 0.5) == {"weights": 5e-3, "embedding": 5e-4}
     assert {g["name"]: g["lr"] for g in optimizer.param_groups} == {"weights": 5e-3, "embedding": 5e-4}
 
@@ -82,7 +83,7 @@ def adamw(theta, gradients, rates, weight_decay, betas=(0.9, 0.99), eps=1e-8):
 def test_updates_are_those_of_the_equation(build):
     model = build(dtype=torch.float64)
     start = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
-    optimizer = build_optimizer(model, settings(embedding_lr=1e-3))
+    optimizer = build_optimizer(model, recipes.chosen(settings(embedding_lr=1e-3)), CATALOGUE)
     random = np.random.default_rng(0)
     gradients = {name: [random.normal(size=p.shape) for _ in range(4)] for name, p in start.items()}
     shares = [0.5, 1.0, 0.75, 0.25]
@@ -91,7 +92,7 @@ def test_updates_are_those_of_the_equation(build):
         for name, p in model.named_parameters():
             p.grad = torch.from_numpy(gradients[name][step]).clone()
         optimizer.step()
-    decays = {address: decay for address, _, decay in decaying(model, DECAYS)}
+    decays = {address: decay for address, _, decay in recipes.decaying(model, DECAYS)}
     for name, p in model.named_parameters():
         peak = 1e-3 if name.startswith(("embedding", "positions", "head")) else 1e-2
         rates = [share * peak for share in shares]

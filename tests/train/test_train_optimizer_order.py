@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, architecture, node, pre_ln
-from recipes import adamw
+from recipes import adamw, chosen, decaying, parameter_groups
 from torch import nn
 
 from ablate.compiler import compile_model
-from ablate.space.documents import DECAY_KINDS
-from ablate.train.adamw import OrderedAdamW
-from ablate.train.optimizer import build_optimizer, decaying, parameter_groups, set_rates
+from ablate.space.optimizers import PARAMETER_KINDS
+from ablate.train.optimizer import build_optimizer, set_rates
+from ablate.train.optimizers.adamw import OrderedAdamW
 
 pytestmark = pytest.mark.fast
 
@@ -42,9 +42,9 @@ def updated(theta, gradients, *, eps_when, decay_when, rates, decay=0.1, betas=(
     return theta
 
 
-def trained(model, chosen, gradients, *, steps):
+def trained(model, wanted, gradients, *, steps):
     """The parameters after some steps over given gradients, and the optimiser."""
-    optimizer = build_optimizer(model, chosen)
+    optimizer = build_optimizer(model, chosen(wanted), CATALOGUE)
     for step in steps:
         set_rates(optimizer, SHARES[step])
         for name, p in model.named_parameters():
@@ -63,8 +63,8 @@ def test_every_order_is_its_equation(build, eps_when, decay_when):
     model = build(dtype=torch.float64)
     start = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
     gradients = random_gradients(model)
-    chosen = settings(eps_when=eps_when, decay_when=decay_when)
-    found, optimizer = trained(model, chosen, gradients, steps=range(5))
+    wanted = settings(eps_when=eps_when, decay_when=decay_when)
+    found, optimizer = trained(model, wanted, gradients, steps=range(5))
     assert isinstance(optimizer, torch.optim.AdamW) == ((eps_when, decay_when) == ORDERS[0])
     name = "layers.1.mlp.up.weight"
     rates = [1e-2 * share for share in SHARES]
@@ -96,18 +96,18 @@ def test_our_order_of_pytorchs_operations_is_pytorchs(build):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("eps_when", "decay_when"), ORDERS)
 def test_the_state_goes_on_to_the_same_bits(build, eps_when, decay_when, dtype):
-    chosen = settings(eps_when=eps_when, decay_when=decay_when, embedding_lr=1e-3)
+    wanted = settings(eps_when=eps_when, decay_when=decay_when, embedding_lr=1e-3)
     whole, half = build(dtype=dtype), build(dtype=dtype)
     gradients = random_gradients(whole)
-    expected, _ = trained(whole, chosen, gradients, steps=range(5))
-    _, optimizer = trained(half, chosen, gradients, steps=range(2))
+    expected, _ = trained(whole, wanted, gradients, steps=range(5))
+    _, optimizer = trained(half, wanted, gradients, steps=range(2))
     buffer = io.BytesIO()
     torch.save((half.state_dict(), optimizer.state_dict()), buffer)
     buffer.seek(0)
     resumed = build(seed=9, dtype=dtype)
     states = torch.load(buffer, weights_only=True)
     resumed.load_state_dict(states[0])
-    again = build_optimizer(resumed, chosen)
+    again = build_optimizer(resumed, chosen(wanted), CATALOGUE)
     again.load_state_dict(states[1])
     for step in range(2, 5):
         set_rates(again, SHARES[step])
@@ -132,14 +132,14 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", DECAY_KINDS)
+@pytest.mark.parametrize("kind", PARAMETER_KINDS)
 def test_each_kind_can_be_chosen_alone(build, kind):
     decays = {address: decay for address, _, decay in decaying(build(), (kind,))}
     assert {address: decays[address] for address in KINDS} == {a: k == kind for a, k in KINDS.items()}
 
 
 def test_every_kind_together_is_every_parameter(build):
-    assert all(decay for _, _, decay in decaying(build(), DECAY_KINDS))
+    assert all(decay for _, _, decay in decaying(build(), PARAMETER_KINDS))
     assert not any(decay for _, _, decay in decaying(build(), ()))
 
 

@@ -75,8 +75,8 @@ def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ())
 def _by_setting(trials: Collection[Trial], tune: Tune) -> dict[Tuned, list[Trial]]:
     groups: dict[Tuned, list[Trial]] = {}
     for trial in trials:
-        adamw = trial.recipe.optimizer.adamw
-        groups.setdefault(tuple((name, float(getattr(adamw, name))) for name in tune.listed), []).append(trial)
+        settings = trial.recipe.optimizer.settings
+        groups.setdefault(tuple((name, float(settings[name])) for name in tune.listed), []).append(trial)
     return groups
 
 

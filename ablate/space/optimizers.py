@@ -1,0 +1,49 @@
+"""Optimisers as a space knows them: their declarations, and the settings that those which ship have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from ablate.extension.configured import Configured
+from ablate.extension.kinds import OPTIMIZER, Kind
+from ablate.space.documents import Decay, Document, NotNegative, Positive, as_tuple
+
+ParameterKind = Literal["weights", "embedding", "head", "positions", "gains", "scales", "biases"]
+"""The kinds of parameters that weight decay can tell apart; `scales` are those of norms."""
+PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
+
+Betas: TypeAlias = Annotated[tuple[Decay, Decay], BeforeValidator(as_tuple)]
+"""The decays of the running means of the gradient and of its square."""
+
+
+def _in_order(kinds: tuple[ParameterKind, ...]) -> tuple[ParameterKind, ...]:
+    """Each kind once, in one order: the same recipe however it is written."""
+    return tuple(kind for kind in PARAMETER_KINDS if kind in kinds)
+
+
+class Settings(Document):
+    """What the optimisers that ship all have: a rate, one for embeddings, and weight decay.
+
+    `embedding_lr` is the rate of embeddings, positions and an untied head (null: the same as the others). Weight decay
+    acts on the kinds of parameters that `decays` names.
+    """
+
+    lr: Positive
+    embedding_lr: Positive | None
+    weight_decay: NotNegative
+    decays: Annotated[
+        tuple[ParameterKind, ...],
+        BeforeValidator(as_tuple),
+        AfterValidator(_in_order),
+        Field(description=f"a list of {', '.join(PARAMETER_KINDS)}"),
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerSpec(Configured):
+    """An optimiser; `recipe.optimizer` chooses one. Its settings have a field `lr`."""
+
+    kind: ClassVar[Kind] = OPTIMIZER

@@ -1,0 +1,100 @@
+'''How an optimiser declares itself: the names that every file of an optimiser starts from.
+
+Such a file has two halves. The head declares a class of settings, without torch, so that checking and planning stay
+quick. Below the first import of torch stands a function that builds a `torch.optim.Optimizer`.
+
+    """Sign descent: θ ← θ - η sign(g)."""
+    from ablate.train.optimizers.declare import Settings, Trained, groups, implements, optimizer
+
+    @optimizer("sign", source="Bernstein et al. 2018, arXiv:1802.04434")
+    class Sign(Settings):
+        """Sign descent has no settings of its own."""
+
+    from torch import optim
+    from ablate.train.optimizers.by_parameter import ByParameter
+
+    class SignDescent(ByParameter):
+        def update(self, parameter, gradient, state, group):
+            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * gradient.sign())
+
+    @implements(Sign)
+    def build(parameters: list[Trained], settings: Sign) -> optim.Optimizer:
+        return SignDescent(groups(parameters), {"lr": settings.lr})
+
+`Settings` has lr, embedding_lr, weight_decay and decays; a class that derives from `Document` needs an `lr` alone. All
+fields are said in YAML, in the space or below `space: {recipe: {optimizer: …}}` of its grammar.
+
+The function is given every trained parameter once, with its kind, its rate and its decay. The groups of the optimiser
+that it gives hold each of them once; `groups` makes them, and sorts nothing by kind, so that an optimiser with several
+rules (Muon) calls it once for each. The loop sets each group's `lr` before every step, from its `peak`, its `multiple`
+and the schedule. State that is tensors, or plain numbers, goes into checkpoints and comes back to the same bits.
+'''
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ablate.extension.configured import declare_settings
+from ablate.extension.declaration import implements
+from ablate.space.documents import Count, Decay, Document, NotNegative, Positive, Share
+from ablate.space.optimizers import Betas, OptimizerSpec, ParameterKind, Settings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = [
+    "Betas",
+    "Count",
+    "Decay",
+    "Document",
+    "NotNegative",
+    "ParameterKind",
+    "Positive",
+    "Settings",
+    "Share",
+    "Trained",
+    "groups",
+    "implements",
+    "optimizer",
+]
+
+S = TypeVar("S", bound=Document)
+
+
+def optimizer(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S]], type[S]]:
+    """Declare an optimiser by its settings; the first line of its file is what `ablate list optimizers` shows.
+
+    `version` is that of its numbers: it rises with a change of its code that changes them.
+
+    Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
+    """
+    return declare_settings(OptimizerSpec, name, source=source, version=version, needs=("lr",))
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A trained parameter: its `tensor`, the `address` and `kind` of it, and what it learns and decays by.
+
+    Its rate in a step is the schedule's share of `peak`, times the `multiple` that its part asks for. `name` is what
+    `peak` is called where rates are reported: `weights` for the recipe's rate, `embedding` for the embeddings' own.
+    """
+
+    tensor: nn.Parameter
+    address: str
+    kind: ParameterKind
+    name: str
+    peak: float
+    multiple: float
+    weight_decay: float
+
+
+def groups(parameters: Iterable[Trained], **settings: Any) -> list[dict[str, Any]]:
+    """Parameters in groups, as torch.optim takes them: one for each name, peak, multiple and decay, with `settings`."""
+    found: dict[tuple[str, float, float, float], dict[str, Any]] = {}
+    for each in parameters:
+        rule = {"name": each.name, "peak": each.peak, "multiple": each.multiple, "weight_decay": each.weight_decay}
+        key = (each.name, each.peak, each.multiple, each.weight_decay)
+        found.setdefault(key, {"params": [], **rule, **settings})["params"].append(each.tensor)
+    return list(found.values())
