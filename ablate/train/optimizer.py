@@ -50,13 +50,13 @@ def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
     embedding_lr, decays = getattr(settings, "embedding_lr", None), getattr(settings, "decays", ())
     multiples = rate_multiples(model)
     for address, parameter, kind in parameter_kinds(model):
-        apart = embedding_lr is not None and kind in EMBEDDINGS
+        apart = embedding_lr if kind in EMBEDDINGS else None
         yield Trained(
             tensor=parameter,
             address=address,
             kind=kind,
-            name="embedding" if apart else "weights",
-            peak=embedding_lr if apart else settings.lr,
+            name="weights" if apart is None else "embedding",
+            peak=settings.lr if apart is None else apart,
             multiple=multiples.get(address, 1.0),
             weight_decay=settings.weight_decay if kind in decays else 0.0,
         )

@@ -120,7 +120,7 @@ def test_every_required_key_is_missed(tmp_path: Path, key: str) -> None:
         assert space(tmp_path).data.tokenizer == "bytes"
         return
     text = refused(tmp_path, **{key: None})
-    partly = {"recipe": "missing keys 'steps', 'batch' in recipe", "grammar": "a space needs a grammar"}
+    partly = {"recipe": "missing keys 'steps', 'batch', 'optimizer' in recipe", "grammar": "a space needs a grammar"}
     partly |= {"measure": "missing keys 'every', 'probes', 'evaluation' in measure"}
     partly |= {
         "judge": "missing keys 'metrics', 'against' in judge",

@@ -39,5 +39,6 @@ def adam_direction(gradient: Tensor, state: dict[str, Any], group: dict[str, Any
     (beta_1, beta_2), updates = group["betas"], state["updates"]
     mean = state["mean"].mul_(beta_1).add_(gradient, alpha=1 - beta_1)
     square = state["square"].mul_(beta_2).addcmul_(gradient, gradient, value=1 - beta_2)
-    root = square.sqrt().div_(math.sqrt(1 - beta_2**updates)).add_(group["eps"])
-    return (mean / (1 - beta_1**updates)).div_(root)
+    root: Tensor = square.sqrt().div_(math.sqrt(1 - beta_2**updates)).add_(group["eps"])
+    direction: Tensor = mean / (1 - beta_1**updates)
+    return direction.div_(root)

@@ -1,0 +1,47 @@
+"""SGD: steps against the gradient, with momentum.
+
+    g ← g + λ θ        b ← μ b + (1 - τ) g        θ ← θ - η b
+
+    Nesterov           θ ← θ - η (g + μ b)
+
+The first b is the first g, whatever the dampening τ. Weight decay is an L2 penalty: λ θ joins the gradient. PyTorch's
+own `torch.optim.SGD`.
+
+    Polyak 1964, doi:10.1016/0041-5553(64)90137-5; Nesterov's form as in Sutskever et al. 2013, Sec. 3
+"""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from ablate.train.optimizers.declare import Decay, Settings, Trained, groups, implements, optimizer
+
+
+@optimizer("sgd", source="Polyak 1964, doi:10.1016/0041-5553(64)90137-5")
+class SGD(Settings):
+    """SGD with `momentum` μ (0: none) and its `dampening` τ; `nesterov` looks ahead by it."""
+
+    momentum: Decay
+    dampening: Decay
+    nesterov: bool
+
+    @model_validator(mode="after")
+    def _look_ahead_is_of_momentum(self) -> SGD:
+        if self.nesterov and (self.momentum == 0 or self.dampening != 0):
+            raise ValueError("nesterov needs a momentum above 0 and no dampening")
+        return self
+
+
+from torch import optim
+
+
+@implements(SGD)
+def build(parameters: list[Trained], settings: SGD) -> optim.Optimizer:
+    """PyTorch's SGD."""
+    return optim.SGD(
+        groups(parameters),
+        lr=settings.lr,
+        momentum=settings.momentum,
+        dampening=settings.dampening,
+        nesterov=settings.nesterov,
+    )

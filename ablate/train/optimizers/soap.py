@@ -1,0 +1,112 @@
+"""SOAP: Adam in the eigenbasis of Shampoo's preconditioner, which is refreshed now and then by a QR decomposition.
+
+    M ← β₁ M + (1 - β₁) G        G' = Q_Lᵀ G Q_R        V ← β₂ V + (1 - β₂) G'²
+
+    N' = (Q_Lᵀ M Q_R / (1 - β₁ᵗ)) / (sqrt(V / (1 - β₂ᵗ)) + eps)        θ ← θ - η λ θ - η Q_L N' Q_Rᵀ
+
+    L ← β₂ L + (1 - β₂) G Gᵀ        R ← β₂ R + (1 - β₂) Gᵀ G
+    every `precondition_frequency` updates    Q_L ← qr(L Q_L)        Q_R ← qr(R Q_R)
+
+A side of more than `max_precond_dim` units keeps its own basis (Q = 1). The first gradient of a matrix makes L and R,
+and Q their eigenvectors; it moves nothing, as in the released code: in a basis of its own all but its diagonal is
+rounding, which Adam would blow up to steps of full size.
+
+So learn weights, embeddings, positions and the head, where they have two dimensions. Gains, scales of norms, biases and
+what has other shapes learn by Adam, which is the same with Q = 1. In float64 or float32, whichever the parameter has.
+
+    Vyas et al. 2024, arXiv:2409.11321, Alg. 3 and 4
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ablate.train.optimizers.declare import Betas, Count, Positive, Settings, Trained, groups, implements, optimizer
+
+
+@optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321")
+class SOAP(Settings):
+    """SOAP; `betas` are those of M, and of V, L and R."""
+
+    betas: Betas
+    eps: Positive
+    precondition_frequency: Count
+    max_precond_dim: Count
+
+
+import torch
+from torch import Tensor, optim
+
+from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
+
+ROTATED = ("weights", "embedding", "head", "positions")
+"""The kinds of parameters that learn in an eigenbasis."""
+
+
+@implements(SOAP)
+def build(parameters: list[Trained], settings: SOAP) -> optim.Optimizer:
+    """SOAP over the matrices, Adam over the rest."""
+
+    def rotated(each: Trained) -> bool:
+        shape = each.tensor.shape
+        return each.kind in ROTATED and len(shape) == 2 and min(shape) <= settings.max_precond_dim
+
+    common = {
+        "betas": settings.betas,
+        "eps": settings.eps,
+        "frequency": settings.precondition_frequency,
+        "largest": settings.max_precond_dim,
+    }
+    matrices = groups([each for each in parameters if rotated(each)], rotated=True)
+    others = groups([each for each in parameters if not rotated(each)], rotated=False)
+    return AdamInEigenbasis([*matrices, *others], {"lr": settings.lr, **common})
+
+
+class AdamInEigenbasis(ByParameter):
+    """Algorithm 3 for the groups that are `rotated`, Adam for the others."""
+
+    def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """The equations of this file."""
+        if group["rotated"] and not state:
+            self._begin(gradient, state, group)
+            return
+        of = self._direction if group["rotated"] else adam_direction
+        direction = of(gradient, state, group)
+        parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
+
+    def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """L, R and their eigenvectors from a first gradient."""
+        state.update(updates=0, mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
+        for side, product in _products(gradient, group["largest"]):
+            state[side] = (1 - group["betas"][1]) * product
+            state[f"basis_{side}"] = torch.linalg.eigh(state[side])[1]
+
+    def _direction(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        """Q_L N' Q_Rᵀ; then L, R and where they are due their bases follow."""
+        state["updates"] += 1
+        (beta_1, beta_2), updates = group["betas"], state["updates"]
+        left, right = state.get("basis_left"), state.get("basis_right")
+        mean = state["mean"].mul_(beta_1).add_(gradient, alpha=1 - beta_1)
+        there = _rotated(gradient, left, right)
+        square = state["square"].mul_(beta_2).addcmul_(there, there, value=1 - beta_2)
+        root = square.sqrt().div_(math.sqrt(1 - beta_2**updates)).add_(group["eps"])
+        direction = _rotated(mean, left, right).div_(root).div_(1 - beta_1**updates)
+        back = _rotated(direction, None if left is None else left.T, None if right is None else right.T)
+        for side, product in _products(gradient, group["largest"]):
+            state[side].mul_(beta_2).add_(product, alpha=1 - beta_2)
+            if updates % group["frequency"] == 0:
+                state[f"basis_{side}"] = torch.linalg.qr(state[side] @ state[f"basis_{side}"])[0]
+        return back
+
+
+def _products(gradient: Tensor, largest: int) -> list[tuple[str, Tensor]]:
+    """G Gᵀ and Gᵀ G, of the sides that are not too large."""
+    sides = (("left", gradient), ("right", gradient.T))
+    return [(side, matrix @ matrix.T) for side, matrix in sides if matrix.shape[0] <= largest]
+
+
+def _rotated(matrix: Tensor, left: Tensor | None, right: Tensor | None) -> Tensor:
+    """Q_Lᵀ X Q_R as a tensor of its own."""
+    turned = matrix.clone() if left is None else left.T @ matrix
+    return turned if right is None else turned @ right
