@@ -241,22 +241,21 @@ def list_components(plugin: Plugin = None, json: Json = False) -> None:
 
 
 @listing.command("probes", cls=Verb)
-def list_probes(json: Json = False) -> None:
+def list_probes(plugin: Plugin = None, json: Json = False) -> None:
     """The probes that a space may ask for: the metrics each gives, and what they mean."""
-    from ablate.probes.registry import probe_names
-    from ablate.probes.registry import probes as known
+    from ablate import api
     from ablate.report import listed
 
-    answer(listed.probes({name: known()[name] for name in probe_names()}, as_json=json))
+    answer(listed.probes(api.catalogue(plugin or ()), as_json=json))
 
 
 @listing.command("metrics", cls=Verb)
-def list_metrics(json: Json = False) -> None:
+def list_metrics(plugin: Plugin = None, json: Json = False) -> None:
     """The metrics that can be judged and searched for, and the probe that each needs."""
+    from ablate import api
     from ablate.report import listed
-    from ablate.space.metrics import JUDGED
 
-    answer(listed.metrics(JUDGED.values(), as_json=json))
+    answer(listed.metrics(api.catalogue(plugin or ()), as_json=json))
 
 
 def answer(said: RenderableType) -> None:

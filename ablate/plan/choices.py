@@ -15,7 +15,7 @@ from ablate.plan.plan import Variant
 from ablate.source.located import Mapping, Span
 from ablate.space.documents import Judged
 from ablate.space.fair import HIDDEN, Match
-from ablate.space.metrics import BITS, NATS
+from ablate.space.metrics import BITS, NATS, bounded
 from ablate.space.origin import GRAMMAR
 from ablate.space.space import Space
 
@@ -26,7 +26,6 @@ BITS_OF_A_BYTE = 8.0
 DOUBLED = 2.0
 """On the log scale a margin of this factor or more is told."""
 LOSSES = (NATS, BITS)
-UP_TO_ONE = ("token_correlation", "peak_token_cosine")
 PLACING = ("position", "bias")
 """Slots whose components tell where a token stands; attention is a part that has them."""
 
@@ -35,8 +34,9 @@ def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     """Margins beyond what models differ by, hidden layers narrower than the model, attention without positions, and
     what of the model around the blocks the space has left to its grammar.
     """
+    at_most = bounded(models.space.grammar.catalogue)
     for name, judged in models.space.judge.metrics.items():
-        yield from _wide_margin(name, judged, math.log(models.vocab_size))
+        yield from _wide_margin(name, judged, math.log(models.vocab_size), at_most.get(name))
     yield from _narrow(variants, models.space)
     yield from _left_to_the_grammar(models.space)
     catalogue = models.space.grammar.catalogue
@@ -68,8 +68,9 @@ def _leaf(space: Space, *keys: str) -> Span:
     return found.entries[0][0].span if isinstance(found, Mapping) and found.entries else space.origins.key(*keys)
 
 
-def _wide_margin(name: str, judged: Judged, guess: float) -> Iterator[str]:
-    """A margin that calls nearly everything equivalent; `guess` is the loss in nats of a uniform guess."""
+def _wide_margin(name: str, judged: Judged, guess: float, at_most: float | None) -> Iterator[str]:
+    """A margin that calls nearly everything equivalent; `guess` is the loss in nats of a uniform guess,
+    `at_most` what the metric cannot go beyond."""
     margin = judged.margin
     if margin == "none":
         return
@@ -89,8 +90,8 @@ def _wide_margin(name: str, judged: Judged, guess: float) -> Iterator[str]:
             f"margin: {said} of {name} is in {unit}, {100 * float(margin) / lost:.0f} % of what guessing loses "
             f"({what}), and {alike}; 1% is a share of the baseline's mean"
         )
-    elif name in UP_TO_ONE and float(margin) > WIDE:
-        yield f"margin: {said} of {name}, which is at most 1: {alike}"
+    elif at_most is not None and float(margin) > WIDE * at_most:
+        yield f"margin: {said} of {name}, which is at most {at_most:g}: {alike}"
 
 
 def _narrow(variants: Sequence[Variant], space: Space) -> Iterator[str]:

@@ -9,25 +9,24 @@ Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("activation_rms", reads="stream", sites=True, source="He et al. 2024, Section 4, arXiv:2405.19279", version=1)
+class ActivationRms:
+    """Activation RMS: the size of the activations."""
+
+    activation_rms = metric(
+        "root mean square of the activations over the tokens of the batch jointly and the width",
+        "He et al. 2024, Section 4, arXiv:2405.19279",
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
-
+@implements(ActivationRms)
 def activation_rms(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The root of the second moment over tokens and neurons."""
     return {"activation_rms": x.square().mean().sqrt()}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "activation_rms",
-            "root mean square of the activations over the tokens of the batch jointly and the width",
-            "He et al. 2024, Section 4, arXiv:2405.19279",
-        ),
-    ),
-    measure=activation_rms,
-)

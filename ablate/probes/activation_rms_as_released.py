@@ -11,29 +11,35 @@ Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
+
+
+@probe(
+    "activation_rms_as_released",
+    reads="stream",
+    source=SOURCE,
+    version=1,
+)
+class ActivationRmsAsReleased:
+    """Activation RMS as the code released with the paper computes it: its `x_rms`."""
+
+    activation_rms_as_released = metric(
+        "root mean square of the activations over the tokens of the batch jointly and the width, with x centred "
+        "over the width, plus 1e-8 (x_rms)",
+        SOURCE,
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
-
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
 EPS = 1e-8
 
 
+@implements(ActivationRmsAsReleased)
 def activation_rms_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The root of the second moment of the centred tokens, plus 1e-8."""
     centred = x - x.mean(-1, keepdim=True)
     return {"activation_rms_as_released": centred.square().mean().sqrt() + EPS}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "activation_rms_as_released",
-            "root mean square of the activations over the tokens of the batch jointly and the width, with x centred "
-            "over the width, plus 1e-8 (x_rms)",
-            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
-        ),
-    ),
-    measure=activation_rms_as_released,
-)

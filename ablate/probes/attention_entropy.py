@@ -13,14 +13,27 @@ Dimension key: B batch, H heads, T time, K head size.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("attention_entropy", reads="attention", source="Zhai et al. 2023, Section 3, arXiv:2303.06296", version=1)
+class AttentionEntropy:
+    """Attention entropy: how many tokens does a token attend to?"""
+
+    attention_entropy = metric(
+        "entropy in nats of the softmax weights of one query, over the keys that it sees within its sequence; "
+        "mean over batch, heads and queries",
+        "Zhai et al. 2023, Section 3, arXiv:2303.06296",
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels import Attend, attention_entropy
-from ablate.probes.probe import AttentionProbe
-from ablate.space.metrics import Definition
 
 
+@implements(AttentionEntropy)
 def mean_entropy(
     core: nn.Module, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
 ) -> dict[str, Float[Tensor, ""]]:
@@ -32,16 +45,3 @@ def mean_entropy(
         q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k)
     )
     return {"attention_entropy": entropy_BHT.mean()}
-
-
-PROBE = AttentionProbe(
-    definitions=(
-        Definition(
-            "attention_entropy",
-            "entropy in nats of the softmax weights of one query, over the keys that it sees within its sequence; "
-            "mean over batch, heads and queries",
-            "Zhai et al. 2023, Section 3, arXiv:2303.06296",
-        ),
-    ),
-    measure=mean_entropy,
-)

@@ -16,18 +16,48 @@ gains of single heads are read by `gain_by_head`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from torch import Tensor, nn
-
-from ablate.compiler.scale import Scale
-from ablate.probes.probe import ParameterProbe, Reading
-from ablate.space.metrics import Definition
+from ablate.probes.declare import implements, metric, probe
 
 SINGLE = "Bachlechner et al. 2020, arXiv:2003.04887"
 SEVERAL = "Touvron et al. 2021, arXiv:2103.17239"
 
 
+@probe("gain", reads="parameters", asked=False, source=SINGLE, version=1)
+class Gain:
+    """Gains: where the trained factors of residuals, skips and matrices go."""
+
+    gain = metric(
+        "value of a trainable gain that is a single number",
+        SINGLE,
+    )
+    gain_mean = metric(
+        "mean of a trainable gain with a number for each channel or head",
+        SEVERAL,
+    )
+    gain_rms = metric(
+        "root mean square of a trainable gain with a number for each channel or head",
+        SEVERAL,
+    )
+    gain_sd = metric(
+        "standard deviation, over all channels or heads, of a trainable gain with a number for each",
+        "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+    )
+    gain_ratio = metric(
+        "trainable gain over the trainable skip of the same part, beta / alpha; mean over channels or heads where "
+        "there is a number for each",
+        "He & Hofmann 2024, Fig. 4, arXiv:2311.01906",
+    )
+
+
+from collections.abc import Iterator
+
+from torch import Tensor, nn
+
+from ablate.compiler.scale import Scale
+from ablate.probes.reading import Reading
+
+
+@implements(Gain)
 def gains(model: nn.Module) -> Iterator[Reading]:
     """The value of every trainable gain, and the ratio of each to the skip beside it."""
     for address, module in model.named_modules():
@@ -48,24 +78,3 @@ def trained(module: object) -> Tensor | None:
     if not isinstance(module, Scale) or not isinstance(module.factor, nn.Parameter):
         return None
     return module.factor.detach().double()
-
-
-PROBE = ParameterProbe(
-    definitions=(
-        Definition("gain", "value of a trainable gain that is a single number", SINGLE),
-        Definition("gain_mean", "mean of a trainable gain with a number for each channel or head", SEVERAL),
-        Definition("gain_rms", "root mean square of a trainable gain with a number for each channel or head", SEVERAL),
-        Definition(
-            "gain_sd",
-            "standard deviation, over all channels or heads, of a trainable gain with a number for each",
-            "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
-        ),
-        Definition(
-            "gain_ratio",
-            "trainable gain over the trainable skip of the same part, beta / alpha; mean over channels or heads where "
-            "there is a number for each",
-            "He & Hofmann 2024, Fig. 4, arXiv:2311.01906",
-        ),
-    ),
-    measure=gains,
-)

@@ -10,15 +10,28 @@ mean square and sd over heads are always read (`gain`).
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("gain_by_head", reads="parameters", source="He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906", version=1)
+class GainByHead:
+    """Gains by head: where each head's own trained factors go."""
+
+    gain_of_head = metric(
+        "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
+        "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+    )
+
+
 from collections.abc import Iterator
 
 from torch import nn
 
 from ablate.probes.gain import trained
-from ablate.probes.probe import ParameterProbe, Reading
-from ablate.space.metrics import Definition
+from ablate.probes.reading import Reading
 
 
+@implements(GainByHead)
 def gains_of_heads(model: nn.Module) -> Iterator[Reading]:
     """The value of every trainable gain of shape [heads, 1, 1], head by head."""
     for address, module in model.named_modules():
@@ -27,15 +40,3 @@ def gains_of_heads(model: nn.Module) -> Iterator[Reading]:
             continue
         for head, value in enumerate(factor.flatten(), 1):
             yield Reading("gain_of_head", f"{address}.head_{head}", value)
-
-
-PROBE = ParameterProbe(
-    definitions=(
-        Definition(
-            "gain_of_head",
-            "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
-            "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
-        ),
-    ),
-    measure=gains_of_heads,
-)

@@ -11,15 +11,29 @@ at the empty address.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("gradient_norm", reads="parameters", source="Pascanu et al. 2013, arXiv:1211.5063", version=1)
+class GradientNorm:
+    """Gradient norms: the 2-norm of the loss's gradient, of each part on its own."""
+
+    gradient_norm = metric(
+        "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
+        "or of the whole model at the empty address",
+        "Pascanu et al. 2013, arXiv:1211.5063",
+    )
+
+
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from ablate.probes.probe import ParameterProbe, Reading
-from ablate.space.metrics import Definition
+from ablate.probes.reading import Reading
 
 
+@implements(GradientNorm)
 def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:
     """The norm of each part's gradient; a parameter without a gradient counts as zero."""
     squares: dict[str, list[Tensor]] = {}
@@ -32,16 +46,3 @@ def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:
         squares.setdefault(owner or own_name, []).append(gradient.double().square().sum())
     for address, parts in squares.items():
         yield Reading("gradient_norm", address, torch.stack(parts).sum().sqrt())
-
-
-PROBE = ParameterProbe(
-    definitions=(
-        Definition(
-            "gradient_norm",
-            "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
-            "or of the whole model at the empty address",
-            "Pascanu et al. 2013, arXiv:1211.5063",
-        ),
-    ),
-    measure=part_gradient_norms,
-)

@@ -18,15 +18,32 @@ Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
+from ablate.probes.declare import implements, metric, probe
 
 SOURCE = "He et al. 2024, Eq. 4, arXiv:2405.19279"
 
 
+@probe("gram", reads="stream", sites=True, source=SOURCE, version=1)
+class Gram:
+    """The rest of the Gram matrices: what Eq. 4 weighs kurtosis and token correlation against."""
+
+    feature_correlation_rms = metric(
+        "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
+        "neurons, at mean square activation 1",
+        SOURCE,
+    )
+    token_norm_kurtosis = metric(
+        "mean over the tokens of the batch jointly of (|x|^2 / d)^2 at mean square activation 1; "
+        "1 when all tokens have one norm",
+        SOURCE,
+    )
+
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@implements(Gram)
 def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The terms of Eq. 4 that no other probe gives; the first is NaN at width 1.
 
@@ -45,22 +62,3 @@ def feature_correlation(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     feature_gram = x.mT @ x / n
     off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()
     return (off_diagonal_squares / x.new_tensor(d * (d - 1))).sqrt()
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "feature_correlation_rms",
-            "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
-            "neurons, at mean square activation 1",
-            SOURCE,
-        ),
-        Definition(
-            "token_norm_kurtosis",
-            "mean over the tokens of the batch jointly of (|x|^2 / d)^2 at mean square activation 1; "
-            "1 when all tokens have one norm",
-            SOURCE,
-        ),
-    ),
-    measure=gram,
-)

@@ -11,31 +11,38 @@ Dimension key: n tokens of the batch, d width; i and j count neurons.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
+
+
+@probe(
+    "gram_as_released",
+    reads="stream",
+    source=SOURCE,
+    version=1,
+)
+class GramAsReleased:
+    """Feature correlation as the code released with the paper computes it: its `feat_corr_rms`."""
+
+    feature_correlation_rms_as_released = metric(
+        "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
+        "neurons, with x centred over the width and divided by its root mean square plus 1e-8 (feat_corr_rms)",
+        SOURCE,
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
 from ablate.probes.gram import feature_correlation
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
 EPS = 1e-8
 
 
+@implements(GramAsReleased)
 def gram_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The RMS of the entries of FᵀF / n off the diagonal."""
     centred = x - x.mean(-1, keepdim=True)
     scaled = centred / (centred.square().mean().sqrt() + EPS)
     return {"feature_correlation_rms_as_released": feature_correlation(scaled)}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "feature_correlation_rms_as_released",
-            "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
-            "neurons, with x centred over the width and divided by its root mean square plus 1e-8 (feat_corr_rms)",
-            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
-        ),
-    ),
-    measure=gram_as_released,
-)

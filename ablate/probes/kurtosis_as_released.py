@@ -12,30 +12,36 @@ Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
+
+
+@probe(
+    "kurtosis_as_released",
+    reads="stream",
+    source=SOURCE,
+    version=1,
+)
+class KurtosisAsReleased:
+    """Kurtosis as the code released with the paper computes it, which is not its Eq. 1."""
+
+    kurtosis_as_released = metric(
+        "unbiased variance over neurons of mean_a x_aj^2 over the tokens of the batch jointly, with x centred over "
+        "the width and divided by its root mean square plus 1e-8: (kurtosis of the centred x, less 1) d / (d - 1)",
+        SOURCE,
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
-
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
 EPS = 1e-8
 
 
+@implements(KurtosisAsReleased)
 def kurtosis_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The unbiased variance of the neurons' mean squares; NaN at width 1."""
     centred = x - x.mean(-1, keepdim=True)
     scaled = centred / (centred.square().mean().sqrt() + EPS)
     return {"kurtosis_as_released": scaled.square().mean(0).var(correction=1)}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "kurtosis_as_released",
-            "unbiased variance over neurons of mean_a x_aj^2 over the tokens of the batch jointly, with x centred over "
-            "the width and divided by its root mean square plus 1e-8: (kurtosis of the centred x, less 1) d / (d - 1)",
-            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
-        ),
-    ),
-    measure=kurtosis_as_released,
-)

@@ -12,26 +12,26 @@ Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("kurtosis_centred", reads="stream", source="He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279", version=1)
+class KurtosisCentred:
+    """Kurtosis of neuron RMS, of activations that are centred over the width."""
+
+    kurtosis_centred = metric(
+        "kurtosis (Eq. 1) over the tokens of the batch jointly, with each token centred over the width first",
+        "He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279",
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
 from ablate.probes.kurtosis import kurtosis
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
 
+@implements(KurtosisCentred)
 def kurtosis_centred(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """Eq. 1 of the centred tokens of a batch."""
     return {"kurtosis_centred": kurtosis(x - x.mean(-1, keepdim=True))["kurtosis"]}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "kurtosis_centred",
-            "kurtosis (Eq. 1) over the tokens of the batch jointly, with each token centred over the width first",
-            "He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279",
-        ),
-    ),
-    measure=kurtosis_centred,
-)

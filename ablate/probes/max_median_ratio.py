@@ -14,13 +14,33 @@ Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("max_median_ratio", reads="stream", sites=True, source="He et al. 2024, Eq. 5, arXiv:2405.19279", version=1)
+class MaxMedianRatio:
+    """Max-median ratio: how far a token's largest activation stands above its typical one."""
+
+    max_median_ratio = metric(
+        "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|; "
+        "the median of an even width is the mean of the middle two",
+        "He et al. 2024, Eq. 5, arXiv:2405.19279",
+    )
+    max_median_ratio_median = metric(
+        "median over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
+        "He et al. 2024, Eq. 5, arXiv:2405.19279",
+    )
+    max_median_ratio_max = metric(
+        "largest over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
+        "He et al. 2024, Eq. 5 and Fig. 15, arXiv:2405.19279",
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
-
+@implements(MaxMedianRatio)
 def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """Eq. 5, aggregated over tokens by their mean, median and max; one sort gives all."""
     ascending = x.abs().sort(dim=-1).values
@@ -34,26 +54,3 @@ def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
         "max_median_ratio_median": middle.where(~ratios[-1].isnan(), ratios[-1]),
         "max_median_ratio_max": ratios[-1],
     }
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "max_median_ratio",
-            "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|; "
-            "the median of an even width is the mean of the middle two",
-            "He et al. 2024, Eq. 5, arXiv:2405.19279",
-        ),
-        Definition(
-            "max_median_ratio_median",
-            "median over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
-            "He et al. 2024, Eq. 5, arXiv:2405.19279",
-        ),
-        Definition(
-            "max_median_ratio_max",
-            "largest over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|",
-            "He et al. 2024, Eq. 5 and Fig. 15, arXiv:2405.19279",
-        ),
-    ),
-    measure=max_median_ratio,
-)

@@ -12,27 +12,33 @@ Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
+
+
+@probe(
+    "max_median_ratio_as_released",
+    reads="stream",
+    source=SOURCE,
+    version=1,
+)
+class MaxMedianRatioAsReleased:
+    """Max-median ratio as the code released with the paper computes it."""
+
+    max_median_ratio_as_released = metric(
+        "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j| with x centred over "
+        "the width; the median of an even width is the lower of the middle two",
+        SOURCE,
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
 
-
+@implements(MaxMedianRatioAsReleased)
 def max_median_ratio_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """The mean over tokens of max over lower median, of centred activations."""
     size = (x - x.mean(-1, keepdim=True)).abs()
     return {"max_median_ratio_as_released": (size.amax(-1) / size.median(-1).values).mean()}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "max_median_ratio_as_released",
-            "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j| with x centred over "
-            "the width; the median of an even width is the lower of the middle two",
-            "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss",
-        ),
-    ),
-    measure=max_median_ratio_as_released,
-)

@@ -15,30 +15,12 @@ A probe at a site is a probe of its own, `kurtosis_behind_norms`, and so are its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 from torch import Tensor, nn
 
-from ablate.probes.probe import SequenceProbe, StreamProbe
-from ablate.space.metrics import Definition
 
-SITES: Mapping[str, str] = {
-    "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
-    "behind_norms": "read at what each attention and MLP is given, behind its norm where it has one",
-}
-SOURCE = "App. G, arXiv:2405.19279"
-
-
-def at_site(probe: StreamProbe | SequenceProbe, site: str) -> StreamProbe | SequenceProbe:
-    """The same probe read at a site, with metrics of its own."""
-    definitions = tuple(
-        Definition(f"{d.metric}_{site}", f"{d.definition}; {SITES[site]}", f"{d.source}; {SOURCE}")
-        for d in probe.definitions
-    )
-    return replace(probe, definitions=definitions, measure=_renamed(probe.measure, site), site=site)
-
-
-def _renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
+def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
+    """What a probe measures, under the names that its metrics have at a site."""
     return lambda x: {f"{metric}_{site}": value for metric, value in measure(x).items()}
 
 

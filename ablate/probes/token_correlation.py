@@ -17,15 +17,38 @@ Dimension key: n tokens of the batch, d width; Σ_I = X Xᵀ [n, n], Σ_F = Xᵀ
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from ablate.probes.probe import StreamProbe
-from ablate.space.metrics import Definition
+from ablate.probes.declare import Peak, implements, metric, probe
 
 SOURCE = "He et al. 2024, Section 4 and footnote 3, arXiv:2405.19279"
 
 
+@probe("token_correlation", reads="stream", sites=True, source=SOURCE, version=1)
+class TokenCorrelation:
+    """Token correlation: have the tokens become alike (rank collapse)?"""
+
+    token_correlation_mean = metric(
+        "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, at mean square activation 1",
+        SOURCE,
+    )
+    token_correlation_rms = metric(
+        "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, "
+        "at mean square activation 1",
+        SOURCE,
+        peak=Peak(
+            "largest RMS of input-wise correlations over the inputs of blocks and head, and over evaluations; over all "
+            "tokens of a batch jointly; read on the evaluation windows",
+            "arXiv:2405.19279, Table 3",
+            name="token_correlation",
+        ),
+        at_most=1.0,
+    )
+
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@implements(TokenCorrelation)
 def token_correlation(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """Mean and RMS of the entries of X Xᵀ / d off the diagonal, at m2(X) = 1; NaN for a single token."""
     mean, rms = over_pairs(x / x.square().mean().sqrt())
@@ -42,22 +65,3 @@ def over_pairs(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, ""], Float[Tensor
     off_diagonal_squares = (smaller_gram.square().sum() - squared_norms.square().sum()).clamp(min=0)
     pairs = x.new_tensor(n * (n - 1))
     return off_diagonal / (d * pairs), (off_diagonal_squares / pairs).sqrt() / d
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "token_correlation_mean",
-            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, "
-            "at mean square activation 1",
-            SOURCE,
-        ),
-        Definition(
-            "token_correlation_rms",
-            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, "
-            "at mean square activation 1",
-            SOURCE,
-        ),
-    ),
-    measure=token_correlation,
-)

@@ -12,38 +12,38 @@ Dimension key: n tokens of the batch, d width; α and β count tokens, j neurons
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
+from ablate.probes.declare import implements, metric, probe
 
-from ablate.probes.probe import StreamProbe
-from ablate.probes.token_correlation import over_pairs
-from ablate.space.metrics import Definition
-
-EPS = 1e-8
 SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
 
 
+@probe("token_correlation_as_released", reads="stream", source=SOURCE, version=1)
+class TokenCorrelationAsReleased:
+    """Token correlation as the code released with the paper computes it."""
+
+    token_correlation_mean_as_released = metric(
+        "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x centred over the "
+        "width and divided by its root mean square plus 1e-8",
+        SOURCE,
+    )
+    token_correlation_rms_as_released = metric(
+        "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x "
+        "centred over the width and divided by its root mean square plus 1e-8",
+        SOURCE,
+    )
+
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ablate.probes.token_correlation import over_pairs
+
+EPS = 1e-8
+
+
+@implements(TokenCorrelationAsReleased)
 def token_correlation_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """Mean and RMS of the entries of F Fᵀ / d off the diagonal; NaN for a single token."""
     centred = x - x.mean(-1, keepdim=True)
     mean, rms = over_pairs(centred / (centred.square().mean().sqrt() + EPS))
     return {"token_correlation_mean_as_released": mean, "token_correlation_rms_as_released": rms}
-
-
-PROBE = StreamProbe(
-    definitions=(
-        Definition(
-            "token_correlation_mean_as_released",
-            "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x centred over the "
-            "width and divided by its root mean square plus 1e-8",
-            SOURCE,
-        ),
-        Definition(
-            "token_correlation_rms_as_released",
-            "root mean square of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x "
-            "centred over the width and divided by its root mean square plus 1e-8",
-            SOURCE,
-        ),
-    ),
-    measure=token_correlation_as_released,
-)

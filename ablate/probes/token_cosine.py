@@ -17,13 +17,31 @@ Dimension key: B sequences of the batch, T tokens of each, d width.
 
 from __future__ import annotations
 
+from ablate.probes.declare import Peak, implements, metric, probe
+
+
+@probe("token_cosine", reads="sequences", sites=True, source="He et al. 2023, Fig. 1, arXiv:2302.10322", version=1)
+class TokenCosine:
+    """Token cosine: have the tokens of a sequence become alike (rank collapse)?"""
+
+    token_cosine = metric(
+        "mean of <x_i, x_j> / (|x_i| |x_j|) over all pairs of different tokens within each sequence, "
+        "then over the sequences of the batch",
+        "He et al. 2023, Fig. 1, arXiv:2302.10322",
+        peak=Peak(
+            "largest mean cosine of two tokens within a sequence, over the inputs of blocks and head, and over "
+            "evaluations; 1 is rank collapse; read on the evaluation windows",
+            "arXiv:2302.10322, Fig. 1",
+        ),
+        at_most=1.0,
+    )
+
+
 from jaxtyping import Float
 from torch import Tensor
 
-from ablate.probes.probe import SequenceProbe
-from ablate.space.metrics import Definition
 
-
+@implements(TokenCosine)
 def token_cosine(x: Float[Tensor, "B T d"]) -> dict[str, Float[Tensor, ""]]:
     """The mean cosine of two different tokens of one sequence, over pairs and sequences."""
     time = x.shape[-2]
@@ -31,16 +49,3 @@ def token_cosine(x: Float[Tensor, "B T d"]) -> dict[str, Float[Tensor, ""]]:
     summed = directions.sum(-2).square().sum(-1)  # over all pairs (i, j), those with i = j among them
     alone = directions.square().sum((-2, -1))
     return {"token_cosine": ((summed - alone) / x.new_tensor(time * (time - 1))).mean()}
-
-
-PROBE = SequenceProbe(
-    definitions=(
-        Definition(
-            "token_cosine",
-            "mean of <x_i, x_j> / (|x_i| |x_j|) over all pairs of different tokens within each sequence, "
-            "then over the sequences of the batch",
-            "He et al. 2023, Fig. 1, arXiv:2302.10322",
-        ),
-    ),
-    measure=token_cosine,
-)

@@ -19,18 +19,31 @@ Dimension key: B sequences of the batch, T tokens of each, d width, R ranges.
 
 from __future__ import annotations
 
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("token_kernel", reads="kernel", source="He et al. 2023, Fig. 15, arXiv:2302.10322", version=1)
+class TokenKernel:
+    """Token kernel: which tokens of a sequence have become alike, as a matrix over positions."""
+
+    token_kernel = metric(
+        "<x_i, x_j> / (|x_i| |x_j|) within each sequence, mean over the sequences of the batch, at layers.3[i,j], "
+        "i >= j; above 16 tokens mean over the pairs of two of 16 ranges of positions; at up to 5 evaluations, "
+        "of up to 8 layers and the head",
+        "He et al. 2023, Fig. 15, arXiv:2302.10322",
+    )
+
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-from ablate.probes.probe import KernelProbe
-from ablate.space.metrics import Definition
 
 RANGES = 16
 LAYERS = 8
 SNAPSHOTS = 5
 
 
+@implements(TokenKernel)
 def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
     """The mean over sequences of the cosines of tokens, by ranges of positions."""
     sequences, time, _ = x.shape
@@ -58,17 +71,3 @@ def snapshot_due(step: int, steps: int, every: int) -> bool:
     """
     quarters = (-(-steps * quarter // (SNAPSHOTS - 1)) for quarter in range(SNAPSHOTS))
     return any(step == min(-(-quarter // every) * every, steps) for quarter in quarters)
-
-
-PROBE = KernelProbe(
-    definitions=(
-        Definition(
-            "token_kernel",
-            "<x_i, x_j> / (|x_i| |x_j|) within each sequence, mean over the sequences of the batch, at layers.3[i,j], "
-            "i >= j; above 16 tokens mean over the pairs of two of 16 ranges of positions; at up to 5 evaluations, "
-            "of up to 8 layers and the head",
-            "He et al. 2023, Fig. 15, arXiv:2302.10322",
-        ),
-    ),
-    measure=token_kernel,
-)

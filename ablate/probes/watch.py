@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.kernels import Attend
-from ablate.probes.probe import AttentionProbe, KernelProbe, ParameterProbe, Probe, Reading, SequenceProbe, StreamProbe
+from ablate.probes.reading import Probe, Reading
 from ablate.probes.sites import read_at
 from ablate.probes.token_kernel import snapshot_layers
 
@@ -23,17 +23,17 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
     is attached. Probes see detached tensors and draw no random numbers: what is computed stays the same, bit for bit.
     """
     probes = tuple(probes)
-    streams = [probe for probe in probes if isinstance(probe, StreamProbe | SequenceProbe)]
-    cores = [probe for probe in probes if isinstance(probe, AttentionProbe)]
+    streams = [probe for probe in probes if probe.spec.reads in ("stream", "sequences")]
+    cores = [probe for probe in probes if probe.spec.reads == "attention"]
     readings: list[Reading] = []
     with ExitStack() as attached:
-        for site in dict.fromkeys(probe.site for probe in streams):
-            here = [probe for probe in streams if probe.site == site]
+        for site in dict.fromkeys(probe.spec.site for probe in streams):
+            here = [probe for probe in streams if probe.spec.site == site]
             for address, module in read_at(model, site):
                 hook = _reading_inputs(readings, address, _stream_measure(here))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
-            if isinstance(probe, KernelProbe):
+            if probe.of_matrices:
                 for address, module in kernel_sites(model):
                     attached.callback(module.register_forward_pre_hook(_reading_cells(readings, address, probe)).remove)
         if cores:
@@ -43,7 +43,7 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
         yield readings
     with torch.no_grad():
         for probe in probes:
-            if isinstance(probe, ParameterProbe):
+            if probe.of_parameters:
                 readings.extend(probe.measure(model))
 
 
@@ -64,29 +64,29 @@ def kernel_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 Measure = Callable[..., Iterator[Mapping[str, Tensor]]]
 
 
-def _stream_measure(probes: list[StreamProbe | SequenceProbe]) -> Measure:
+def _stream_measure(probes: list[Probe]) -> Measure:
     def measure(x: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
         sequences = x.double()
         tokens = sequences.flatten(0, -2)  # the same numbers, no copy of them
-        return (probe.measure(sequences if isinstance(probe, SequenceProbe) else tokens) for probe in probes)
+        return (probe.measure(sequences if probe.spec.reads == "sequences" else tokens) for probe in probes)
 
     return measure
 
 
-def _reading_cells(readings: list[Reading], address: str, probe: KernelProbe) -> Callable[[nn.Module, Any], None]:
-    (definition,) = probe.definitions
+def _reading_cells(readings: list[Reading], address: str, probe: Probe) -> Callable[[nn.Module, Any], None]:
+    (metric,) = probe.spec.metrics
 
     def read(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         with torch.no_grad():
             kernel = probe.measure(inputs[0].detach().double())
         for row, cells in enumerate(kernel):
             for column in range(row + 1):
-                readings.append(Reading(definition.metric, f"{address}[{row},{column}]", cells[column]))
+                readings.append(Reading(metric.metric, f"{address}[{row},{column}]", cells[column]))
 
     return read
 
 
-def _core_measure(probes: list[AttentionProbe], core: nn.Module) -> Measure:
+def _core_measure(probes: list[Probe], core: nn.Module) -> Measure:
     def measure(q: Tensor, k: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
         return (probe.measure(core, q, k) for probe in probes)
 

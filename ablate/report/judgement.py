@@ -22,7 +22,7 @@ from ablate.report.asked import Difference, Question, Sum, questions
 from ablate.report.finals import Finals
 from ablate.report.summary import Effect, Judgement
 from ablate.space.documents import Judge, Judged
-from ablate.space.metrics import JUDGED
+from ablate.space.metrics import AT_THE_END
 from ablate.statistics.alpha_spending import spent
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
@@ -108,10 +108,10 @@ def _way(judged: Judged) -> tuple[str, str]:
 
 def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
     """What of a judgement at the same seeds may be another, 16 hex digits: margins, windows of the evaluation and, of a
-    metric that a probe gives, how often it reads.
+    metric that is read on the way, how often that is.
     """
     evaluation = plan.trials[0].measure.evaluation if plan.trials else None
-    often = evaluation.every if evaluation and any(JUDGED[name].probe for name in metrics) else None
+    often = evaluation.every if evaluation and not AT_THE_END.issuperset(metrics) else None
     margins = sorted((name, rules.metrics[name].margin) for name in metrics)
     return digest({"margins": margins, "windows": evaluation and evaluation.windows, "every": often}, 16)
 

@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -21,10 +21,7 @@ from ablate.grammar.named import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
 from ablate.space.known import KnownSpace
-from ablate.space.metrics import Judgeable
-
-if TYPE_CHECKING:
-    from ablate.probes.probe import Probe
+from ablate.space.metrics import Definition, askable_probes, judgeable, known_probes
 
 Row: TypeAlias = tuple[str, str, str]
 """A name, a line about it, and where it is from."""
@@ -76,21 +73,28 @@ def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType
     return _grouped((f"slot {slots}", row) for slots, row in rows)
 
 
-def probes(of: Mapping[str, Probe], *, as_json: bool = False) -> RenderableType:
+def probes(of: Catalogue, *, as_json: bool = False) -> RenderableType:
     """Every probe that a space may ask for: the metrics it gives, what they mean, and where that is from."""
+    known = known_probes(of)
+    asked = {name: known[name] for name in askable_probes(of)}
     if as_json:
-        return _dump({"name": name, "metrics": list(map(asdict, probe.definitions))} for name, probe in of.items())
-    defined = ((name, one) for name, probe in of.items() for one in probe.definitions)
-    return _grouped((name, (one.metric, one.definition, one.source)) for name, one in defined)
+        return _dump({"name": name, "metrics": list(map(_definition, spec.metrics))} for name, spec in asked.items())
+    defined = ((name, metric) for name, spec in asked.items() for metric in spec.metrics)
+    return _grouped((name, (metric.metric, metric.definition, metric.source)) for name, metric in defined)
 
 
-def metrics(of: Iterable[Judgeable], *, as_json: bool = False) -> RenderableType:
+def _definition(metric: Definition) -> dict[str, str]:
+    return {"metric": metric.metric, "definition": metric.definition, "source": metric.source}
+
+
+def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
     """Every metric that can be judged and searched for: what it means, and the probe that must run for it."""
+    every = judgeable(of).values()
     if as_json:
-        return _dump(asdict(one) for one in of)
+        return _dump(asdict(each) for each in every)
     return _grouped(
-        (f"with the probe {one.probe}" if one.probe else "always there", (one.metric, one.definition, one.source))
-        for one in of
+        (f"with the probe {each.probe}" if each.probe else "always there", (each.metric, each.definition, each.source))
+        for each in every
     )
 
 

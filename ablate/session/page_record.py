@@ -16,9 +16,8 @@ from ablate.report.page import PageRecord, Shown
 from ablate.report.unequal import Unequal, unequal
 from ablate.report.verdicts import judge
 from ablate.session.judging import account_of
-from ablate.session.planned import Planned
+from ablate.session.planned import Planned, meanings_in
 from ablate.session.step_time import step_times_of
-from ablate.space.metrics import JUDGED
 from ablate.space.space import Space
 from ablate.store import pages, requests
 from ablate.store.ends import ends_now
@@ -47,7 +46,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         plan=plan,
         summary=summary,
         rules=space.judge,
-        definitions={**measured.definitions, **{one.metric: one.definition for one in JUDGED.values()}},
+        definitions=meanings_in(planned.space, measured.definitions),
         blocks=_blocks(plan, space),
         curves=measured.curves,
         layers=measured.layers,

@@ -18,6 +18,7 @@ from ablate.plan.trial import Trial
 from ablate.report import wording
 from ablate.report.summary import Summary
 from ablate.space.fair import Tune
+from ablate.space.metrics import BITS, NATS, judgeable
 from ablate.space.space import Space
 from ablate.space.streamed import asked_bytes
 
@@ -148,3 +149,13 @@ class Planned:
         if search is not None:
             at_once = min(at_once, search.parallel * len(self.space.seeds))
         return self.trial_seconds * -(-most // at_once)
+
+
+def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
+    """What each metric means: of what is judged, and of the losses, the number that a trial comes to; of all others
+    what was `measured`, row by row.
+    """
+    known = {name: each.definition for name, each in judgeable(space.grammar.catalogue).items()}
+    search = space.design.search
+    judged = {NATS, BITS, *space.judge.metrics, *(search.objective if search else ())}
+    return {**known, **measured, **{name: known[name] for name in judged}}

@@ -14,11 +14,11 @@ from ablate.execute.controller import Ended, Source, Work
 from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.session.planned import Planned
+from ablate.session.planned import Planned, meanings_in
 from ablate.session.run_result import Run
 from ablate.source.located import to_python
 from ablate.space.fair import SETTINGS
-from ablate.space.metrics import JUDGED, Definition
+from ablate.space.metrics import Definition
 from ablate.store.describe import Documents
 from ablate.store.query import query
 from ablate.store.results import Results
@@ -63,7 +63,7 @@ def _chosen(plan: Plan) -> tuple[str, ...]:
 def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
     """What is kept with a plan. Definitions come from the trainer when it runs, else from the store that it filled."""
     if train:
-        defined = definitions()
+        defined = definitions(planned.space.grammar.catalogue)
     else:
         rows = query(store.folder, "SELECT DISTINCT metric, definition, source FROM definitions ORDER BY metric").rows
         defined = tuple(Definition(*row) for row in rows)
@@ -76,9 +76,9 @@ def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
     )
 
 
-def meanings(kept: Documents) -> dict[str, str]:
+def meanings(planned: Planned, kept: Documents) -> dict[str, str]:
     """What each metric means, by name."""
-    return {d.metric: d.definition for d in (*kept.definitions, *JUDGED.values())}
+    return meanings_in(planned.space, {each.metric: each.definition for each in kept.definitions})
 
 
 def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:

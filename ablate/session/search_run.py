@@ -103,7 +103,7 @@ class SearchRun:
         plan, store = self._source.kept_plan(), self._store
         store.refresh()
         summary = self._confirmed(plan)
-        definitions = meanings(self._kept)
+        definitions = meanings(self._planned, self._kept)
         finals = store.finals([trial.id for trial in plan.trials])
         versions = {id: str(final["versions"]) for id, final in finals.items()}
         searched = record(self._planned, self._source, summary, definitions, versions, self._request, store.folder)

@@ -164,14 +164,14 @@ def listed(word: object, choices: Sequence[str], lead: str, command: str = "") -
     >>> listed("rms", ("layer_norm", "rms_norm"), "slot norm accepts", "ablate list components")
     ('slot norm accepts: layer_norm, rms_norm',)
     >>> listed("norm7", [f"norm_{n}" for n in range(40)], "slot norm accepts", "ablate list components")
-    ('the nearest names: norm_7, norm_37, norm_27', 'slot norm accepts: 40 names, which `ablate list components` lists')
+    ('the nearest names: norm_7, norm_37, norm_27', 'slot norm accepts: those that `ablate list components` lists')
     """
     whole = f"{lead}: {', '.join(choices) or 'none'}"
     if not command or len(whole) <= LINE:
         return (whole,)
     near = _close(word, choices, NEAREST, cutoff=0.6)
     shown = (f"the nearest names: {', '.join(near)}",) if len(near) > 1 else ()
-    return (*shown, f"{lead}: {len(choices):,} names, which `{command}` lists")
+    return (*shown, f"{lead}: those that `{command}` lists")
 
 
 def unknown(

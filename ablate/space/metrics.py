@@ -1,9 +1,33 @@
-"""The names a space may measure and judge. What they mean numerically is defined where they are computed."""
+"""What may be measured and judged: the metrics of probes and of training, and the numbers that a trial comes to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal, TypeAlias
+
+from ablate.block.catalogue import Catalogue
+from ablate.extension.declaration import Declaration
+from ablate.extension.kinds import PROBE, Kind
+
+Better: TypeAlias = Literal["lower", "higher"]
+Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters"]
+"""What a probe is given: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
+cores, or parameters with their gradients."""
+
+SITES: Mapping[str, str] = {
+    "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
+    "behind_norms": "read at what each attention and MLP is given, behind its norm where it has one",
+}
+"""The places, besides the inputs of blocks and head, at which a probe of the stream may read (`probes/sites.py`)."""
+SITES_SOURCE = "App. G, arXiv:2405.19279"
+
+NATS, BITS = "eval_loss", "eval_bits_per_byte"
+"""The held-out loss by tokens, comparable under one tokenizer, and by bytes of text, comparable across them."""
+MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
+"""Metrics of the clock: they hang on the machine, and on what else it does."""
+AT_THE_END = frozenset({NATS, BITS, "perplexity", "train_loss", "gradient_norm", *MEASURED_IN_TIME})
+"""Numbers that are the same however often is evaluated on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,30 +39,46 @@ class Definition:
     source: str
 
 
-AT_SITES = ("kurtosis", "max_median_ratio", "token_correlation", "token_cosine", "gram", "activation_rms")
-"""Probes of the stream that may also be read before each sub-layer and behind its norm (`probes/sites.py`)."""
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The largest value of a metric, where it has a definition of its own, and a name other than `peak_<metric>`."""
 
-PROBES = (
-    "kurtosis",
-    "max_median_ratio",
-    "token_correlation",
-    "token_cosine",
-    "token_kernel",
-    "gram",
-    "activation_rms",
-    "attention_entropy",
-    "gradient_norm",
-    "gain_by_head",
-    "kurtosis_as_released",
-    "max_median_ratio_as_released",
-    "token_correlation_as_released",
-    "activation_rms_as_released",
-    "gram_as_released",
-    "kurtosis_centred",
-    "max_median_ratio_centred",
-    *(f"{name}_{site}" for name in AT_SITES for site in ("before_sublayers", "behind_norms")),
-)
-"""Observers a space may ask for; trajectories of trainable gains are always kept."""
+    definition: str
+    source: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Definition):
+    """A metric of a probe. `peak` says of its largest value what is not said of every metric's; `peak_at` by site.
+
+    `at_most` bounds it from above: on a scale that ends, a ratio says little.
+    """
+
+    peak: Peak | None = None
+    peak_at: Mapping[str, Peak] = field(default_factory=dict)
+    at_most: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSpec(Declaration):
+    """A probe as planning sees it: what it reads, where, and its metrics.
+
+    `asked`: a space asks for it by name; otherwise it reads in every trial. `sites`: it may also be read at other
+    places of the stream, under names of their own. `site` is where it reads.
+    """
+
+    kind: ClassVar[Kind] = PROBE
+    reads: Reads
+    metrics: tuple[Metric, ...]
+    asked: bool = True
+    sites: bool = False
+    site: str = "blocks"
+
+    @property
+    def judged(self) -> bool:
+        """Whether what it reads are numbers of a trial by themselves; the cells of a matrix are not."""
+        return self.reads != "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,53 +88,133 @@ class Judgeable(Definition):
     probe: str | None
 
 
-NATS, BITS = "eval_loss", "eval_bits_per_byte"
-"""The held-out loss by tokens, comparable under one tokenizer, and by bytes of text, comparable across them."""
+TRAINING = (
+    Judgeable(
+        NATS,
+        "mean token cross-entropy in nats over the evaluation windows, after the last step",
+        "this project",
+        None,
+    ),
+    Judgeable(
+        BITS,
+        "sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens predicted), after the last "
+        "step; comparable across tokenizers, as nats per token are not",
+        "arXiv:2101.00027, Section 3.1",
+        None,
+    ),
+    Judgeable("perplexity", "exp(eval_loss), after the last step", "Jelinek et al. 1977", None),
+    Judgeable(
+        "mean_eval_loss",
+        "mean over the evaluations of eval_loss: of two that end alike, the one that learned sooner is lower",
+        "this project",
+        None,
+    ),
+    Judgeable(
+        "train_loss",
+        "mean token cross-entropy in nats of the last step's batch, before its update",
+        "this project",
+        None,
+    ),
+    Judgeable(
+        "mean_train_loss",
+        "mean over the measured steps of the mean token cross-entropy in nats of their batches",
+        "this project",
+        None,
+    ),
+    Judgeable(
+        "gradient_norm",
+        "2-norm of the gradient of the whole model in the last step, before clipping",
+        "Pascanu et al. 2013, arXiv:1211.5063",
+        None,
+    ),
+    Judgeable(
+        "step_seconds",
+        "median over the measured stretches of the mean seconds of a training step; of this machine, and of what else "
+        "it did",
+        "this project",
+        None,
+    ),
+    Judgeable(
+        "tokens_per_second",
+        "median over the measured stretches of the tokens trained on a second; of this machine, and of what else it "
+        "did",
+        "this project",
+        None,
+    ),
+)
+"""Numbers of a trial that no probe gives."""
 
-JUDGED: Mapping[str, Judgeable] = {
-    judgeable.metric: judgeable
-    for judgeable in (
-        Judgeable(
-            NATS,
-            "mean token cross-entropy in nats over the evaluation windows, after the last step",
-            "this project",
-            None,
-        ),
-        Judgeable(
-            BITS,
-            "sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens predicted), after the last "
-            "step; comparable across tokenizers, as nats per token are not",
-            "arXiv:2101.00027, Section 3.1",
-            None,
-        ),
-        Judgeable(
-            "peak_kurtosis",
-            "largest kurtosis of neuron RMS (Eq. 1) over the inputs of blocks and head, and over evaluations; read on "
-            "the evaluation windows",
-            "arXiv:2405.19279, Table 3",
-            "kurtosis",
-        ),
-        Judgeable(
-            "token_correlation",
-            "largest RMS of input-wise correlations over the inputs of blocks and head, and over evaluations; over all "
-            "tokens of a batch jointly; read on the evaluation windows",
-            "arXiv:2405.19279, Table 3",
-            "token_correlation",
-        ),
-        Judgeable(
-            "peak_kurtosis_behind_norms",
-            "largest kurtosis of neuron RMS (Eq. 1) over what each attention and MLP is given, behind its norm where "
-            "it has one, and over evaluations; read on the evaluation windows",
-            "arXiv:2405.19279, App. G (Languini)",
-            "kurtosis_behind_norms",
-        ),
-        Judgeable(
-            "peak_token_cosine",
-            "largest mean cosine of two tokens within a sequence, over the inputs of blocks and head, and over "
-            "evaluations; 1 is rank collapse; read on the evaluation windows",
-            "arXiv:2302.10322, Fig. 1",
-            "token_cosine",
-        ),
+
+def known_probes(catalogue: Catalogue) -> Mapping[str, ProbeSpec]:
+    """Every probe by name, those at other sites included: `kurtosis`, `kurtosis_behind_norms`, …"""
+    found = dict(catalogue.of_kind(ProbeSpec))
+    for name, spec in catalogue.of_kind(ProbeSpec).items():
+        if spec.sites:
+            found |= {f"{name}_{site}": at_site(spec, site) for site in SITES}
+    return dict(sorted(found.items()))
+
+
+def askable_probes(catalogue: Catalogue) -> tuple[str, ...]:
+    """The probes that a space may ask for, sorted."""
+    return tuple(name for name, spec in known_probes(catalogue).items() if spec.asked)
+
+
+def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
+    """The same probe read at a site, with metrics of its own."""
+    metrics = tuple(
+        Metric(
+            f"{metric.metric}_{site}",
+            f"{metric.definition}; {SITES[site]}",
+            f"{metric.source}; {SITES_SOURCE}",
+            peak=metric.peak_at.get(site),
+            at_most=metric.at_most,
+        )
+        for metric in spec.metrics
     )
-}
-"""What a judge may compare. How the store sums rows up to these numbers stands in its view `summaries`."""
+    return replace(spec, name=f"{spec.name}_{site}", metrics=metrics, site=site)
+
+
+def judgeable(catalogue: Catalogue) -> Mapping[str, Judgeable]:
+    """Every number that can be judged, by name: those of training, and of each metric of a probe three.
+
+        <metric>        at the end of a finished trial: of the whole model, else the mean over the parts measured
+        peak_<metric>   the largest finite value over all parts and steps; for some under a name of its own
+        mean_<metric>   the mean over all parts and steps of a finished trial
+
+    The store works them out of the rows of any metric (`store/summaries.sql`).
+    """
+    every = [*TRAINING, *(each for name, spec in known_probes(catalogue).items() for each in _of_probe(name, spec))]
+    found: dict[str, Judgeable] = {}
+    for each in every:
+        found.setdefault(each.metric, each)
+    return found
+
+
+def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
+    probe = name if spec.asked else None
+    when = "in a measured step" if spec.reads == "parameters" else "at an evaluation"
+    for metric in spec.metrics if spec.judged else ():
+        peak = metric.peak or Peak(
+            f"largest finite value, {when} and at any part, of: {metric.definition}", metric.source
+        )
+        yield Judgeable(peak_name(metric), peak.definition, peak.source, probe)
+        last = f"mean over the parts measured, at the end, of: {metric.definition}"
+        yield Judgeable(metric.metric, last, metric.source, probe)
+        mean = f"mean over the parts and times measured of: {metric.definition}"
+        yield Judgeable(f"mean_{metric.metric}", mean, metric.source, probe)
+
+
+def bounded(catalogue: Catalogue) -> Mapping[str, float]:
+    """What a number of a probe is at most, by its name, where its metric says so."""
+    return {
+        name: metric.at_most
+        for spec in known_probes(catalogue).values()
+        for metric in spec.metrics
+        if metric.at_most is not None
+        for name in (metric.metric, f"mean_{metric.metric}", peak_name(metric))
+    }
+
+
+def peak_name(metric: Metric) -> str:
+    """The name of a metric's largest value."""
+    return (metric.peak.name if metric.peak else "") or f"peak_{metric.metric}"

@@ -22,7 +22,7 @@ from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, M
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
-from ablate.space.metrics import JUDGED, PROBES
+from ablate.space.metrics import askable_probes, judgeable
 from ablate.space.optimizers import OptimizerSpec
 from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
@@ -52,6 +52,7 @@ class Sections:
 
     def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
         self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins
+        self.probes, self.metrics = askable_probes(grammar.catalogue), judgeable(grammar.catalogue)
 
     def data(self) -> Data | None:
         """Where the text comes from; something must be left to train on."""
@@ -162,9 +163,9 @@ class Sections:
         for item in probes.items if isinstance(probes, Items) else ():
             if not isinstance(item, Scalar) or not isinstance(item.value, str):
                 continue  # the document says so
-            if item.value not in PROBES:
+            if item.value not in self.probes:
                 message, command = f"unknown probe {quote(item.text)}", "ablate list probes"
-                self.problems.add_unknown(message, item.span, item.text, PROBES, "probes", command=command)
+                self.problems.add_unknown(message, item.span, item.text, self.probes, "probes", command=command)
             elif item.value in seen:
                 self.problems.add(f"probe {item.value} stands twice in this list", item.span)
             seen.add(item.value)
@@ -190,12 +191,12 @@ class Sections:
         return validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
-        if key.value not in JUDGED:
+        if key.value not in self.metrics:
             message, lead = f"unknown metric {quote(key.text)}", f"metrics that can be {use}"
-            self.problems.add_unknown(message, key.span, key.text, JUDGED, lead, command="ablate list metrics")
+            self.problems.add_unknown(message, key.span, key.text, self.metrics, lead, command="ablate list metrics")
             return
-        probe = JUDGED[str(key.value)].probe
-        meant = () if measure is None else (*measure.probes, *(nearest(word, PROBES) for word in measure.probes))
+        probe = self.metrics[str(key.value)].probe
+        meant = () if measure is None else (*measure.probes, *(nearest(word, self.probes) for word in measure.probes))
         if measure is not None and probe is not None and probe not in meant:
             notes = (f"add {probe} to measure.probes",)
             message, both = f"{key.text} is {use} but the probe {probe} does not run", ((*within, key.text), PROBED)

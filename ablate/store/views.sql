@@ -444,7 +444,8 @@ JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
 JOIN summaries x ON x.trial_id = p.trial_id
 JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
 WHERE p.salt = 0 AND x.name IN (
-    'eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation', 'peak_kurtosis_behind_norms', 'peak_token_cosine'
+    SELECT unnest(['eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation'])
+    UNION SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL
 );
 COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
 COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';

@@ -1,11 +1,13 @@
-"""Testing: what every thing of a kind must hold, for those who write their own.
+"""Testing: what every component, probe and optimiser must hold, for those who write their own.
 
 contract.py    ComponentContract, to inherit in a test of one's own; pytest is not needed to import it
-checks.py      its checks, each of a block that holds the component
+probes.py      ProbeContract, likewise
 optimizers.py  OptimizerContract, likewise
+checks.py      the checks of a component, each of a block that holds it
 """
 
 from ablate.testing.contract import ComponentContract
 from ablate.testing.optimizers import OptimizerContract
+from ablate.testing.probes import ProbeContract
 
-__all__ = ["ComponentContract", "OptimizerContract"]
+__all__ = ["ComponentContract", "OptimizerContract", "ProbeContract"]

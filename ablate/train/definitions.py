@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
 from ablate.space.metrics import Definition
 
@@ -30,6 +31,6 @@ TRAINING = (
 )
 
 
-def definitions() -> tuple[Definition, ...]:
-    """Every metric that a trial can yield, in order of name: the loop's own and the probes'."""
-    return tuple(sorted((*TRAINING, *probe_definitions()), key=lambda definition: definition.metric))
+def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
+    """Every metric that a trial can yield, in order of name: the loop's own and those of the probes that there are."""
+    return tuple(sorted((*TRAINING, *probe_definitions(catalogue)), key=lambda definition: definition.metric))

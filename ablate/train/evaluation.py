@@ -18,7 +18,7 @@ from torch import nn
 
 from ablate.data.batches import Windows
 from ablate.plan.trial import Trial
-from ablate.probes.probe import Probe, Reading
+from ablate.probes.reading import Probe, Reading
 from ablate.probes.watch import watching
 from ablate.train.divergence import check_finite
 from ablate.train.events import Row, Timing

@@ -24,7 +24,7 @@ from ablate.components.registry import declarations
 from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
-from ablate.probes.probe import KernelProbe, ParameterProbe, Probe, Reading
+from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
@@ -95,10 +95,11 @@ def train(
             "  = train a trial on fewer processes, or with a larger recipe.batch"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
-    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue or declarations())
+    catalogue = catalogue or declarations()
+    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
     progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else Progress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
-    loop = _Loop(model, optimizer, trial, progress, streams, cut)
+    loop = _Loop(model, optimizer, trial, progress, streams, cut, select(trial.measure.probes, catalogue))
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -120,6 +121,7 @@ class _Loop:
     progress: Progress
     streams: TrainingStreams
     cut: Cut
+    probes: tuple[Probe, ...]
 
     def run(
         self,
@@ -130,9 +132,8 @@ class _Loop:
     ) -> Iterator[Training]:
         """All steps that are left, up to the outcome."""
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
-        probes = select(measure.probes)
-        of_step = tuple(probe for probe in probes if isinstance(probe, ParameterProbe))
-        of_text = tuple(probe for probe in probes if not isinstance(probe, ParameterProbe))
+        of_step = tuple(probe for probe in self.probes if probe.of_parameters)
+        of_text = tuple(probe for probe in self.probes if not probe.of_parameters)
         passes = Passes(self.model, recipe.dtype, self.cut)
         clock, first = Clock(), progress.step
         self.model.train()
@@ -197,7 +198,7 @@ class _Loop:
         """The probes that read at the evaluation after `step` updates: those of matrices do so a few times only."""
         if snapshot_due(step, self.trial.recipe.steps, self.trial.measure.evaluation.every):
             return probes
-        return tuple(probe for probe in probes if not isinstance(probe, KernelProbe))
+        return tuple(probe for probe in probes if not probe.of_matrices)
 
     def _halt(self, until: int | None, should_stop: Callable[[], bool]) -> Literal["paused", "interrupted"] | None:
         """Why to stop before the next step, the same on all ranks."""

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from ablate.probes.probe import Reading
+from ablate.probes.reading import Reading
 from ablate.train.loss import cross_entropy, device_of, forward
 from ablate.train.ranks import ALONE, Ranks
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ablate.probes.probe import Reading
+from ablate.probes.reading import Reading
 from ablate.train.events import Row, Timing
 
 

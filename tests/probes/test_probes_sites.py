@@ -12,8 +12,8 @@ from ablate.block.address import sublayers
 from ablate.compiler import compile_model
 from ablate.errors import InputError
 from ablate.probes import registry
-from ablate.probes.sites import SITES
 from ablate.probes.watch import watching
+from ablate.space.metrics import SITES
 
 pytestmark = pytest.mark.fast
 

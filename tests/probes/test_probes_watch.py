@@ -8,9 +8,7 @@ from torch.nn import functional
 from ablate.errors import InputError
 from ablate.kernels import Attend
 from ablate.probes import registry
-from ablate.probes.probe import ParameterProbe, SequenceProbe, StreamProbe
 from ablate.probes.watch import watching
-from ablate.space import metrics
 
 pytestmark = pytest.mark.fast
 
@@ -176,9 +174,8 @@ def test_every_reading_has_a_definition_and_every_definition_a_reading(build, to
 
 def test_the_registry_holds_a_probe_for_every_name():
     assert set(registry.probes()) == {*registry.probe_names(), "gain"}
-    assert isinstance(registry.probes()["kurtosis"], StreamProbe)
-    assert isinstance(registry.probes()["gain"], ParameterProbe)
-    assert set(registry.probe_names()) == set(metrics.PROBES)  # what a space may ask for is what there is
+    assert registry.probes()["kurtosis"].spec.reads == "stream"
+    assert registry.probes()["gain"].of_parameters
 
 
 def test_an_unknown_probe_is_refused_with_the_one_that_is_near():
@@ -192,11 +189,11 @@ def test_an_unknown_probe_is_refused_with_the_one_that_is_near():
 def test_every_definition_of_a_stream_says_what_it_is_over():
     """The batch jointly, each token by itself, or within each sequence."""
     for probe in registry.probes().values():
-        if isinstance(probe, StreamProbe):
+        if probe.spec.reads == "stream":
             over = ("the batch jointly", "over the tokens of the batch of each token's")
-            assert all(any(text in d.definition for text in over) for d in probe.definitions), probe.definitions
-        if isinstance(probe, SequenceProbe):
-            assert all("within each sequence" in d.definition for d in probe.definitions)
+            assert all(any(text in d.definition for text in over) for d in probe.spec.metrics), probe.spec.metrics
+        if probe.spec.reads == "sequences":
+            assert all("within each sequence" in d.definition for d in probe.spec.metrics)
 
 
 def test_sequences_are_told_apart_from_the_batch(build, tokens):

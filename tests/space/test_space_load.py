@@ -13,7 +13,6 @@ from ablate.errors import InputError
 from ablate.source.yaml import read_yaml
 from ablate.space.documents import Files, Hub, Learned
 from ablate.space.load import OPTIONAL, REQUIRED, load_space
-from ablate.space.metrics import JUDGED
 
 
 def refused(folder: Path, *settings: str, **sections: str | None) -> str:
@@ -266,4 +265,3 @@ def test_the_grammar_is_found_beside_the_space(tmp_path: Path) -> None:
 def test_the_room_lists_each_key_once() -> None:
     assert not set(REQUIRED) & set(OPTIONAL)
     assert set(SECTIONS) <= set(REQUIRED)
-    assert "eval_loss" in JUDGED

@@ -32,7 +32,7 @@ def test_a_mistyped_name_is_understood():
     assert find("pareto").name == "pareto"
     with pytest.raises(InputError, match="did you mean 'edit_effects'"):
         find("edit_efects")
-    with pytest.raises(InputError, match=f"{len(queries())} names, which `ablate sql --cookbook` lists"):
+    with pytest.raises(InputError, match="those that `ablate sql --cookbook` lists"):
         find("zzz")
     with pytest.raises(InputError, match="did you mean 'space'"):
         find("pareto").given({"spce": "small"})

@@ -11,7 +11,6 @@ from ablate.compiler import compile_model
 from ablate.components.registry import declarations
 from ablate.data.batches import Windows
 from ablate.errors import RefusedError
-from ablate.probes.probe import ParameterProbe
 from ablate.probes.registry import probe_names, select
 from ablate.probes.sites import SITES
 from ablate.train import parts as parts_module
@@ -270,7 +269,7 @@ def test_a_rank_that_has_no_window_adds_nothing_and_reads_at_the_same_places(bui
         trial(measure__probes=probe_names()),
         Windows(*data.windows(1, 999), bytes=None),
     )
-    probes = [probe for probe in select(probe_names()) if not isinstance(probe, ParameterProbe)]
+    probes = [probe for probe in select(probe_names()) if not probe.of_parameters]
     alone, first, second = (
         rows(evaluate(model, window, 0, made, Cut(1, ranks), probes)) for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
     )

@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 
-from ablate.space.metrics import JUDGED
 from ablate.store.lines import compact
 from ablate.store.mlflow import notes
 from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH, colour, edit_keys, short
@@ -30,7 +29,7 @@ from ablate.store.mlflow.values import (
 )
 from ablate.store.projection import DATABASE, reading
 
-FORM = 3
+FORM = 4
 """Raised when a run shows something else than before for the same trial: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
@@ -43,8 +42,14 @@ EXTREMES: Mapping[str, str] = {
     "attention_entropy": "min",
 }
 """Curves over all parts: of each metric its most extreme part at each step, as `max.kurtosis`."""
-FINALS = (*JUDGED, "peak_max_median_ratio", "peak_activation_rms")
-"""Numbers of the view `summaries` that finished trials show; one that is a curve as well is `final_…`."""
+FINALS = """
+    name IN ('eval_loss', 'eval_bits_per_byte', 'perplexity', 'token_correlation', 'step_seconds', 'tokens_per_second')
+    OR (starts_with(name, 'peak_') AND name <> 'peak_token_correlation_rms' AND name NOT IN (
+        'peak_eval_loss', 'peak_eval_bits_per_byte', 'peak_train_loss', 'peak_learning_rate'))
+    OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
+"""
+"""Numbers of the view `summaries` that finished trials show: losses, the largest value of every metric of a probe, and
+whatever a space judges. One that is a curve as well is `final_…`."""
 DIVERGED = "seeds_diverged"
 """0 or 1 of a run; its mean over a group is the share of its seeds."""
 NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
@@ -121,7 +126,7 @@ def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]
                 UNION ALL
                 SELECT trial_id, CASE WHEN name IN {CURVES} THEN 'final_' || name ELSE name END, 0, value
                 FROM summaries JOIN trials USING (trial_id) JOIN wanted USING (trial_id)
-                WHERE name IN {FINALS} AND status = 'finished'
+                WHERE ({FINALS}) AND status = 'finished'
                 UNION ALL
                 SELECT trial_id, '{DIVERGED}', 0, (status = 'diverged')::DOUBLE
                 FROM trials JOIN wanted USING (trial_id) WHERE status IN ('finished', 'diverged')

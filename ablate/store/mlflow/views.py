@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, FINALS, extreme_name, final_name
+from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, extreme_name, final_name
 from ablate.store.mlflow.values import KIND, Page
 
 TAG = "mlflow.sharedViewState."
@@ -25,7 +25,13 @@ NAME, CLOCK = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
 GROUPS = 100
 """Groups that are closed at first; a page shows a hundred runs before it is asked for more."""
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
-BARS = tuple(final_name(name) for name in FINALS)
+BARS = tuple(
+    final_name(name)
+    for name in (
+        *("eval_loss", "eval_bits_per_byte", "peak_kurtosis", "token_correlation", "peak_kurtosis_behind_norms"),
+        *("peak_token_cosine", "peak_max_median_ratio", "peak_activation_rms"),
+    )
+)
 BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "token_cosine", "attention_entropy")))
 """Curves on a linear axis; on a logarithmic one, as the others are, a trial that explodes does not flatten the rest."""
 SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))

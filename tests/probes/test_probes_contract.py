@@ -1,0 +1,141 @@
+"""The contract, for every probe that ships; broken ones, which it must refuse; and one of a user's own, judged."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from worlds import write_world
+
+import ablate
+from ablate import api
+from ablate.errors import InputError
+from ablate.probes.registry import probe_names
+from ablate.store.query import query
+from ablate.testing import ProbeContract
+
+OWN = '''"""Sparsity: which share of the stream is near zero?
+
+    mean over tokens and neurons of [ |x| < 0.1 rms(x) ]
+
+    this test
+"""
+
+from ablate.probes.declare import implements, metric, probe
+
+
+@probe("sparsity", reads="stream", sites=True, source="this test")
+class Sparsity:
+    """The share of small entries."""
+
+    sparsity = metric("share of the entries of the stream below a tenth of its root mean square", "this test")
+
+
+import torch
+
+
+@implements(Sparsity)
+def sparsity(x: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Over all tokens jointly."""
+    return {"sparsity": (x.abs() < 0.1 * x.square().mean().sqrt()).double().mean()}
+'''
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", [*probe_names(), "gain"])
+def test_every_probe_holds_the_contract(name):
+    class Contract(ProbeContract):
+        probe = name
+
+    Contract().check_all()
+
+
+@pytest.fixture
+def contract(tmp_path):
+    """From changes of the file above to the contract of what it then declares."""
+
+    def of(*changes):
+        path, text = tmp_path / "sparsity.py", OWN
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path.write_text(text)
+
+        class Contract(ProbeContract):
+            plugins = (path,)
+            probe = "sparsity"
+
+        return Contract()
+
+    return of
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('{"sparsity": (x', '{"sparse": (x', "not declared: sparse"),
+        (".double().mean()", ".double()", "is no single number"),
+        (".double().mean()", ".float().mean()", "is computed in torch.float32"),
+        ("(x.abs()", "(torch.rand(()) + x.abs()", "two readings of one model differ|draws random numbers"),
+        (".double().mean()", ".double().mean() / 0", "is inf|is nan"),
+    ],
+)
+def test_the_contract_refuses_a_broken_one(contract, old, new, said):
+    with pytest.raises(AssertionError, match=said):
+        contract((old, new)).check_all()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('reads="stream"', 'reads="steam"', "no probe reads 'steam'"),
+        ('source="this test")\nclass', 'source="")\nclass', "a probe says where it is from"),
+        ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
+        ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
+        ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),
+        ('"stream", sites', '"parameters", sites', "only a probe of the stream is read at other sites"),
+    ],
+)  # fmt: skip
+def test_a_wrong_declaration_is_told_with_its_place(contract, old, new, said):
+    with pytest.raises(InputError) as refused:
+        contract((old, new)).check_all()
+    assert said in str(refused.value) and "sparsity.py:" in str(refused.value), str(refused.value)
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_a_probe_of_ones_own_is_judged(tmp_path, executor):
+    own, space = tmp_path / "sparsity.py", write_world(tmp_path, steps=6, seeds=2)
+    own.write_text(OWN)
+    text = space.read_text().replace("gradient_norm]", "gradient_norm, sparsity, sparsity_behind_norms]")
+    judged = "sparsity: {}, peak_sparsity_behind_norms: {}, mean_train_loss: {}, perplexity: {}, step_seconds: {}"
+    space.write_text(text.replace("peak_kurtosis: {scale: log}", judged))
+    done = ablate.run(
+        ablate.load_space(space, plugins=[own]), results=tmp_path / "results", plugins=[own], executor=executor,
+        mirror=False,
+    )  # fmt: skip
+    found = set(done.verdicts.metric)
+    assert {"sparsity", "peak_sparsity_behind_norms", "mean_train_loss", "perplexity", "step_seconds"} <= found
+    assert set(done.verdicts.n) == {2} and "below a tenth" in done.definitions["sparsity"]
+    numbers = dict(query(tmp_path / "results", NUMBERS).rows)
+    assert numbers["perplexity"] == pytest.approx(math.exp(numbers["eval_loss"]), rel=1e-12)
+    rows = [value for (value,) in query(tmp_path / "results", ROWS).rows]
+    assert numbers["mean_train_loss"] == pytest.approx(math.fsum(rows) / len(rows), rel=1e-12)
+    assert numbers["tokens_per_second"] > 0 and numbers["step_seconds"] > 0
+
+
+ONE = "(SELECT min(trial_id) FROM trials)"
+NUMBERS = f"SELECT name, value FROM summaries WHERE trial_id = {ONE}"
+ROWS = f"SELECT value FROM metrics WHERE metric = 'train_loss' AND trial_id = {ONE}"
+
+
+@pytest.mark.fast
+def test_whatever_a_probe_measures_can_be_judged():
+    from ablate.space.metrics import judgeable, known_probes
+
+    known = judgeable(api.catalogue())
+    for name, spec in known_probes(api.catalogue()).items():
+        for metric in spec.metrics if spec.judged else ():
+            assert {metric.metric, f"mean_{metric.metric}"} <= known.keys(), name
+    assert {"token_correlation", "peak_kurtosis", "peak_attention_entropy", "tokens_per_second"} <= known.keys()
