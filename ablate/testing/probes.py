@@ -112,7 +112,8 @@ class ProbeContract(BlockChecks):
         )
         with watching(model, chosen if watch else ()) as readings:
             logits: Tensor = model(tokens)
-            nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
+            loss: Tensor = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+            loss.backward()  # type: ignore[no-untyped-call]
         return readings
 
     def model(self) -> nn.Module:
