@@ -48,7 +48,7 @@ def decaying(model: nn.Module, decays: tuple[str, ...]) -> Iterator[tuple[str, n
 
 def recipe(*, steps: int, batch: int, **schedule: Any) -> Recipe:
     """So many steps in float32, clipped at 1, with a linear decay after a warmup of 5% unless the schedule differs."""
-    plain: dict[str, Any] = {"warmup": 0.05, "decay": "linear", "floor": 0.0, "from_zero": False}
+    plain: dict[str, Any] = {"warmup": 0.05, "hold": 0, "decay": "linear", "floor": 0.0, "from_zero": False}
     return Recipe(
         steps=steps,
         batch=batch,

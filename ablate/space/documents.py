@@ -54,6 +54,11 @@ NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan
 Share = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, le=1)]
 Decay = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Length = Annotated[
+    Annotated[int, Field(ge=0)] | Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)],
+    Field(description="a number of steps such as 100, or a share of them such as 5%"),
+]
+"""Steps where it is a whole number, else a share of all steps: 1 is one step, 1.0 and 100% are all of them."""
 Arithmetic = Annotated[
     Expression,
     BeforeValidator(_arithmetic),
@@ -69,13 +74,14 @@ class EndRate(Document):
 
 
 class Schedule(Document):
-    """Linear warm-up over `warmup` (a share of the steps), then `decay` to `floor` times the rate at the last step.
+    """Linear warm-up over `warmup`, the peak over `hold`, then `decay` to `floor` times the rate at the last step.
 
     `from_zero` counts finished steps, so that the first step's rate is 0.
     """
 
-    warmup: Share
-    decay: Literal["linear", "cosine", "constant"]
+    warmup: Length
+    hold: Length
+    decay: Annotated[Choice, Field(description="one schedule, such as cosine, or {polynomial: {power: 2}}")]
     floor: Share | EndRate
     from_zero: bool
 

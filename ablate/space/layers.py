@@ -19,6 +19,7 @@ CHOICES = (
     ("model", "final_norm"),
     ("data", "corpus"),
     ("data", "tokenizer"),
+    ("recipe", "schedule", "decay"),
 )
 """Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
 OPTIMIZER = ("recipe", "optimizer")

@@ -1,4 +1,4 @@
-"""Optimisers as a space knows them: their declarations, and the settings that those which ship have in common."""
+"""Optimisers and schedules as a space knows them: their declarations, and what optimisers that ship have in common."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from ablate.extension.configured import Configured
-from ablate.extension.kinds import OPTIMIZER, Kind
+from ablate.extension.kinds import OPTIMIZER, SCHEDULE, Kind
 from ablate.space.documents import Decay, Document, NotNegative, Positive, as_tuple
 
 ParameterKind = Literal["weights", "embedding", "head", "positions", "gains", "scales", "biases"]
@@ -47,3 +47,11 @@ class OptimizerSpec(Configured):
     """An optimiser; `recipe.optimizer` chooses one. Its settings have a field `lr`."""
 
     kind: ClassVar[Kind] = OPTIMIZER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleSpec(Configured):
+    """A schedule of the rate; `recipe.schedule.decay` chooses one. `has_floor` says whether it heeds the floor."""
+
+    kind: ClassVar[Kind] = SCHEDULE
+    has_floor: bool = True

@@ -23,7 +23,7 @@ from ablate.space.fair import EQUAL_STEPS, Fair, Terms
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
-from ablate.space.optimizers import OptimizerSpec
+from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.origin import Keys, Origins
 from ablate.space.search import check_search
 from ablate.space.space import Around
@@ -77,14 +77,22 @@ class Sections:
         located = self.located.get("recipe")
         if not isinstance(located, Mapping):
             return self._section("recipe", Recipe)
-        plain = _without_settings(located, "optimizer")
+        plain, schedule = _without_settings(located, "optimizer"), located.get("schedule")
+        decay = None
+        if isinstance(schedule, Mapping):
+            plain = overlay(
+                plain, Mapping(((located.key("schedule"), _without_settings(schedule, "decay")),), plain.span)
+            )
         recipe = validate(Recipe, self._opened("recipe", plain.entries), self.problems, "recipe", HINTS)
         optimizer = self._chosen(located, OptimizerSpec, "recipe.optimizer", "optimizer")
-        if recipe is None or optimizer is None:
+        if isinstance(schedule, Mapping):
+            decay = self._chosen(schedule, ScheduleSpec, "recipe.schedule.decay", "decay")
+        if recipe is None or optimizer is None or decay is None:
             return None
-        recipe = recipe.model_copy(update={"optimizer": optimizer})
-        if "schedule" in located:
-            self._check_floor(recipe)
+        timed = recipe.schedule.model_copy(update={"decay": decay})
+        recipe = recipe.model_copy(update={"optimizer": optimizer, "schedule": timed})
+        self._check_lengths(recipe)
+        self._check_floor(recipe)
         return recipe
 
     def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
@@ -100,9 +108,20 @@ class Sections:
             message = f"the rate ends at {floor.rate:g}, above its peak of {peak:g}"
             notes = ("a schedule decays to its floor: lower it, or raise the rate",)
             self.origins.add(self.problems, message, at, ("recipe", "optimizer", chosen.name, "lr"), notes=notes)
-        elif floor != 0 and recipe.schedule.decay == "constant":
+        decay = recipe.schedule.decay.name
+        if floor != 0 and not self.grammar.catalogue.of_kind(ScheduleSpec)[decay].has_floor:
             notes = ("leave it out, or decay linearly or by a cosine",)
-            self.origins.add(self.problems, "a constant rate has no floor", at, (*at[:-1], "decay"), notes=notes)
+            self.origins.add(self.problems, f"a {decay} rate has no floor", at, (*at[:-1], "decay"), notes=notes)
+
+    def _check_lengths(self, recipe: Recipe) -> None:
+        """Warm-up and hold leave the steps that they are of."""
+        lengths = {key: getattr(recipe.schedule, key) for key in ("warmup", "hold")}
+        taken = sum(length if isinstance(length, int) else length * recipe.steps for length in lengths.values())
+        if taken > recipe.steps + 0.5:
+            paths = [("recipe", "schedule", key) for key, length in lengths.items() if length]
+            notes = ("a whole number counts steps; a share of them is 5% or 0.05",)
+            message = f"warm-up and hold take {round(taken):,} of {recipe.steps:,} steps"
+            self.origins.add(self.problems, message, *paths, notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """What stands around the blocks: plain values, and components."""

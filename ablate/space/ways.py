@@ -80,7 +80,9 @@ WAYS: Final = {
     "recipe.optimizer.adamw.decays": "such as decays: [weights, embedding, head]",
     "recipe.schedule": "such as schedule: {warmup: 5%, decay: cosine}",
     "recipe.schedule.floor": "a share of the rate: 10%; or a rate: {rate: 1e-5}",
-    "recipe.schedule.warmup": "a share of the steps, 5% or 0.05: for 100 of 2,000 steps write 5%",
+    "recipe.schedule.warmup": "steps such as 100, or a share of all of them: 5% or 0.05",
+    "recipe.schedule.hold": "steps at the peak, such as 100, or a share of all of them: 5% or 0.05",
+    "recipe.schedule.decay.wsd.over": "a share of all steps: 20% or 0.2",
     "seeds.auto": "such as seeds: auto, or seeds: {auto: {looks: [4, 8, 12]}}",
     "seeds.auto.looks": "such as looks: [4, 8, 12]",
 }

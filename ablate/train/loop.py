@@ -38,7 +38,7 @@ from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.parts import Cut, Passes
 from ablate.train.ranks import dropout_seed
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
-from ablate.train.schedule import relative_rate
+from ablate.train.schedule import rate_schedule
 
 WHOLE = Cut()
 """Each batch at once, in this process."""
@@ -95,11 +95,12 @@ def train(
             "  = train a trial on fewer processes, or with a larger recipe.batch"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
-    catalogue = catalogue or declarations()
-    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
+    known = catalogue or declarations()
+    optimizer = build_optimizer(model, trial.recipe.optimizer, known)
+    schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
     progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else Progress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
-    loop = _Loop(model, optimizer, trial, progress, streams, cut, select(trial.measure.probes, catalogue))
+    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -117,6 +118,7 @@ def train(
 class _Loop:
     model: nn.Module
     optimizer: optim.Optimizer
+    schedule: Callable[[int], float]
     trial: Trial
     progress: Progress
     streams: TrainingStreams
@@ -171,9 +173,7 @@ class _Loop:
         model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
         parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
         ranks.draw_apart(self.trial.seed, step)
-        rates = set_rates(
-            self.optimizer, relative_rate(step, recipe.steps, recipe.schedule, recipe.optimizer.settings["lr"])
-        )
+        rates = set_rates(self.optimizer, self.schedule(step))
         with watching(model, probes) as readings:
             loss = passes.backward(parts)
         norm = gradient_norm(model)

@@ -3,16 +3,20 @@
 import math
 
 import pytest
+from builders import CATALOGUE
+from pydantic import ValidationError
 
 from ablate.space.documents import EndRate, Schedule
+from ablate.space.optimizers import ScheduleSpec
 from ablate.train.schedule import relative_rate
 
 pytestmark = pytest.mark.fast
 
 
 def rates(steps, *, lr=1e-3, **schedule):
-    schedule = Schedule(**{"from_zero": False, **schedule})
-    return [relative_rate(step, steps, schedule, lr) for step in range(steps)]
+    schedule = Schedule(**{"hold": 0, "from_zero": False, **schedule})
+    decay = CATALOGUE.of_kind(ScheduleSpec)[schedule.decay.name].read(schedule.decay.settings)
+    return [relative_rate(step, steps, schedule, decay, lr) for step in range(steps)]
 
 
 @pytest.mark.parametrize("decay", ["linear", "cosine", "constant"])
@@ -77,3 +81,87 @@ def test_a_floor_that_is_a_rate_is_reached_whatever_the_peak(decay):
         found = rates(100, warmup=0.05, decay=decay, floor=EndRate(rate=1e-5), lr=lr)
         assert lr * found[-1] == pytest.approx(1e-5, rel=1e-9)
         assert lr * rates(100, warmup=0.05, decay=decay, floor=0.1, lr=lr)[-1] == pytest.approx(0.1 * lr)
+
+
+def test_a_whole_number_counts_steps_and_anything_else_is_a_share():
+    plain = {"decay": "linear", "floor": 0.0}
+    assert rates(100, warmup=5, **plain) == rates(100, warmup=0.05, **plain) == rates(100, warmup="5%", **plain)
+    assert rates(100, warmup=1, **plain)[:2] == pytest.approx([1.0, 98 / 99])
+    assert rates(100, warmup=1.0, **plain) == rates(100, warmup="100%", **plain) == [(s + 1) / 100 for s in range(100)]
+    assert rates(40, warmup=1, **plain) != rates(40, warmup=1.0, **plain)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "101%", "many", True, None])
+def test_what_is_neither_is_refused(wrong):
+    with pytest.raises(ValidationError):
+        Schedule(warmup=wrong, hold=0, decay="linear", floor=0.0, from_zero=False)
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+@pytest.mark.parametrize(("warmup", "hold"), [(4, 6), (0, 6), (4, 0.15), (0, 1), (10, 30)])
+def test_a_hold_is_a_pause_at_the_peak(decay, warmup, hold):
+    """What comes after it is what would come after a warm-up as long as both, to the bit."""
+    found = rates(40, warmup=warmup, hold=hold, decay=decay, floor=0.1)
+    held = hold if isinstance(hold, int) else 6
+    assert found[:warmup] == [(step + 1) / warmup for step in range(warmup)]
+    assert found[warmup : warmup + held] == [1.0] * held
+    assert found[warmup + held :] == rates(40, warmup=warmup + held, decay=decay, floor=0.1)[warmup + held :]
+
+
+def formula(name, step, *, steps, warmup, hold, floor, from_zero, power=2.0, over=0.2, shape="linear"):
+    """The schedules by the number of finished steps n, the peak being at n = P and the floor at n = E."""
+    n = step + (not from_zero)
+    peak, end = max(warmup + hold, 0 if from_zero else 1), steps
+    if step < warmup + hold:
+        return min(n / warmup if warmup else 1.0, 1.0)
+    left = (end - n) / (end - peak) if end > peak else 1.0
+    shapes = {
+        "linear": lambda left: left,
+        "cosine": lambda left: math.sin(math.pi / 2 * left) ** 2,
+        "polynomial": lambda left: left**power,
+        "sqrt": lambda left: 1 - math.sqrt(max(1 - left, 0)),
+    }
+    if name == "constant":
+        return 1.0
+    if name == "inverse_sqrt":
+        before = max(warmup + hold, 1)
+        return max(floor, math.sqrt(before / (before + n - peak)))
+    if name == "wsd":
+        length = min(max(round(over * steps), 1), max(end - peak, 1))
+        return floor + (1 - floor) * shapes[shape](min((end - n) / length, 1.0) if end > peak else 1.0)
+    return floor + (1 - floor) * shapes[name](left)
+
+
+DECAYS = [
+    ("linear", {}),
+    ("cosine", {}),
+    ("constant", {}),
+    ("polynomial", {"power": 2.0}),
+    ("polynomial", {"power": 0.5}),
+    ("inverse_sqrt", {}),
+    ("wsd", {"over": 0.2, "shape": "linear"}),
+    ("wsd", {"over": 0.35, "shape": "sqrt"}),
+    ("wsd", {"over": 0.5, "shape": "cosine"}),
+]
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+@pytest.mark.parametrize(("steps", "warmup", "hold"), [(40, 4, 0), (41, 0, 0), (40, 5, 7), (30, 0, 3), (1, 0, 0)])
+@pytest.mark.parametrize(("name", "settings"), DECAYS, ids=str)
+def test_every_schedule_is_its_formula(name, settings, steps, warmup, hold, from_zero):
+    decay = {name: settings} if settings else name
+    common = {"warmup": warmup, "hold": hold, "floor": 0.1, "from_zero": from_zero}
+    found = rates(steps, decay=decay, **common)
+    expected = [formula(name, step, steps=steps, **common, **settings) for step in range(steps)]
+    assert found == pytest.approx(expected, abs=1e-12)
+    if steps > 1:  # the formulas can be told apart
+        others = [
+            rates(steps, decay={other: more} if more else other, **common)
+            for other, more in DECAYS
+            if (other, more) != (name, settings)
+        ]
+        assert all(other != pytest.approx(found, abs=1e-3) for other in others)
+
+
+def test_every_schedule_that_ships_is_here():
+    assert {name for name, _ in DECAYS} == set(CATALOGUE.of_kind(ScheduleSpec))

@@ -1,0 +1,17 @@
+"""Constant: the peak to the end.
+
+r = 1
+"""
+
+from __future__ import annotations
+
+from ablate.train.schedules.declare import Behind, Document, schedule
+
+
+@schedule("constant", source="this work", has_floor=False)
+class Constant(Document):
+    """No settings."""
+
+    def share(self, at: Behind) -> float:
+        """The peak."""
+        return 1.0

@@ -1,0 +1,70 @@
+'''How a schedule declares itself: a class of its settings, whose `share` is the rate of a step.
+
+    """Half: half the peak once the hold is over, at the floor in the last step."""
+    from ablate.train.schedules.declare import Behind, Document, schedule
+
+    @schedule("half", source="this work")
+    class Half(Document):
+        """No settings."""
+
+        def share(self, at: Behind) -> float:
+            return at.floor if at.done == at.steps else 0.5
+
+Warm-up and hold are the same for every schedule (`train/schedule.py`); `share` is asked for the steps behind them. A
+space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings, `{polynomial: {power: 2}}`.
+'''
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ablate.extension.configured import declare_settings
+from ablate.extension.declaration import DeclarationError, Fault
+from ablate.space.documents import Count, Document, NotNegative, Positive, Share
+from ablate.space.optimizers import ScheduleSpec
+
+__all__ = ["Behind", "Count", "Document", "NotNegative", "Positive", "Share", "schedule"]
+
+S = TypeVar("S", bound=Document)
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Where a step stands behind the peak: `done` steps of `steps`, which come behind `before` others, of `total`.
+
+    The last step of the peak has done 0, the last of all has done `steps`: there the rate is the `floor`, as a share of
+    the peak.
+    """
+
+    done: int
+    steps: int
+    before: int
+    total: int
+    floor: float
+
+    @property
+    def progress(self) -> float:
+        """From 0 at the peak to 1 in the last step."""
+        return self.done / max(self.steps, 1)
+
+
+def schedule(name: str, *, source: str = "", version: int = 1, has_floor: bool = True) -> Callable[[type[S]], type[S]]:
+    """Declare a schedule by its settings; the first line of its file is what `ablate list schedules` shows.
+
+    `has_floor` is false for one that heeds none: a space that gives it one is then told so. `version` is that of its
+    numbers: it rises with a change of its code that changes them.
+
+    Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
+    """
+    declare = declare_settings(ScheduleSpec, name, source=source, version=version, has_floor=has_floor)
+
+    def declared(cls: type[S]) -> type[S]:
+        if not inspect.isfunction(getattr(cls, "share", None)):
+            way = "give it def share(self, at: Behind) -> float: the rate of a step as a share of the peak"
+            raise DeclarationError(cls.__qualname__, (Fault("a schedule says the rate of a step", "class", (way,)),))
+        return declare(cls)
+
+    return declared

@@ -1,0 +1,22 @@
+"""Polynomial: from the peak to the floor along a power of what is left.
+
+    r = floor + (1 - floor) (1 - p)^power        p from 0 at the peak to 1 in the last step
+
+A power of 1 is linear; a higher one falls early and levels out.
+"""
+
+from __future__ import annotations
+
+from ablate.train.schedules.declare import Behind, Document, Positive, schedule
+
+
+@schedule("polynomial", source="Chen et al. 2017, arXiv:1606.00915, Sec. 4.1 (the poly policy)")
+class Polynomial(Document):
+    """The `power` of what is left."""
+
+    power: Positive
+
+    def share(self, at: Behind) -> float:
+        """The power of what is left, above the floor."""
+        left: float = (1 - at.progress) ** self.power
+        return at.floor + (1 - at.floor) * left
