@@ -33,7 +33,7 @@ Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size
 Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
 
 listing = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="List spaces, blocks, presets, components, probes or metrics."
+    cls=Verbs, no_args_is_help=True, help="List what there is of spaces, blocks, presets, components and the like."
 )
 
 
@@ -247,6 +247,38 @@ def list_probes(plugin: Plugin = None, json: Json = False) -> None:
     from ablate.report import listed
 
     answer(listed.probes(api.catalogue(plugin or ()), as_json=json))
+
+
+@listing.command("optimizers", cls=Verb)
+def list_optimizers(plugin: Plugin = None, json: Json = False) -> None:
+    """The optimisers that recipe.optimizer may name."""
+    list_things("optimizers", plugin, json)
+
+
+@listing.command("schedules", cls=Verb)
+def list_schedules(plugin: Plugin = None, json: Json = False) -> None:
+    """The schedules of the rate that recipe.schedule.decay may name."""
+    list_things("schedules", plugin, json)
+
+
+@listing.command("samplers", cls=Verb)
+def list_samplers(plugin: Plugin = None, json: Json = False) -> None:
+    """The samplers that a search may propose blocks by."""
+    list_things("samplers", plugin, json)
+
+
+@listing.command("corpora", cls=Verb)
+def list_corpora(plugin: Plugin = None, json: Json = False) -> None:
+    """The corpora that data.corpus may name."""
+    list_things("corpora", plugin, json)
+
+
+def list_things(plural: str, plugin: list[Path] | None, as_json: bool) -> None:
+    """Every thing of a kind, those of plugins included: what it does, where it is from, and its settings."""
+    from ablate import api
+    from ablate.report import listed
+
+    answer(listed.things(plural, api.catalogue(plugin or ()).others.get(plural, {}).values(), as_json=as_json))
 
 
 @listing.command("metrics", cls=Verb)

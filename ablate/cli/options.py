@@ -27,7 +27,7 @@ def _usable(folder: Path) -> Path:
 
 
 ResultsFolder = Annotated[Path, typer.Option("--results", callback=_usable, help="The folder of results.")]
-Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component of your own.")]
+Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component, optimiser or the like of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 GrammarFile = Annotated[
     Path,

@@ -16,6 +16,8 @@ from rich.table import Table
 from ablate.block.catalogue import Catalogue
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
+from ablate.extension.configured import Configured
+from ablate.extension.declaration import Declaration
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named import NamedBlock, Preset
 from ablate.output.terminal import Text
@@ -71,6 +73,26 @@ def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType
         )
     rows = sorted((", ".join(spec.slots), (spec.name, _after_name(spec.summary), spec.source)) for spec in catalogue)
     return _grouped((f"slot {slots}", row) for slots, row in rows)
+
+
+def things(plural: str, of: Iterable[Declaration], *, as_json: bool = False) -> RenderableType:
+    """Every thing of a kind: what it does, where it is from, and in JSON its settings too."""
+    specs = list(of)
+    if as_json:
+        return _dump(
+            {
+                "name": spec.name,
+                "summary": spec.summary,
+                "settings": list(spec.settings.model_fields) if isinstance(spec, Configured) else [],
+                "source": spec.source,
+                "version": spec.version,
+                "file": str(spec.path),
+            }
+            for spec in specs
+        )
+    if not specs:
+        return Text(f"no {plural} are declared in files")
+    return _grouped((plural, (spec.name, _after_name(spec.summary), spec.source)) for spec in specs)
 
 
 def probes(of: Catalogue, *, as_json: bool = False) -> RenderableType:
