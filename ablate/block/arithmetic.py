@@ -15,8 +15,12 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ablate.source.problems import quote
+
+VERSION: Final = 1
+"""Of the numbers of how expressions in a model's sizes are read and computed: see `plan/versions.py`."""
 
 NAMES = ("depth", "layer", "width", "heads", "head_width", "context", "vocabulary", "repetition")
 CONSTANTS = {"pi": math.pi}

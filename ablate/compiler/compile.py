@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import torch
 from torch import nn
@@ -17,6 +18,9 @@ from ablate.compiler.build import Address, Builder, build_block
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.errors import InputError
+
+VERSION: Final = 1
+"""Of the numbers of a model that is built from its description: see `plan/versions.py`."""
 
 KINDS: Mapping[str, Callable[[Architecture, Catalogue, Address], nn.Module]] = {"decoder": Decoder}
 """What can stand around the blocks, one file for each kind."""

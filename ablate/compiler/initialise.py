@@ -15,13 +15,16 @@ once the model is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.errors import InputError
+
+VERSION: Final = 1
+"""Of the numbers of what parameters start from: see `plan/versions.py`."""
 
 
 @runtime_checkable

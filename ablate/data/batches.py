@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from torch import Tensor
 from ablate.data.text import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
 from ablate.errors import RefusedError
+
+VERSION: Final = 1
+"""Of the numbers of the batches and windows that are drawn: see `plan/versions.py`."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import torch
 from jaxtyping import Float
@@ -21,6 +21,9 @@ from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
 from ablate.kernels.uniform import mean_under_bias, running_mean
 from ablate.kernels.xformers import attend_xformers, dispatch
+
+VERSION: Final = 1
+"""Of the numbers of attention, whichever backend computes it: see `plan/versions.py`."""
 
 BACKENDS: dict[str, Callable[..., Tensor]] = {
     "xformers": attend_xformers,

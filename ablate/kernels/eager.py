@@ -8,11 +8,14 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+VERSION: Final = 1
+"""Of the numbers of this backend: see `plan/versions.py`."""
 
 LogitMap: TypeAlias = Callable[[Tensor], Tensor]
 """Maps each score by itself, in float32 at least, before masking."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -21,6 +21,9 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from ablate.kernels.eager import LogitMap
+
+VERSION: Final = 1
+"""Of the numbers of this backend: see `plan/versions.py`."""
 
 ScoreMod: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 

@@ -5,6 +5,8 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -12,6 +14,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ablate.kernels.bias import masked, narrowed
 from ablate.kernels.scale import with_positive_scale
+
+VERSION: Final = 1
+"""Of the numbers of this backend: see `plan/versions.py`."""
 
 
 def attend_sdpa(

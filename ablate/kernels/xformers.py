@@ -13,7 +13,7 @@ import sys
 from collections.abc import Hashable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,9 @@ from torch.nn.functional import pad
 
 from ablate.kernels.bias import masked, narrowed
 from ablate.kernels.scale import with_positive_scale
+
+VERSION: Final = 1
+"""Of the numbers of this backend: see `plan/versions.py`."""
 
 ALIGNED = 8
 """The kernels read a bias in whole vectors: its rows must start at multiples of this many numbers."""

@@ -9,7 +9,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, Part
 from ablate.block.expression import Size, walk
 from ablate.block.printer import print_value
-from ablate.plan.identity import PACKAGE
+from ablate.extension.kinds import PACKAGE
 from ablate.plan.models import Models
 from ablate.plan.plan import Variant
 from ablate.source.located import Mapping, Span

@@ -12,7 +12,7 @@ from ablate.block.cost import Cost
 from ablate.block.expression import Block
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal import normalise
-from ablate.plan.identity import computed, model_identity, trial_id_of
+from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
@@ -108,22 +108,26 @@ class Models:
         recipes = {variant.id: self.recipe(variant.setting) for variant in variants}
         for seed in seeds:
             for variant in variants:
-                id = variant.id
                 trial = Trial(
                     id="",
-                    variant=id,
-                    architecture=architectures[id],
+                    variant=variant.id,
+                    architecture=architectures[variant.id],
                     data=space.data,
                     corpus=self.corpus,
                     folder=str(space.folder),
-                    recipe=recipes[id],
+                    recipe=recipes[variant.id],
                     measure=space.measure,
                     seed=seed,
                     salt=variant.setting.salt,
                     threads=space.threads,
                     split=split,
                 )
-                yield dataclasses.replace(trial, id=trial_id_of(trial, models[id]))
+                training = trained_by(trial, catalogue)
+                yield dataclasses.replace(
+                    trial,
+                    id=trial_id_of(trial, models[variant.id], training),
+                    conditions=conditions_of(trial, training),
+                )
 
     @property
     def _expected(self) -> float:

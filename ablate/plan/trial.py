@@ -15,7 +15,8 @@ HeldOut: TypeAlias = Literal["tuning", "verdict"]
 class Trial:
     """One training run. Executing it needs no other input.
 
-    `id` is the hash of what decides its numbers, the source that computes them included (see `plan/identity.py`).
+    `id` is the hash of what decides its numbers, and `conditions` that of what it shares with trials of other blocks
+    and seeds that are trained alike (see `plan/identity.py`).
     `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation alone. `threads` is pinned
     on CPU.
     `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
@@ -34,6 +35,7 @@ class Trial:
     salt: int
     threads: int
     split: HeldOut = "verdict"
+    conditions: str = ""
 
     def __repr__(self) -> str:
         salt = f", salt {self.salt}" if self.salt else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from ablate.kernels import Attend
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.sites import read_at
 from ablate.probes.token_kernel import snapshot_layers
+
+VERSION: Final = 1
+"""Of the numbers of how probes read: see `plan/versions.py`."""
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ablate.execute.policy import FAILED
 from ablate.output.terminal import Text
+from ablate.plan.identity import SCHEME
 from ablate.report import ended, wording
 from ablate.store.standing import Standing
 
@@ -42,6 +43,7 @@ def screen(
         trials = list(group)
         parts += [_headline(space, trials), *_under_way(trials)]
         parts += () if holder else _advice(trials, results, why=(open or {}).get(space))
+        parts += _of_earlier_identity(space, trials)
         parts += [Text(said, style="yellow") for said in failures(trials, results)]
     return Group(*parts)
 
@@ -86,6 +88,18 @@ def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
             "" if one.silent is None else f"{_ago(one.silent)} ago",
         )
     yield table
+
+
+def _of_earlier_identity(space: str, trials: Sequence[Standing]) -> Iterator[Text]:
+    """Name the trials that another version of this program identified otherwise: nothing of them is taken over."""
+    earlier = sum(trial.scheme < SCHEME for trial in trials)
+    if earlier:
+        which = "all of them have" if earlier == len(trials) else f"{wording.plural(earlier, 'trial')} of them have"
+        yield Text(
+            f"{which} an identity of an earlier version of ablate: their results stay, and are read by SQL; "
+            f"`ablate run {space}` trains them anew",
+            style="yellow",
+        )
 
 
 def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> Iterator[Text]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
-from ablate.plan.identity import conditions_of
+from ablate.plan.identity import SCHEME
 from ablate.plan.plan import Comparison, Plan, Proposed, Variant
 from ablate.plan.setting import PLAIN
 from ablate.plan.trial import Trial
@@ -41,7 +41,8 @@ def trial_document(trial: Trial) -> dict[str, Any]:
         "salt": trial.salt,
         "threads": trial.threads,
         "corpus": trial.corpus,
-        "conditions": conditions_of(trial),
+        "conditions": trial.conditions,
+        "identity": SCHEME,
         "split": trial.split,
         "folder": trial.folder,
         "architecture": {

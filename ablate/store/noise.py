@@ -16,7 +16,6 @@ from operator import itemgetter
 from pathlib import Path
 
 from ablate.errors import RefusedError
-from ablate.plan.identity import conditions_of
 from ablate.plan.plan import Plan
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import Floor, floor_of, floor_of_edits
@@ -84,7 +83,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
     if like is None or not (folder / DATABASE).exists():
         return Noise()
-    given = {"conditions": conditions_of(like)}
+    given = {"conditions": like.conditions}
     try:
         with reading(folder / DATABASE) as connection:
             if not is_ours(connection):

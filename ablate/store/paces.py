@@ -2,7 +2,7 @@
 
 ["paces", {"reference": …, "seconds": {model: seconds}, "batch": …, "dtype": …, "threads": …, "machine": {…}, …}]
 
-Models are named by `plan.identity.computed`: what they compute, and the source that computes it.
+Models are named by `plan.identity.computed`: what they compute, and the versions of what computes it.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import InputError
+from ablate.plan.identity import SCHEME
 from ablate.store import changes, claim, ledger, lines
 from ablate.store.changes import Journal
 from ablate.store.claim import Holder
@@ -22,7 +23,7 @@ class Standing:
     `state` is how it ended (finished, diverged, bug, …), or: `running` (a worker has it and lives), `dead` (its worker
     died), `paused` (something is kept of it, and no worker has it), `waiting` (nothing is kept). `step` of `steps` are
     known to be done; `saved` is the step of the last checkpoint. `silent` is the time in seconds since the worker was
-    last heard.
+    last heard. `scheme` is that of its identity (`plan.identity.SCHEME`): of an earlier one, a plan asks for it anew.
     """
 
     space: str
@@ -35,6 +36,7 @@ class Standing:
     saved: int | None = None
     worker: str = ""
     silent: float | None = None
+    scheme: int = SCHEME
 
 
 def standings(folder: Path) -> tuple[Standing, ...]:
@@ -43,8 +45,12 @@ def standings(folder: Path) -> tuple[Standing, ...]:
     if not journal.asked.plans:
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
     holders, now = claim.holders(folder), time.time()
+    trials = journal.asked.trials
     return tuple(
-        _standing(space, str(trial_id), names.get(variant, variant), seed, journal, live, holders, now)
+        replace(
+            _standing(space, str(trial_id), names.get(variant, variant), seed, journal, live, holders, now),
+            scheme=int(trials[str(trial_id)].get("identity", 1)) if str(trial_id) in trials else SCHEME,
+        )
         for space, (_, plan) in journal.asked.plans.items()
         for names in [{v["id"]: v["name"] for v in plan["variants"]}]
         for trial_id, variant, seed in plan["trials"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
@@ -39,6 +39,9 @@ from ablate.train.parts import Cut, Passes
 from ablate.train.ranks import dropout_seed
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import rate_schedule
+
+VERSION: Final = 1
+"""Of the numbers of a trial's training and evaluation: see `plan/versions.py`."""
 
 WHOLE = Cut()
 """Each batch at once, in this process."""

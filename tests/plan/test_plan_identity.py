@@ -1,21 +1,25 @@
 """What a trial is: changed by all that decides its numbers, and by nothing else."""
 
-import ast
 import dataclasses
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import CATALOGUE
 from reading import ROOT, SPACES
-from space_worlds import SECTIONS, space
+from space_worlds import SECTIONS, space, text
 
-from ablate.plan import identity
+from ablate.block.catalogue import Catalogue
+from ablate.components.registry import declarations
+from ablate.extension.kinds import PACKAGE
+from ablate.plan import versions
 from ablate.plan.build import build_plan
-from ablate.plan.identity import COMPUTING, PACKAGE, components_used, meaning, source_hash, trial_id
+from ablate.plan.identity import trial_id
+from ablate.plan.versions import ALWAYS, KERNELS, SHARED
 from ablate.space.load import load_space
 from ablate.space.space import Space
 
@@ -163,129 +167,125 @@ def test_every_process_finds_the_same_and_loads_no_torch() -> None:
         assert there["loaded"] == []
 
 
-# The source
+# Versions
 
 
-def test_comments_layout_and_documenting_texts_are_not_meant() -> None:
-    one = 'X = 1\n"""What X is."""\n\n\ndef f(a: int) -> int:\n    """Doc."""\n    return a + X  # why\n'
-    other = "X=1\ndef f(a: int) -> int: return (a+X)\n"
-    assert meaning(one) == meaning(other)
-    assert meaning('class A:\n    "only a text"\n') == meaning("class A: pass")
+def with_version(catalogue: Catalogue, kind: str, name: str, version: int) -> Catalogue:
+    """A catalogue in which one thing has another version."""
+    if kind == "components":
+        spec = replace(catalogue[name], version=version)
+        return replace(catalogue, components={**catalogue.components, name: spec})
+    known = catalogue.others[kind]
+    changed = {**known, name: replace(known[name], version=version)}
+    return replace(catalogue, others={**catalogue.others, kind: changed})
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("kind", "name"),
     [
-        "X = 2\ndef f(): return X",
-        "X = 1\ndef f(): return -X",
-        "X = 1\ndef f(a=0): return X",
-        'X = "1"\ndef f(): return X',
+        ("components", "qk_norm"),
+        ("components", "dense"),
+        ("components", "normal"),
+        ("probes", "kurtosis"),
+        ("probes", "gain"),
+        ("optimizers", "adamw"),
+        ("schedules", "linear"),
     ],
 )
-def test_code_is_meant(other: str) -> None:
-    assert meaning(other) != meaning("X = 1\ndef f(): return X")
-    assert meaning("f('a')") != meaning("f('b')")
+def test_the_version_of_what_a_trial_uses_is_in_it(tmp_path: Path, kind: str, name: str) -> None:
+    trial = build_plan(space(tmp_path), vocab_size=256, corpus="corpus").trials[-1]
+    assert trial.variant == build_plan(space(tmp_path), vocab_size=256, corpus="corpus").variants[-1].id
+    assert trial_id(trial, CATALOGUE) == trial.id
+    assert trial_id(trial, with_version(CATALOGUE, kind, name, 7)) != trial.id
 
 
-@pytest.fixture
-def fresh_hashes():
-    identity._hash.cache_clear()
-    identity._rooms_hash.cache_clear()
-    yield
-    identity._hash.cache_clear()
-    identity._rooms_hash.cache_clear()
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("components", "layer_norm"),
+        ("components", "t5"),
+        ("probes", "gram"),
+        ("optimizers", "sgd"),
+        ("schedules", "cosine"),
+    ],
+)
+def test_the_version_of_what_it_does_not_use_is_not(tmp_path: Path, kind: str, name: str) -> None:
+    """The twin."""
+    trial = build_plan(space(tmp_path), vocab_size=256, corpus="corpus").trials[-1]
+    assert trial_id(trial, with_version(CATALOGUE, kind, name, 7)) == trial.id
 
 
-def test_only_components_that_a_model_uses_are_in_its_source(tmp_path: Path, fresh_hashes, monkeypatch) -> None:
-    found = space(tmp_path)
-    architecture = found.architecture(found.blocks["op"], 256)
-    used = components_used(architecture)
-    assert {"attention", "mlp", "qk_norm", "rms_norm", "residual", "dense", "normal"} <= set(used)
-    assert "layer_norm" not in used
-    before = source_hash(architecture, CATALOGUE)
-    assert source_hash(found.architecture(found.blocks["pre_ln"], 256), CATALOGUE) != before
-    monkeypatch.setattr(Path, "read_text", edited("components/norms/layer_norm.py"))
-    identity._hash.cache_clear()
-    assert source_hash(architecture, CATALOGUE) == before
-    monkeypatch.setattr(Path, "read_text", edited("components/norms/rms_norm.py"))
-    identity._hash.cache_clear()
-    assert source_hash(architecture, CATALOGUE) != before
+@pytest.mark.parametrize("part", ALWAYS)
+def test_the_version_of_every_shared_part_is_in_it(tmp_path: Path, monkeypatch, part: str) -> None:
+    before = ids(space(tmp_path))
+    path = PACKAGE / SHARED[part][0]
+    real = versions.declared_version
+    monkeypatch.setattr(versions, "declared_version", lambda of: 7 if of == path else real(of))
+    assert not set(ids(space(tmp_path))) & set(before)
 
 
-@pytest.mark.parametrize("room", ["train/loop.py", "compiler/decoder.py", "kernels/eager.py", "data/batches.py"])
-def test_rooms_that_compute_are_in_the_source(tmp_path: Path, fresh_hashes, monkeypatch, room: str) -> None:
-    found = space(tmp_path)
-    architecture = found.architecture(found.blocks["op"], 256)
-    before = source_hash(architecture, CATALOGUE)
-    for text, same in [('"""Only a word."""\n', True), ("EDITED = 1\n", False)]:
-        monkeypatch.setattr(Path, "read_text", edited(room, text))
-        identity._hash.cache_clear()
-        identity._rooms_hash.cache_clear()
-        assert (source_hash(architecture, CATALOGUE) == before) is same
+@pytest.mark.parametrize("part", KERNELS)
+def test_kernels_are_in_it_where_there_is_attention(tmp_path: Path, monkeypatch, part: str) -> None:
+    mlp = {"blocks": "{one: [mlp], two: [residual: [mlp]]}", "design": "{compare: [one, two]}"}
+    mlp |= {"judge": "{against: one, metrics: {eval_loss: {margin: 1%}}}"}
+    before = ids(space(tmp_path)), ids(space(tmp_path, **mlp))
+    path = PACKAGE / SHARED[part][0]
+    real = versions.declared_version
+    monkeypatch.setattr(versions, "declared_version", lambda of: 7 if of == path else real(of))
+    assert not set(ids(space(tmp_path))) & set(before[0])
+    assert ids(space(tmp_path, **mlp)) == before[1]
 
 
-REAL_READ = Path.read_text
+OWN = """\
+\"\"\"Twice: twice x.\"\"\"
+from ablate.components.declare import Cost, component, implements
+
+@component("twice", slots=("part", "norm"), source="this test")
+class Config:
+    def cost(self, sizes, width=None):
+        return Cost()
+
+from torch import nn
+
+@implements(Config)
+class Twice(nn.Module):
+    def __init__(self, config, sizes, width=None):
+        super().__init__()
+
+    def forward(self, x):
+        y = 2 * x
+        return y
+"""
 
 
-def edited(ending: str, text: str = "EDITED = 1\n"):
-    assert (PACKAGE / ending).is_file()
-
-    def read(path: Path, *args, **kwargs) -> str:
-        return REAL_READ(path, *args, **kwargs) + (text if path.as_posix().endswith(ending) else "")
-
-    return read
-
-
-CARRY_NO_NUMBERS = {
-    "block/architecture.py": "data; enters by its values",
-    "block/own.py": "messages",
-    "block/expression.py": "data; enters by its values",
-    "block/catalogue.py": "what a component may hold; checked before",
-    "block/cost.py": "counted, not trained",
-    "components/registry.py": "finds files",
-    "data/tokenizer.py": "what the tokens are is in the fingerprint of the corpus",
-    "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
-    "data/text.py": "names of splits; what the tokens are is in the fingerprint of the corpus",
-    "errors.py": "messages",
-    "extension/configured.py": "what is declared; its values enter",
-    "extension/declaration.py": "what is declared; its values enter",
-    "extension/kinds.py": "names of kinds",
-    "extension/loader.py": "finds files",
-    "execute/device.py": "which device it is, is recorded with the versions; trials that differ are not paired",
-    "execute/policy.py": "what follows from an outcome",
-    "execute/task.py": "what is sent to and fro",
-    "plan/trial.py": "data; enters by its values",
-    "source/problems.py": "messages",
-    "source/excerpt.py": "messages",
-    "source/located.py": "messages",
-    "space/choice.py": "data; enters by its values",
-    "space/documents.py": "data; enters by its values",
-    "space/metrics.py": "names",
-    "space/optimizers.py": "data; enters by its values",
-}
+def test_a_plugin_that_nobody_asks_for_changes_nothing_and_its_source_is_its_version(tmp_path: Path) -> None:
+    own, path = tmp_path / "twice.py", tmp_path / "small.yaml"
+    own.write_text(OWN)
+    assert ids(load_space(written(path), declarations((own,)))) == ids(load_space(path, CATALOGUE))
+    asked = {"blocks": "{one: [residual: [twice, mlp]]}", "design": "{compare: [pre_ln, one]}"}
+    texts = {
+        "as it is": OWN,
+        "a local": OWN.replace("y = ", "z = ").replace("return y", "return z"),
+        "a comment": OWN.replace("2 * x\n", "2 * x  # why\n"),
+        "a number": OWN.replace("2 *", "3 *"),
+    }
+    found = {}
+    for name, source in texts.items():
+        own.write_text(source)
+        found[name] = ids(load_space(written(path, **asked), declarations((own,))))
+    assert found["a local"] == found["a comment"] == found["as it is"]
+    pre_ln, one = slice(0, None, 2), slice(1, None, 2)
+    assert found["a number"][pre_ln] == found["as it is"][pre_ln]
+    assert not set(found["a number"][one]) & set(found["as it is"][one])
 
 
-def test_the_source_covers_whatever_a_trial_imports() -> None:
-    """A module that a computing one imports computes too, unless it is said here why not."""
-    pending = [
-        p
-        for part in COMPUTING
-        for p in ((PACKAGE / part).rglob("*.py") if (PACKAGE / part).is_dir() else [PACKAGE / part])
-    ]
-    covered = {path.relative_to(PACKAGE).as_posix() for path in pending}
-    missing: dict[str, str] = {}
-    for path in pending:
-        for imported in imports(path):
-            if imported not in covered and imported not in CARRY_NO_NUMBERS:
-                missing[imported] = path.relative_to(PACKAGE).as_posix()
-    assert missing == {}
+def written(path: Path, **sections: str) -> Path:
+    path.write_text(text(**sections), encoding="utf-8")
+    return path
 
 
-def imports(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ablate."):
-            module = PACKAGE.parent / Path(*(node.module or "").split("."))
-            paths = [module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)]
-            found |= {p.relative_to(PACKAGE).as_posix() for p in paths if p.is_file()}
-    return found
+def test_conditions_are_those_of_any_block_and_seed(tmp_path: Path) -> None:
+    trials = build_plan(space(tmp_path), vocab_size=256, corpus="corpus").trials
+    assert len({trial.conditions for trial in trials}) == 1
+    other = build_plan(space(tmp_path, "recipe.batch=5"), vocab_size=256, corpus="corpus").trials[0]
+    assert other.conditions != trials[0].conditions

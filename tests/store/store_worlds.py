@@ -11,6 +11,7 @@ import duckdb
 from builders import architecture, op, pre_ln
 from recipes import recipe
 
+from ablate.plan.identity import conditions_of
 from ablate.plan.plan import Comparison, Plan, Proposed, Variant
 from ablate.plan.trial import Trial
 from ablate.space.documents import Data, Evaluation, Measure
@@ -36,7 +37,7 @@ DOCUMENTS = Documents(
 
 def trial(variant: str = "a1", seed: int = 0, id: str | None = None) -> Trial:
     """One trial of a variant; its id is readable here."""
-    return Trial(
+    made = Trial(
         id=id or f"{variant}{seed:04x}",
         variant=variant,
         architecture=architecture(op() if variant == "c3" else pre_ln()),
@@ -51,6 +52,13 @@ def trial(variant: str = "a1", seed: int = 0, id: str | None = None) -> Trial:
         salt=0,
         threads=1,
     )
+    return under(made)
+
+
+def under(trial: Trial, **changes: object) -> Trial:
+    """A trial with changes, and with the conditions that it then has."""
+    changed = replace(trial, **changes)
+    return replace(changed, conditions=conditions_of(changed, "as here"))
 
 
 def plan(seeds: tuple[int, ...] = (0, 1), space: str = "small") -> Plan:

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 from builders import architecture, op
-from store_worlds import DOCUMENTS, RECIPE, VERSIONS, opened, plan, trial
+from store_worlds import DOCUMENTS, RECIPE, VERSIONS, opened, plan, trial, under
 
-from ablate.plan.identity import conditions_of
 from ablate.plan.plan import Comparison
 from ablate.plan.setting import Setting
 from ablate.space.documents import Judge, Judged
@@ -115,18 +114,18 @@ def test_it_holds_for_any_block_as_a_last_resort(tmp_path):
 def test_under_other_conditions_there_is_none(tmp_path, changed):
     tell(tmp_path, noisy())
     other = plan((10, 11), "other")
-    other = replace(other, trials=tuple(replace(one, **changed) for one in other.trials))
+    other = replace(other, trials=tuple(under(one, **changed) for one in other.trials))
     assert noise_of(tmp_path, other, RULES).floors == ()
 
 
 def test_conditions_are_all_but_block_seed_salt_and_place():
     one = trial("a1", 0)
-    alike = replace(
+    alike = under(
         one, id="x", variant="c3", architecture=architecture(op()), seed=7, salt=1, folder="/elsewhere",
         measure=one.measure.model_copy(update={"checkpoint_every": 3}),
     )  # fmt: skip
-    assert conditions_of(one) == conditions_of(alike)
-    assert conditions_of(one) != conditions_of(replace(one, threads=2))
+    assert one.conditions == alike.conditions
+    assert one.conditions != under(one, threads=2).conditions
 
 
 def test_pairs_need_the_same_versions_and_two_ends(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from store_worlds import DOCUMENTS, RECIPE, opened, plan, trial
+from store_worlds import DOCUMENTS, RECIPE, opened, plan, trial, under
 from test_store_noise import RULES, noisy
 
 from ablate.plan.plan import Plan
@@ -87,7 +87,7 @@ def test_under_other_conditions_they_do_not_count(tmp_path):
     tell(tmp_path, plan(SEEDS, "small"))
     longer = RECIPE.model_copy(update={"steps": 80})
     asked = plan(SEEDS, "longer")
-    asked = replace(asked, trials=tuple(replace(one, id=f"l{one.id}", recipe=longer) for one in asked.trials))
+    asked = replace(asked, trials=tuple(under(one, id=f"l{one.id}", recipe=longer) for one in asked.trials))
     assert noise_of(tmp_path, asked, RULES).floors == ()
 
 

@@ -9,6 +9,7 @@ from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, 
 from ablate.errors import InputError
 from ablate.report.standing import screen
 from ablate.store.claim import Claim
+from ablate.store.query import query
 from ablate.store.standing import standings
 
 pytestmark = pytest.mark.fast
@@ -86,3 +87,22 @@ def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
     assert "no worker is at it; to go on: ablate resume small" in text
     row = next(line for line in text.splitlines() if "paused" in line and "pre_ln" in line)
     assert "21/40" in row
+
+
+def test_results_of_an_earlier_identity_are_named_and_stay_readable(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("ablate.store.describe.SCHEME", 1)
+        fill(tmp_path)
+    shown = StringIO()
+    Console(file=shown, width=200).print(screen(standings(tmp_path), tmp_path, None))
+    assert "all of them have an identity of an earlier version of ablate: their results stay" in shown.getvalue()
+    assert "`ablate run small` trains them anew" in shown.getvalue()
+    assert query(tmp_path, "SELECT count(*) FROM trials WHERE status = 'finished'").rows[0][0] > 0
+
+
+def test_those_of_this_one_are_not(tmp_path):
+    """The twin."""
+    fill(tmp_path)
+    shown = StringIO()
+    Console(file=shown, width=200).print(screen(standings(tmp_path), tmp_path, None))
+    assert "earlier version" not in shown.getvalue()

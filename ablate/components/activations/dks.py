@@ -23,7 +23,9 @@ from ablate.signal.affine import Affine
 from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
-@component("dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation")
+@component(
+    "dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation", version=1
+)
 class Config(BetweenMaps):
     """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
 

@@ -22,7 +22,9 @@ from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
 from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
-@component("dks_leaky_relu", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="zeta")
+@component(
+    "dks_leaky_relu", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="zeta", version=1
+)
 class Config(LeakyReLUBeforeMap):
     """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
 

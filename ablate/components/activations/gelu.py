@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("gelu", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415")
+@component("gelu", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
-@component("leaky_relu", slots=("activation",), source="Maas et al. 2013, ICML", shorthand="slope")
+@component("leaky_relu", slots=("activation",), source="Maas et al. 2013, ICML", shorthand="slope", version=1)
 class Config:
     """`slope` multiplies negative inputs."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("relu", slots=("activation",), source="Nair & Hinton 2010, ICML")
+@component("relu", slots=("activation",), source="Nair & Hinton 2010, ICML", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("sigmoid", slots=("activation",), source="Rumelhart et al. 1986, Nature 323")
+@component("sigmoid", slots=("activation",), source="Rumelhart et al. 1986, Nature 323", version=1)
 class Config:
     """Nothing to choose."""
 

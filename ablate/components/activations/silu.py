@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("silu", slots=("activation",), source="Elfwing et al. 2017, arXiv:1702.03118")
+@component("silu", slots=("activation",), source="Elfwing et al. 2017, arXiv:1702.03118", version=1)
 class Config:
     """Nothing to choose."""
 

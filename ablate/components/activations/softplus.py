@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("softplus", slots=("activation",), source="Dugas et al. 2000, NIPS")
+@component("softplus", slots=("activation",), source="Dugas et al. 2000, NIPS", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("tanh", slots=("activation",), source="LeCun et al. 1998, Efficient BackProp")
+@component("tanh", slots=("activation",), source="LeCun et al. 1998, Efficient BackProp", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -23,7 +23,9 @@ from ablate.signal.affine import Affine
 from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
-@component("tat", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="activation")
+@component(
+    "tat", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="activation", version=1
+)
 class Config(BetweenMaps):
     """`tau` τ is the network's largest curvature C''(1), `skip` α, `layers` L."""
 

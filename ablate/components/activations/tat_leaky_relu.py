@@ -20,7 +20,9 @@ from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlati
 from ablate.signal.subnetworks import MOST_LAYERS, Stack
 
 
-@component("tat_leaky_relu", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="eta")
+@component(
+    "tat_leaky_relu", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="eta", version=1
+)
 class Config(LeakyReLUBeforeMap):
     """`eta` η is the network's C(0), `skip` α, `layers` L."""
 

@@ -12,7 +12,7 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("alibi", slots=("bias",), source="Press et al. 2022, arXiv:2108.12409")
+@component("alibi", slots=("bias",), source="Press et al. 2022, arXiv:2108.12409", version=1)
 class Config:
     """Nothing to choose."""
 

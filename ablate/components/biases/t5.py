@@ -16,7 +16,7 @@ from ablate.components.declare import Cost, Draw, Maker, Sizes, component, imple
 from ablate.errors import InputError
 
 
-@component("t5", slots=("bias",), source="Raffel et al. 2020, arXiv:1910.10683")
+@component("t5", slots=("bias",), source="Raffel et al. 2020, arXiv:1910.10683", version=1)
 class Config:
     """`buckets` is N, `max_distance` M, both whole; `init` fills the numbers (none: by the model's own init)."""
 

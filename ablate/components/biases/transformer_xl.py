@@ -14,7 +14,7 @@ from ablate.components.declare import Cost, Draw, Maker, Sizes, component, imple
 from ablate.errors import InputError
 
 
-@component("transformer_xl", slots=("bias",), source="Dai et al. 2019, arXiv:1901.02860")
+@component("transformer_xl", slots=("bias",), source="Dai et al. 2019, arXiv:1901.02860", version=1)
 class Config:
     """`base` sets the slowest wave; `init` fills W^R, `start` u and v (none: by the model's own init)."""
 

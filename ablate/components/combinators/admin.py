@@ -18,7 +18,9 @@ Dimension key: B batch, T time, D width of the model.
 from ablate.components.declare import Cost, Maker, Sizes, component, implements, sequence
 
 
-@component("admin", slots=("part",), modifier=True, source="Liu et al. 2020, arXiv:2004.08249", shorthand="branch")
+@component(
+    "admin", slots=("part",), modifier=True, source="Liu et al. 2020, arXiv:2004.08249", shorthand="branch", version=1
+)
 class Config:
     """`branch` is the sub-layer f; the norm after it (Post-LN) stands behind, in the block's own sequence."""
 

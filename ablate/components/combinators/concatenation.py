@@ -15,7 +15,9 @@ Dimension key: B batch, T time, D width of the model, W width of the branch.
 from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, sequence, width
 
 
-@component("concatenation", slots=("part",), modifier=True, source="Davis et al. 2021, PMLR 139", shorthand="branch")
+@component(
+    "concatenation", slots=("part",), modifier=True, source="Davis et al. 2021, PMLR 139", shorthand="branch", version=1
+)
 class Config:
     """`width` is W, to which `narrow` N brings the branch, `join` is J."""
 

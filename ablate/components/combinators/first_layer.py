@@ -19,6 +19,7 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
     modifier=True,
     source="He & Hofmann 2024, arXiv:2311.01906",
     shorthand="inside",
+    version=1,
 )
 class Config:
     """`inside` are the parts of the first layer."""

@@ -21,6 +21,7 @@ from ablate.errors import InputError
     modifier=True,
     source="Wang & Komatsuzaki 2021, GPT-J-6B",
     shorthand="branches",
+    version=1,
 )
 class Config:
     """`skip` multiplies the input, `gain` the sum of the branches: scalars or one number a channel."""

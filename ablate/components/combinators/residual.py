@@ -22,6 +22,7 @@ from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, 
     source="He et al. 2016, arXiv:1512.03385",
     shorthand="branch",
     transparent=Transparent(when={"skip": 0.0, "gain": 1.0}, keep="branch"),
+    version=1,
 )
 class Config:
     """`skip` multiplies the input, `gain` the branch: scalars or one number a channel."""

@@ -13,7 +13,9 @@ from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
-@component("clamp", slots=("entropy",), source="He et al. 2024, arXiv:2405.19279", shorthand="bound", stage=1)
+@component(
+    "clamp", slots=("entropy",), source="He et al. 2024, arXiv:2405.19279", shorthand="bound", stage=1, version=1
+)
 class Config:
     """`bound` is the largest absolute value of a logit."""
 

@@ -16,7 +16,9 @@ Dimension key: B batch, H heads, T time, K width of a head.
 from ablate.components.declare import Cost, Maker, Sizes, component, implements, part
 
 
-@component("qk_norm", slots=("entropy",), source="Henry et al. 2020, arXiv:2010.04245", shorthand="norm", stage=0)
+@component(
+    "qk_norm", slots=("entropy",), source="Henry et al. 2020, arXiv:2010.04245", shorthand="norm", stage=0, version=1
+)
 class Config:
     """`norm` is made twice: for queries and for keys."""
 

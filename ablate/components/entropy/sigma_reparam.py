@@ -15,7 +15,7 @@ from ablate.components.declare import Cost, Sizes, component, implements
 from ablate.errors import InputError
 
 
-@component("sigma_reparam", slots=("entropy",), source="Zhai et al. 2023, arXiv:2303.06296", stage=-1)
+@component("sigma_reparam", slots=("entropy",), source="Zhai et al. 2023, arXiv:2303.06296", stage=-1, version=1)
 class Config:
     """Nothing to choose. Acts before every other regulation of queries and keys, since it acts on their weights."""
 

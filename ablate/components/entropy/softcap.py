@@ -13,7 +13,9 @@ from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 
-@component("softcap", slots=("entropy",), source="x.AI 2024, Grok-1; arXiv:2405.19279", shorthand="cap", stage=1)
+@component(
+    "softcap", slots=("entropy",), source="x.AI 2024, Grok-1; arXiv:2405.19279", shorthand="cap", stage=1, version=1
+)
 class Config:
     """`cap` bounds the absolute value of a logit."""
 

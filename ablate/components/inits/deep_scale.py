@@ -20,7 +20,7 @@ from ablate.components.declare import Cost, Sizes, arithmetic, component, implem
 from ablate.errors import InputError
 
 
-@component("deep_scale", slots=("init",), source="Kedia et al. 2024, arXiv:2403.09635")
+@component("deep_scale", slots=("init",), source="Kedia et al. 2024, arXiv:2403.09635", version=1)
 class Config:
     """`correlation` is r_0 of the embeddings, `dropout` p, `skip` λ and `gain` β of the residuals around.
 

@@ -10,7 +10,7 @@ Dimension key: W is [d_out, d_in].
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
 
-@component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain")
+@component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain", version=1)
 class Config:
     """`gain` is the standard deviation of the output for inputs of variance 1."""
 

@@ -16,7 +16,7 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
 from ablate.errors import InputError
 
 
-@component("inverse", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="of")
+@component("inverse", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="of", version=1)
 class Config:
     """`of` is the weight beside this one, `init` is what fills that one (and, of all layers, those in between)."""
 

@@ -10,7 +10,7 @@ Dimension key: W is [d_out, d_in].
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
 
-@component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std")
+@component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std", version=1)
 class Config:
     """`std` is the standard deviation of each entry."""
 

@@ -14,7 +14,7 @@ Dimension key: W is [d_out, d_in].
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
 
-@component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain")
+@component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain", version=1)
 class Config:
     """`gain` is the root mean square of the output for inputs of mean square 1."""
 

@@ -14,7 +14,7 @@ Dimension key: W is [d_out, d_in].
 from ablate.components.declare import Cost, Sizes, arithmetic, component, flag, implements, word
 
 
-@component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain")
+@component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain", version=1)
 class Config:
     """`gain` multiplies the standard deviation, `distribution` is that of an entry."""
 

@@ -10,7 +10,7 @@ Dimension key: W is [d_out, d_in].
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906")
+@component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -27,7 +27,7 @@ from ablate.errors import InputError
 from ablate.signal.skipless import Step, exponential_step
 
 
-@component("e_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="decay")
+@component("e_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="decay", version=1)
 class Config:
     """`decay` is γ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 

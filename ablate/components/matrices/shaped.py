@@ -20,6 +20,7 @@ from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, i
     slots=("matrix",),
     source="Noci et al. 2023, arXiv:2306.17759",
     same=Same(when={"skip": 0.0, "gain": 1.0, "centre": 0.0}, name="softmax"),
+    version=1,
 )
 class Config:
     """`skip` is α, `gain` is β, `centre` is γ: one number, or one a head. What is fixed at 0 is not computed."""

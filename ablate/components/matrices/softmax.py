@@ -10,7 +10,7 @@ Dimension key: B batch, H heads, T time, K width of a head.
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
-@component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762")
+@component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
     """Nothing to choose."""
 

@@ -24,7 +24,7 @@ from ablate.errors import InputError
 from ablate.signal.skipless import Step, uniform_step
 
 
-@component("u_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="correlation")
+@component("u_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="correlation", version=1)
 class Config:
     """`correlation` is ρ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 

@@ -16,6 +16,7 @@ from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, i
     slots=("matrix",),
     source="He et al. 2023, arXiv:2302.10322",
     same=Same(when={"skip": 0.0, "gain": 1.0}, name="softmax"),
+    version=1,
 )
 class Config:
     """`skip` is α, `gain` is β: one number, or one a head. A gain fixed at 0 computes no attention at all."""

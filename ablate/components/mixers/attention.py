@@ -35,7 +35,7 @@ from ablate.components.declare import (
 from ablate.errors import InputError
 
 
-@component("attention", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
+@component("attention", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
     """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm.
 

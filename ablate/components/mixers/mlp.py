@@ -14,7 +14,7 @@ from ablate.block.notation import grouped
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, implements, part, width
 
 
-@component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762")
+@component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
     """`hidden` is the width M; a weight in `gate` makes the MLP gated; `input_scale` is α."""
 

@@ -17,6 +17,7 @@ from ablate.components.declare import Cost, Sizes, component, flag, implements, 
     role="norm",
     modifier=True,
     source="Ba et al. 2016, arXiv:1607.06450",
+    version=1,
 )
 class Config:
     """`eps` is added to the variance, inside the root; `bias` trains the shift b; `scale` trains the gain g."""

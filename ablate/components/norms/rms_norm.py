@@ -22,6 +22,7 @@ from ablate.components.declare import Cost, Same, Sizes, component, flag, implem
     modifier=True,
     source="Zhang & Sennrich 2019, arXiv:1910.07467",
     same=Same(when={"scale": False, "outside": False}, name="simple_rms_norm", fields={"eps": "eps"}),
+    version=1,
 )
 class Config:
     """`eps` is added to the mean square, or `outside` the root; `scale` trains the gain g."""

@@ -19,6 +19,7 @@ from ablate.components.declare import Cost, Sizes, component, implements, number
     role="norm",
     modifier=True,
     source="Qin et al. 2023, arXiv:2307.14995",
+    version=1,
 )
 class Config:
     """`eps` is added to the mean square, inside the root."""

@@ -15,7 +15,7 @@ from ablate.components.declare import Cost, Sizes, component, implements, number
 from ablate.errors import InputError
 
 
-@component("rope", slots=("position",), source="Su et al. 2021, arXiv:2104.09864", shorthand="base")
+@component("rope", slots=("position",), source="Su et al. 2021, arXiv:2104.09864", shorthand="base", version=1)
 class Config:
     """`base` sets the slowest rotation; the paper's is 10000."""
 

@@ -18,6 +18,7 @@ from ablate.components.declare import Cost, Sizes, Transparent, component, imple
     shorthand="p",
     source="Srivastava et al. 2014, JMLR 15",
     transparent=Transparent(when={"p": 0.0}, keep=None),
+    version=1,
 )
 class Config:
     """`p` is the share that is dropped."""

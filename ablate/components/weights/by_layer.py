@@ -15,7 +15,7 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
 from ablate.errors import InputError
 
 
-@component("by_layer", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906")
+@component("by_layer", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
     """`first` is the weight of layer 1, `others` that of every other."""
 

@@ -10,7 +10,7 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
 
 
-@component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762")
+@component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
     """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init); `rate` multiplies its rate.
 

@@ -13,7 +13,7 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, part
 
 
-@component("frozen", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="init")
+@component("frozen", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="init", version=1)
 class Config:
     """`init` fills the matrix: `frozen: orthogonal`."""
 

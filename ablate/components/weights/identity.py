@@ -13,7 +13,7 @@ from ablate.components.declare import Cost, Sizes, component, implements
 from ablate.errors import InputError
 
 
-@component("identity", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906")
+@component("identity", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
     """Nothing to choose; the two widths must be the same."""
 

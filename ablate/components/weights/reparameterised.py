@@ -37,7 +37,9 @@ from ablate.components.declare import (
 )
 
 
-@component("reparameterised", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="gain")
+@component(
+    "reparameterised", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="gain", version=1
+)
 class Config:
     """`init` fills W_0, `delta` fills ΔW (none: by zeros); `bias` trains b; `rate` multiplies the rate of ΔW alone."""
 

@@ -15,7 +15,7 @@ from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, comp
 from ablate.errors import InputError
 
 
-@component("spectral", slots=("weight",), source="Zhai et al. 2023, arXiv:2303.06296")
+@component("spectral", slots=("weight",), source="Zhai et al. 2023, arXiv:2303.06296", version=1)
 class Config:
     """`bias` trains the shift b; `init` fills W (none: the model's own init); `rate` multiplies the rate of W alone."""
 

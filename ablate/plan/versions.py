@@ -1,0 +1,108 @@
+"""The versions of the numbers that a trial uses: what its identity holds instead of source text.
+
+Each thing of a kind declares the version of its numbers in its file (`@component("rms_norm", …, version=1)`). What
+every trial goes through is a few shared parts, each with a `VERSION` in the first of its files (`SHARED`). A version
+rises with a change of the code that changes a number, and with no other: tests hold the syntax of every file to the
+version that was declared with it (`tests/identity`). A user's own file has its hash for a version.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Node, walk
+from ablate.extension.declaration import Declaration
+from ablate.extension.kinds import OPTIMIZER, PACKAGE, SCHEDULE
+from ablate.plan.syntax_hash import syntax_hash
+from ablate.space.documents import Measure, Recipe
+from ablate.space.metrics import known_probes
+
+Version: TypeAlias = "int | str"
+
+SHARED: Mapping[str, tuple[str, ...]] = {
+    "expressions": ("block/arithmetic.py", "block/address.py", "block/fill.py", "block/sizes.py"),
+    "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/profile.py"),
+    "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
+    "batches": ("data/batches.py",),
+    "loop": ("train/loop.py", "train/*.py", "execute/work.py", "execute/attention.py"),
+    "probing": ("probes/watch.py", "probes/*.py"),
+    "kernel eager": ("kernels/eager.py",),
+    "kernel sdpa": ("kernels/sdpa.py",),
+    "kernel flex": ("kernels/flex.py",),
+    "kernel xformers": ("kernels/xformers.py",),
+    "kernels": ("kernels/attend.py", "kernels/*.py"),
+}
+"""The files of each shared part, below the package; the first has its `VERSION`.
+
+A file is of the first part that names it, and of none where it declares a thing of a kind. What a part or a thing
+imports besides (`signal/`, say) is of each that does.
+"""
+KERNELS = tuple(name for name in SHARED if name.startswith("kernel"))
+"""Parts of a trial whose model has a component that asks for kernels. Which backend computes it, the device decides."""
+ALWAYS = tuple(name for name in SHARED if name not in KERNELS)
+
+
+def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[str, Version]:
+    """The version of every component of a model, and of the shared parts that it goes through."""
+    used = [catalogue[name] for name in components_used(architecture)]
+    kernels = KERNELS if any(_asks_for_kernels(spec.path, spec.module) for spec in used) else ()
+    return {**shared_versions((*ALWAYS, *kernels)), **_versions(used)}
+
+
+def recipe_versions(recipe: Recipe, catalogue: Catalogue) -> Mapping[str, Version]:
+    """The versions of a recipe's optimiser and schedule."""
+    chosen = {OPTIMIZER: recipe.optimizer, SCHEDULE: recipe.schedule.decay}
+    return _versions(catalogue.others[kind.plural][choice.name] for kind, choice in chosen.items())
+
+
+def probe_versions(measure: Measure, catalogue: Catalogue) -> Mapping[str, Version]:
+    """The versions of the probes that read."""
+    known = known_probes(catalogue)
+    return _versions(spec for name, spec in known.items() if name in measure.probes or not spec.asked)
+
+
+def components_used(architecture: Architecture) -> tuple[str, ...]:
+    """Names of every component in a model, sorted."""
+    around: tuple[Node | None, ...] = (architecture.entry_norm, architecture.final_norm, architecture.init)
+    nodes = [*walk(architecture.block), *(node for part in around for node in walk(part))]
+    return tuple(sorted({node.name for node in nodes}))
+
+
+def shared_versions(names: Iterable[str]) -> Mapping[str, Version]:
+    """The versions of shared parts."""
+    return {name: declared_version(PACKAGE / SHARED[name][0]) for name in names}
+
+
+def version_of(spec: Declaration) -> Version:
+    """The declared version of what ships; of a user's own file, or a distribution's, its hash."""
+    return spec.version if spec.path.is_relative_to(PACKAGE) else _hash(spec.path, spec.module)
+
+
+@functools.cache
+def declared_version(path: Path) -> int:
+    """The `VERSION` of a shared part, read and not imported."""
+    found = re.search(r"^VERSION: Final = (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise LookupError(f"{path} declares no VERSION")
+    return int(found[1])
+
+
+def _versions(specs: Iterable[Declaration]) -> dict[str, Version]:
+    return {f"{spec.kind.name} {spec.name}": version_of(spec) for spec in specs}
+
+
+@functools.cache
+def _asks_for_kernels(path: Path, module: str) -> bool:
+    """Whether a file names kernels; a plugin that was changed is another `module`."""
+    return "ablate.kernels" in path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _hash(path: Path, module: str) -> str:
+    return syntax_hash(path.read_text(encoding="utf-8"))
