@@ -5,7 +5,7 @@ kernels.py        which attention backends a plan will use, and why
 running.py        planned, trained, judged, shown, mirrored, under one lock: by a run of one of three kinds
 run_protocol.py   what they have in common
 fixed_run.py      a plan whose trials are known beforehand
-adaptive_run.py   a plan that learns from its trials: settings that are tuned, seeds that are added
+adaptive_run.py   a plan that learns from its trials, by settings that are tuned, seeds that are added (stages.py)
 search_run.py     a search; search_record.py is what it has found, as one record
 run_result.py     what a run has come to
 dataframes.py     that as tables: verdicts, trials, curves; report_texts.py as texts

@@ -16,8 +16,7 @@ from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
 from ablate.plan.trial import Trial
 from ablate.report import wording
-from ablate.report.summary import Summary
-from ablate.space.fair import Tune
+from ablate.session.stages import Stage, has_time_budget
 from ablate.space.metrics import BITS, NATS, judgeable
 from ablate.space.space import Space
 from ablate.space.streamed import asked_bytes
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
     from ablate.report.judgement import Account
     from ablate.statistics import Floor
     from ablate.store.noise import Noise
-
-
-def adapts(space: Space) -> bool:
-    """Whether what is trained may depend on how trials end; a search is another matter."""
-    return space.auto is not None or isinstance(space.fair.tune, Tune) or has_time_budget(space)
-
-
-def has_time_budget(space: Space) -> bool:
-    """Whether steps follow from measured time."""
-    return any(terms.budget == "wallclock" for terms in space.fair.terms.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +45,6 @@ class Plans:
         )
         self._built.append((known, plan))
         return plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """What an adaptive run asks for now. `plan` is open while more may follow, and `known` is what it was built with.
-
-    `took` says what each look came to, `summary` is that of the last one taken.
-    """
-
-    plan: Plan
-    known: Known
-    took: tuple[str, ...] = ()
-    summary: Summary | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from ablate.plan.build import build_plan
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.trial import HeldOut
-from ablate.session.planned import Planned, Plans, Stage, adapts, has_time_budget
+from ablate.session.planned import Planned, Plans
+from ablate.session.stages import Stage, adapts, counts, has_time_budget, unfold
 from ablate.session.step_time import read_step_times
 from ablate.source.problems import Problems, together
 from ablate.space.fair import Tune
@@ -124,16 +125,13 @@ def plan_from(
 
 def _stage(space: Space, plans: Plans, folder: Path, outcomes: Mapping[str, Outcome]) -> Stage:
     """What an adaptive run is to train now, by what the folder knows."""
-    from ablate.session.adaptive_run import counts, unfold  # with DuckDB and SciPy, which other plans do without
-
-    read = _known_results(folder, space)
     return unfold(
         space,
         plans.of,
         ended=frozenset(id for id, outcome in outcomes.items() if counts(outcome)),
-        finals=read.finals,
+        finals=lambda trial_ids: _known_results(folder, space).finals(trial_ids),
         paces=read_step_times(folder, plans) if has_time_budget(space) else {},
-        account=read.account,
+        account=lambda plan, finals: _known_results(folder, space).account(plan, finals),
     )
 
 

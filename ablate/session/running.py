@@ -20,12 +20,13 @@ from ablate.report.progress import Progress
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun
 from ablate.session.fixed_run import FixedRun
-from ablate.session.planned import Planned, has_time_budget
+from ablate.session.planned import Planned
 from ablate.session.planning import RESULTS, PathLike, plan_from, plan_space
 from ablate.session.rehearsal import rehearse
 from ablate.session.run_protocol import PlannedRun, documents
 from ablate.session.run_result import Run
 from ablate.session.search_run import SearchRun
+from ablate.session.stages import has_time_budget
 from ablate.space.space import Space
 from ablate.store.mirror import check_uri
 from ablate.store.mirror import mirror as send_to_mlflow

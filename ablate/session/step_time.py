@@ -21,7 +21,8 @@ from ablate.plan.identity import computed
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.session.planned import Plans, has_time_budget
+from ablate.session.planned import Plans
+from ablate.session.stages import has_time_budget
 from ablate.store.paces import Conditions, Paces, holding, kept, record
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
 from ablate.report.ended import stopped
 from ablate.session import step_time
-from ablate.session.adaptive_run import AdaptiveRun, unfold
-from ablate.session.planned import adapts
+from ablate.session.adaptive_run import AdaptiveRun
 from ablate.session.planning import plan_space
 from ablate.session.run_protocol import work_of
+from ablate.session.stages import adapts, unfold
 from ablate.store import ledger
 from ablate.store.query import query
 from ablate.store.standing import growing, not_over

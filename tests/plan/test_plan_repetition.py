@@ -45,12 +45,10 @@ def test_it_is_measured_and_decides_what_a_trial_is(world, tmp_path, settings):
 
 
 def test_who_does_not_name_it_has_none_and_nothing_is_counted(world, tmp_path, monkeypatch):
-    from ablate.data import repetition
-
     def never(*args):
         raise AssertionError("counted")
 
-    monkeypatch.setattr(repetition, "measure_repetition", never)
+    monkeypatch.setattr("ablate.session.planning.measure_repetition", never)
     planned = session.plan_space(load(world), results=tmp_path / "results")
     assert values(planned.plan) == {None}
     assert not any("repetition" in note for note in planned.plan.notes)
