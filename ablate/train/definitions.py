@@ -25,7 +25,8 @@ TRAINING = (
     ),
     Definition(
         "learning_rate",
-        "rate of the step's update, before single parts' multiples; at address `embedding` the embeddings' own, if any",
+        "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
+        "`adamw` that of what Muon leaves to AdamW, where it has one",
         "see ablate/train/schedule.py",
     ),
 )

@@ -5,9 +5,12 @@ import math
 import pytest
 from space_worlds import space
 
+from ablate.components.registry import declarations
+from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.fair import choose, tuning_seeds, tuning_settings
 from ablate.plan.known import Known
+from ablate.space.load import load_space
 
 TUNE = "{tune: {seeds: 2, lr: [1e-3, 1e-2, 1e-1], weight_decay: [0, 0.1]}}"
 GRID = [(lr, decay) for lr in (1e-3, 1e-2, 1e-1) for decay in (0.0, 0.1)]
@@ -210,3 +213,35 @@ def test_without_tuning_there_is_nothing_to_choose(tmp_path):
 def test_settings_are_all_combinations_in_order(tmp_path):
     listed = tuning_settings(world(tmp_path).fair.tune)
     assert [tuple(value for _, value in one) for one in listed] == GRID
+
+
+RATE_ALONE = '''
+"""Sign descent."""
+from ablate.train.optimizers.declare import Document, Positive, implements, optimizer
+
+
+@optimizer("sign", source="this test")
+class Sign(Document):
+    lr: Positive
+
+
+import torch
+
+
+@implements(Sign)
+def build(parameters, settings): ...
+'''
+
+
+def test_a_setting_that_the_optimiser_does_not_have_is_told(tmp_path):
+    plugin = tmp_path / "sign.py"
+    plugin.write_text(RATE_ALONE, encoding="utf-8")
+    path = world(tmp_path, fair="{tune: {seeds: 2, lr: [1e-3, 1e-2]}}").path
+
+    def plan(*settings):
+        settings = ["recipe.optimizer={sign: {lr: 1e-2}}", *settings]
+        return planned(load_space(path, declarations((plugin,)), settings=settings))
+
+    assert {t.recipe.optimizer.settings["lr"] for t in plan().trials} == {1e-3, 1e-2}
+    with pytest.raises(InputError, match=r"fair\.tune lists weight_decay, which the optimiser sign does not have"):
+        plan("fair.tune.weight_decay=[0, 0.1]")

@@ -18,8 +18,18 @@ def check_fair(space: Space, problems: Problems) -> None:
         notes = ("leave fair out, and compare what is found in a space of its own: design: {compare: [...]}",)
         problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
+        _check_settings(fair.tune, space, problems)
         _check_rates(fair.tune, space, problems)
         _check_seeds(fair.tune, space, problems)
+
+
+def _check_settings(tune: Tune, space: Space, problems: Problems) -> None:
+    chosen = space.recipe.optimizer
+    unknown = [name for name in tune.listed if name not in chosen.settings]
+    if unknown:
+        message = f"fair.tune lists {', '.join(unknown)}, which the optimiser {chosen.name} does not have"
+        notes = (f"its settings: {', '.join(chosen.settings)}",)
+        problems.add(message, space.origins.section("fair"), notes=notes)
 
 
 def _check_rates(tune: Tune, space: Space, problems: Problems) -> None:
