@@ -5,6 +5,7 @@ By the same statement that fills the table `summaries`, so that a number has one
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,13 @@ class Course:
             connection.register("incoming", rows)
             connection.execute("CREATE TABLE trials AS SELECT ? AS trial_id, 'finished' AS status", [self.trial_id])
             found = connection.execute(f"SELECT name, value FROM ({SUMMARIES}) ORDER BY ALL").fetchall()
-        return dict(found)
+        return {**dict(found), **self._clocks(until)}
+
+    def _clocks(self, until: int | None) -> dict[str, float]:
+        """As the view `clocks` has them: medians over the measured stretches up to a step."""
+        told = [(name, value) for step, name, value in self._timings() if _within(step, None, until)]
+        names = ("step_seconds", "tokens_per_second")
+        return {n: statistics.median(v for name, v in told if name == n) for n in names if n in dict(told)}
 
     def seconds(self, after: int | None = None, until: int | None = None) -> float:
         """The time that its steps and evaluations took beyond step `after`, up to step `until`; pauses are not in it.

@@ -10,7 +10,7 @@ from ablate.store.query import query
 
 STATEMENT = """
     SELECT t.trial_id, t.status, t.ended_step, t.versions_id, s.name, s.value
-    FROM trials t LEFT JOIN summaries s USING (trial_id)
+    FROM trials t LEFT JOIN numbers s USING (trial_id)
     WHERE t.trial_id IN (SELECT unnest($trials)) AND t.digest IS NOT NULL ORDER BY t.trial_id, s.name
 """
 

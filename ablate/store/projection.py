@@ -178,7 +178,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """For each known trial its end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
 
-    Names are those of the table `summaries`. A trial that has not ended is not in it.
+    Names are those of the view `numbers`. A trial that has not ended is not in it.
     """
     if not (folder / DATABASE).exists():
         return {}
@@ -190,7 +190,7 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
             wanted,
         ).fetchall()
         numbers = connection.execute(
-            "SELECT trial_id, name, value FROM summaries WHERE trial_id IN (SELECT unnest(?)) ORDER BY ALL", wanted
+            "SELECT trial_id, name, value FROM numbers WHERE trial_id IN (SELECT unnest(?)) ORDER BY ALL", wanted
         ).fetchall()
     found: dict[str, dict[str, Any]] = {
         trial_id: {"status": status, "step": step, "metrics": {}, "versions": versions}

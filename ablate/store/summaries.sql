@@ -23,20 +23,12 @@ means AS (
     SELECT f.trial_id, f.metric, avg(f.value ORDER BY f.step, f.address) AS value, max(f.step) AS step
     FROM finite f JOIN trials t ON t.trial_id = f.trial_id AND t.status = 'finished'
     GROUP BY ALL
-),
-clocks AS (
-    SELECT i.trial_id, i.metric AS name, median(i.value) AS value, max(i.step) AS step
-    FROM incoming i JOIN trials t ON t.trial_id = i.trial_id AND t.status = 'finished'
-    WHERE i.kind = 'timing' AND i.metric IN ('step_seconds', 'tokens_per_second')
-    GROUP BY ALL
 )
 SELECT trial_id, name, value, step, address FROM lasts
 UNION ALL
 SELECT trial_id, 'mean_' || metric, value, step, NULL FROM means
 UNION ALL
 SELECT trial_id, 'perplexity', exp(value), step, address FROM lasts WHERE name = 'eval_loss' AND value < 700
-UNION ALL
-SELECT trial_id, name, value, step, '' FROM clocks
 UNION ALL
 SELECT trial_id, 'peak_' || metric, peak.value, peak.step, peak.address FROM peaks
 UNION ALL

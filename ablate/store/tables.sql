@@ -187,12 +187,12 @@ COMMENT ON COLUMN metrics.address IS 'The part measured, as in layers.3.attentio
 COMMENT ON COLUMN metrics.value IS 'The number; may be NaN or infinite (divergence is a result)';
 
 CREATE OR REPLACE TABLE summaries (trial_id VARCHAR NOT NULL, name VARCHAR NOT NULL, value DOUBLE NOT NULL, step BIGINT NOT NULL, address VARCHAR);
-COMMENT ON TABLE summaries IS 'Each trial''s numbers, one for each name: <metric> at its end, peak_<metric> over its whole course. Filled from its rows when they are loaded, by summaries.sql';
+COMMENT ON TABLE summaries IS 'Each trial''s numbers, one for each name: <metric> at its end, peak_<metric> and mean_<metric> over its whole course. Filled from its rows when they are loaded, by summaries.sql';
 COMMENT ON COLUMN summaries.trial_id IS 'The trial';
-COMMENT ON COLUMN summaries.name IS '<metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; token_correlation is peak_token_correlation_rms';
+COMMENT ON COLUMN summaries.name IS '<metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; mean_<metric>: the mean of the finite values over all addresses and steps, of finished trials alone; token_correlation is peak_token_correlation_rms; perplexity is exp(eval_loss)';
 COMMENT ON COLUMN summaries.value IS 'The number; always finite';
 COMMENT ON COLUMN summaries.step IS 'Where it was measured; of equal peaks the earliest';
-COMMENT ON COLUMN summaries.address IS 'The part it was measured at; empty for the whole model, NULL for a mean over parts';
+COMMENT ON COLUMN summaries.address IS 'The part it was measured at; empty for the whole model, NULL for a mean over parts, or over steps';
 
 CREATE OR REPLACE TABLE timings (trial_id VARCHAR NOT NULL, step BIGINT NOT NULL, name VARCHAR NOT NULL, seconds DOUBLE);
 COMMENT ON TABLE timings IS 'What a clock measured: never part of what is compared';

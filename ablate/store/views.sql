@@ -2,6 +2,22 @@
 -- bits however many threads add them up. All but `curves` read summaries and never metrics. Pairs are of trials for the
 -- verdict: of those that choose something only a search's are paired, which have all the same settings.
 
+CREATE OR REPLACE VIEW clocks AS
+SELECT trial_id, name, median(seconds) AS value
+FROM timings JOIN trials USING (trial_id)
+WHERE status = 'finished' AND name IN ('step_seconds', 'tokens_per_second') GROUP BY trial_id, name;
+COMMENT ON VIEW clocks IS 'What a clock said of each finished trial: numbers of the machine, and of what else it did, never the same twice';
+COMMENT ON COLUMN clocks.trial_id IS 'The trial';
+COMMENT ON COLUMN clocks.name IS 'step_seconds or tokens_per_second';
+COMMENT ON COLUMN clocks.value IS 'Median over the measured stretches of the mean over their steps';
+
+CREATE OR REPLACE VIEW numbers AS
+SELECT trial_id, name, value FROM summaries UNION ALL SELECT trial_id, name, value FROM clocks;
+COMMENT ON VIEW numbers IS 'Each number that a trial comes to and that can be judged: summaries, and clocks';
+COMMENT ON COLUMN numbers.trial_id IS 'The trial';
+COMMENT ON COLUMN numbers.name IS 'As summaries.name, step_seconds or tokens_per_second';
+COMMENT ON COLUMN numbers.value IS 'The number; always finite';
+
 CREATE OR REPLACE VIEW final AS
 WITH wide AS (
     SELECT
@@ -441,8 +457,8 @@ SELECT
 FROM last p
 JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
     AND a.versions_id IS NOT DISTINCT FROM p.versions_id AND a.salt > 0
-JOIN summaries x ON x.trial_id = p.trial_id
-JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
+JOIN numbers x ON x.trial_id = p.trial_id
+JOIN numbers y ON y.trial_id = a.trial_id AND y.name = x.name
 WHERE p.salt = 0 AND x.name IN (
     SELECT unnest(['eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation'])
     UNION SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL

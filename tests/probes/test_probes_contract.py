@@ -126,7 +126,7 @@ def test_a_probe_of_ones_own_is_judged(tmp_path, executor):
 
 
 ONE = "(SELECT min(trial_id) FROM trials)"
-NUMBERS = f"SELECT name, value FROM summaries WHERE trial_id = {ONE}"
+NUMBERS = f"SELECT name, value FROM numbers WHERE trial_id = {ONE}"
 ROWS = f"SELECT value FROM metrics WHERE metric = 'train_loss' AND trial_id = {ONE}"
 
 

@@ -48,7 +48,7 @@ FINALS = """
         'peak_eval_loss', 'peak_eval_bits_per_byte', 'peak_train_loss', 'peak_learning_rate'))
     OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
 """
-"""Numbers of the view `summaries` that finished trials show: losses, the largest value of every metric of a probe, and
+"""Numbers of the view `numbers` that finished trials show: losses, the largest value of every metric of a probe, and
 whatever a space judges. One that is a curve as well is `final_…`."""
 DIVERGED = "seeds_diverged"
 """0 or 1 of a run; its mean over a group is the share of its seeds."""
@@ -125,7 +125,7 @@ def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]
                 GROUP BY trial_id, metric, step
                 UNION ALL
                 SELECT trial_id, CASE WHEN name IN {CURVES} THEN 'final_' || name ELSE name END, 0, value
-                FROM summaries JOIN trials USING (trial_id) JOIN wanted USING (trial_id)
+                FROM numbers JOIN trials USING (trial_id) JOIN wanted USING (trial_id)
                 WHERE ({FINALS}) AND status = 'finished'
                 UNION ALL
                 SELECT trial_id, '{DIVERGED}', 0, (status = 'diverged')::DOUBLE
