@@ -20,8 +20,14 @@ from typing import Any
 
 HEAVY = frozenset({"torch", "jaxtyping", "optuna", "cmaes", "datasets"})
 """Libraries whose import ends the part that planning runs."""
-HEAVY_ROOMS = ("ablate.kernels", "ablate.compiler", "ablate.probes.measure")
-"""Rooms and files of ours that import one of them."""
+HEAVY_ROOMS = (
+    "ablate.kernels",
+    "ablate.compiler",
+    "ablate.probes.measure",
+    "ablate.execute.search.proposer",
+    "ablate.execute.search.sampled",
+)
+"""Rooms and files of ours that import one of them, or that what is planned has no need of."""
 REST = "__put_off__"
 LOCK = threading.RLock()
 

@@ -44,7 +44,7 @@ def record(
         derivations=space.grammar.count,
         reference=asked.from_,
         objectives=tuple(_objectives(space, definitions)),
-        sampler=asked.sampler,
+        sampler=str(asked.sampler),
         seed=asked.seed,
         parallel=asked.parallel,
         seeds=space.seeds,

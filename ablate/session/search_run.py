@@ -148,7 +148,7 @@ def _search(planned: Planned, folder: Path) -> Search:
     steps, every = space.recipe.steps, space.measure.evaluation.every
     return Search(
         ground,
-        proposer_for(search, ground),
+        proposer_for(search, ground, space.grammar.catalogue),
         reference=space.blocks[search.from_],
         goals=tuple(search.objective.values()),
         budget=search.budget,

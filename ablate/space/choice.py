@@ -30,6 +30,10 @@ class Choice:
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}: {value}" for name, value in self.settings.items())
+        return f"{self.name} ({settings})" if settings else self.name
+
     def plain(self) -> str | dict[str, Any]:
         """As it stands in a document."""
         return {self.name: dict(self.settings)} if self.settings else self.name

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from ablate.space.choice import Choice
 from ablate.space.documents import Count, Document, Positive, Share
 
 
@@ -101,7 +102,6 @@ class DOptimal(Document):
 
 
 Goal = Literal["min", "max"]
-Sampler = Literal["random", "tpe", "gp", "nsga2", "cmaes", "evolution"]
 ZeroCost = Literal["parameters", "flops", "start_loss", "start_gradient_norm"]
 """What is known of a block before it is trained: counted, or measured on one batch at its initialisation."""
 
@@ -212,7 +212,7 @@ class Search(Document):
     from_: Annotated[str, Field(alias="from")]
     objective: Annotated[dict[str, Goal], Field(min_length=1, description="a mapping such as {eval_loss: min}")]
     budget: Budget
-    sampler: Sampler
+    sampler: Annotated[Choice, Field(description="one sampler, such as tpe")]
     pruner: Literal["none"] | Pruner
     beforehand: Beforehand
     confirm: Literal["none"] | Confirm

@@ -12,6 +12,7 @@ from ablate.source.problems import Problems, nearest, quote
 CHOICES = (
     ("design",),
     ("design", "search", "budget"),
+    ("design", "search", "sampler"),
     ("design", "search", "pruner"),
     ("model", "position"),
     ("model", "init"),

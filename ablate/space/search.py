@@ -11,6 +11,7 @@ from ablate.source.problems import Problems
 from ablate.space.design import Pruner, Rungs, Search
 from ablate.space.documents import Auto, Measure, Noise, Recipe
 from ablate.space.origin import Origins
+from ablate.space.samplers import SamplerSpec
 
 SEARCH = ("design", "search")
 EVALUATED = ("measure", "evaluation", "every")
@@ -23,6 +24,7 @@ def check_search(
     origins: Origins,
     problems: Problems,
     *,
+    sampler: SamplerSpec,
     recipe: Recipe | None,
     measure: Measure | None,
     seeds: tuple[int, ...] | None,
@@ -42,8 +44,9 @@ def check_search(
             if wrong is not None:
                 paths = ((*SEARCH, "pruner", pruner.kind, "first"), ("recipe", "steps"), EVALUATED)
                 origins.add(problems, wrong[0], *paths, notes=(wrong[1],))
-    if search.sampler == "cmaes" and len(search.objective) > 1:
-        message = f"cmaes has one objective, and this search has {len(search.objective)}: {', '.join(search.objective)}"
+    if sampler.objectives == "one" and len(search.objective) > 1:
+        these = f"{len(search.objective)}: {', '.join(search.objective)}"
+        message = f"{sampler.name} has one objective, and this search has {these}"
         notes = ("leave one of them, or take a sampler for several, such as nsga2",)
         origins.add(problems, message, (*SEARCH, "sampler"), (*SEARCH, "objective"), notes=notes)
 

@@ -25,6 +25,7 @@ from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.origin import Keys, Origins
+from ablate.space.samplers import SamplerSpec
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.ways import HINTS
@@ -228,16 +229,30 @@ class Sections:
         objective = search.get("objective") if isinstance(search, Mapping) else None
         for key, _ in objective.entries if isinstance(objective, Mapping) else ():
             self._check_metric(key, measure, "searched for", ("design", "search", "objective"))
-        design = self._section("design", Design)
-        if design is None or not isinstance(located, Mapping):
-            return design
+        if not isinstance(located, Mapping):
+            return self._section("design", Design)
+        plain, sampler = located, None
+        if isinstance(search, Mapping):
+            plain = overlay(
+                located, Mapping(((located.key("search"), _without_settings(search, "sampler")),), located.span)
+            )
+            sampler = self._chosen(search, SamplerSpec, "design.search.sampler", "sampler")
+        design = validate(Design, self._opened("design", plain.entries), self.problems, "design", HINTS)
+        if design is None:
+            return None
         if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
             self.problems.add("a design has exactly one kind", self.origins.section("design"), notes=notes)
             return None
-        if design.search is not None and isinstance(search, Mapping):
-            check_search(design.search, self.origins, self.problems, recipe=recipe, measure=measure, seeds=seeds)
-        return design
+        if design.search is None:
+            return design
+        if sampler is None:
+            return None
+        spec = self.grammar.catalogue.of_kind(SamplerSpec)[sampler.name]
+        check_search(
+            design.search, self.origins, self.problems, sampler=spec, recipe=recipe, measure=measure, seeds=seeds
+        )
+        return design.model_copy(update={"search": design.search.model_copy(update={"sampler": sampler})})
 
     def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:
         """The seeds; with `auto`, or a mapping with its looks, those of the first look, and the looks."""

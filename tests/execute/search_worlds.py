@@ -24,7 +24,8 @@ from ablate.execute.search.search import Came, Job, Search
 from ablate.grammar.decide import choices
 from ablate.grammar.derivation import Template
 from ablate.grammar.grammar import Grammar
-from ablate.space.design import Beforehand, Budget, Goal, Order, Sampler, ZeroCost
+from ablate.space.choice import Choice
+from ablate.space.design import Beforehand, Budget, Goal, Order, ZeroCost
 from ablate.space.design import Search as Asked
 
 Surface = Callable[[int], Result]
@@ -109,7 +110,7 @@ class World:
 
 def search(
     grammar: Grammar,
-    sampler: Sampler,
+    sampler: str,
     *,
     seed: int = 0,
     goals: tuple[Goal, ...] = ("min",),
@@ -122,7 +123,7 @@ def search(
 ) -> Search:
     """A search of a grammar; without a budget it goes on until there is nothing new."""
     budget = budget or Budget(trials=trials)
-    proposer = proposer_for(asked(sampler, seed, goals, order=order), World(grammar))
+    proposer = proposer_for(asked(sampler, seed, goals, order=order), World(grammar), grammar.catalogue)
     return searched(grammar, proposer, goals=goals, parallel=parallel, budget=budget, ladder=ladder, seeds=seeds)
 
 
@@ -152,13 +153,13 @@ def searched(
     )
 
 
-def asked(sampler: Sampler, seed: int, goals: tuple[Goal, ...], *, order: Order | None = None) -> Asked:
+def asked(sampler: str, seed: int, goals: tuple[Goal, ...], *, order: Order | None = None) -> Asked:
     """What a space says that a search like this is for."""
     return Asked(
         **{"from": "reference"},
         objective={f"metric_{n}": goal for n, goal in enumerate(goals)},
         budget=Budget(trials=1),
-        sampler=sampler,
+        sampler=Choice(sampler),
         pruner="none",
         beforehand=Beforehand(veto={}, order=order),
         confirm="none",
@@ -167,9 +168,9 @@ def asked(sampler: Sampler, seed: int, goals: tuple[Goal, ...], *, order: Order 
     )
 
 
-def proposer(sampler: Sampler, grammar: Grammar, seed: int, goals: tuple[Goal, ...]) -> Proposer:
+def proposer(sampler: str, grammar: Grammar, seed: int, goals: tuple[Goal, ...]) -> Proposer:
     """A proposer by the name of its sampler."""
-    return sampler_on(World(grammar), sampler, seed, goals)
+    return sampler_on(World(grammar), Choice(sampler), seed, goals, grammar.catalogue)
 
 
 def came_of(found: Search, job: Job, surface: Surface) -> Came:

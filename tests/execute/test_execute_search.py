@@ -15,14 +15,15 @@ from search_worlds import World, carried_out, proposer, reference, run, search, 
 
 from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
-from ablate.execute.search.evolution import EvolutionProposer
 from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer
+from ablate.execute.search.samplers import evolution
+from ablate.execute.search.samplers.evolution import EvolutionProposer
 from ablate.execute.search.search import Came
 from ablate.grammar.decide import choices
 from ablate.grammar.grammar import Grammar
-from ablate.space.design import Budget, Goal, Sampler
+from ablate.space.design import Budget, Goal
 
 RULES = """norm: [none, layer_norm, rms_norm]
 gain: [1, 0.5, {init: 0, trainable: true}]
@@ -34,14 +35,14 @@ CONSTRAINTS = "- {when: {attention_norm: any}, forbid: {mlp_norm: any}, because:
 FORBIDS_ATTENTION = "- {forbid: {attention: any}, because: no attention}"
 SMALL = grammar(RULES, constraints=CONSTRAINTS)
 TINY = grammar("norm: [none, layer_norm, rms_norm]\nblock: [[$norm, $norm, mlp]]")
-SAMPLERS: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2", "gp")
+SAMPLERS: tuple[str, ...] = ("random", "evolution", "tpe", "nsga2", "gp")
 samplers = pytest.mark.parametrize("sampler", SAMPLERS)
-QUICK: tuple[Sampler, ...] = ("random", "evolution", "tpe", "nsga2")
+QUICK: tuple[str, ...] = ("random", "evolution", "tpe", "nsga2")
 
 
 @samplers
 @pytest.mark.parametrize("goals", [("min",), ("min", "max")], ids=["one", "two"])
-def test_the_same_seed_and_history_give_the_same_proposal(sampler: Sampler, goals: tuple[Goal, ...]) -> None:
+def test_the_same_seed_and_history_give_the_same_proposal(sampler: str, goals: tuple[Goal, ...]) -> None:
     came_to, rng = surface(SMALL, 1, objectives=len(goals), diverged=0.1), random.Random(4)
     history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
     history[3] = Result(history[3].index, "bug")
@@ -167,7 +168,7 @@ def test_what_cannot_be_told() -> None:
 
 
 @samplers
-def test_a_search_of_everything_ends_at_once(sampler: Sampler) -> None:
+def test_a_search_of_everything_ends_at_once(sampler: str) -> None:
     """Seven different blocks in nine derivations: each is trained once, and with the ninth there is nothing new."""
     found = search(TINY, sampler)
     trained = [job.mark for job in carried_out(found, surface(TINY, 0))]
@@ -180,7 +181,7 @@ def test_a_search_of_everything_ends_at_once(sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["random", "evolution", "gp"])
-def test_a_search_of_everything_that_is_admitted_ends(sampler: Sampler) -> None:
+def test_a_search_of_everything_that_is_admitted_ends(sampler: str) -> None:
     """Three of nine derivations are never proposed: a hundred known ones in a row end it."""
     small = grammar(
         "norm: [none, layer_norm, rms_norm]\nblock: [[$norm, attention, $norm, mlp]]",
@@ -220,7 +221,7 @@ def test_a_sampler_that_only_repeats_itself_does_not_end_a_search(monkeypatch: p
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
-def test_a_sampler_is_told_each_derivation_once(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sampler_is_told_each_derivation_once(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is new behind what it was told before: so NSGA-II finds its generations again."""
     shown: list[list[int]] = []
     plain = SampledProposer.propose
@@ -242,7 +243,7 @@ def test_a_sampler_is_told_each_derivation_once(sampler: Sampler, monkeypatch: p
 
 
 @samplers
-def test_a_dead_end_is_found_before_anything_is_handed_out(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_end_is_found_before_anything_is_handed_out(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = grammar(RULES, constraints="- {forbid: {mlp: any}, because: no mlp}\n" + FORBIDS_ATTENTION)
     monkeypatch.setattr("ablate.grammar.vary.DRAWS", 500)
     with pytest.raises(InputError, match="500 blocks in a row were refused"):
@@ -274,7 +275,7 @@ def test_the_budget_is_of_all_workers_together(workers: int) -> None:
 
 
 @pytest.mark.parametrize("sampler", QUICK)
-def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: Sampler) -> None:
+def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: str) -> None:
     found = search(SMALL, sampler, trials=41)
     jobs = list(carried_out(found, surface(SMALL, 5), until=60))
     assert all(not SMALL.refusals(one.proposal.block) for one in found.proposed)
@@ -286,7 +287,7 @@ def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: Sampler)
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
-def test_what_a_sampler_cannot_do_is_repaired(sampler: Sampler) -> None:
+def test_what_a_sampler_cannot_do_is_repaired(sampler: str) -> None:
     """One in 41 derivations is admitted: a sampler that knows nothing finds none in four attempts."""
     clamps = ", ".join(f"{{clamp: {bound}}}" for bound in range(1, 41))
     tight = grammar(
@@ -302,7 +303,7 @@ def test_what_a_sampler_cannot_do_is_repaired(sampler: Sampler) -> None:
 
 @samplers
 @pytest.mark.parametrize("outcome", ["diverged", "bug"])
-def test_where_nothing_finished_proposals_are_draws(sampler: Sampler, outcome: str) -> None:
+def test_where_nothing_finished_proposals_are_draws(sampler: str, outcome: str) -> None:
     history = [Result(index, outcome) for index in range(25)]
     found = proposer(sampler, SMALL, 0, ("min", "min")).propose(25, history)
     assert found.random == found.choices
@@ -324,7 +325,7 @@ def evolved(seed: int, history: Sequence[Result], **said: int) -> Proposal:
 
 def test_what_evolution_derives_anew_was_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one parent and uncrossed, all that the child has not from it."""
-    monkeypatch.setattr("ablate.execute.search.evolution.CROSSED", 0)
+    monkeypatch.setattr(evolution, "CROSSED", 0)
     came_to, rng = surface(SMALL, 1), random.Random(4)
     history = [came_to(rng.randrange(SMALL.count)) for _ in range(10)]
     parent = min(history, key=lambda result: result.values)
@@ -343,7 +344,7 @@ def test_what_evolution_crosses_was_not_left_to_chance(monkeypatch: pytest.Monke
     came_to, rng = surface(SMALL, 1), random.Random(4)
     history = [came_to(rng.randrange(SMALL.count)) for _ in range(10)]
     assert 10 < sum(evolved(seed, history).random > 0 for seed in range(30)) < 30
-    monkeypatch.setattr("ablate.execute.search.evolution.mutate", lambda template, k, rng: k)
+    monkeypatch.setattr(evolution, "mutate", lambda template, k, rng: k)
     assert sum(evolved(seed, history).random for seed in range(30)) == 0
 
 

@@ -16,13 +16,15 @@ from test_execute_search import SMALL
 from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.execute.search.choose import proposer_for
-from ablate.execute.search.cma_es import CmaProposer
-from ablate.execute.search.evolution import EvolutionProposer
 from ablate.execute.search.order import Ordered
-from ablate.execute.search.proposer import Proposal, RandomProposer
+from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer
-from ablate.space.design import Order, Sampler, ZeroCost
+from ablate.execute.search.samplers import gp, nsga2, tpe
+from ablate.execute.search.samplers.cmaes import CmaProposer
+from ablate.execute.search.samplers.evolution import EvolutionProposer
+from ablate.execute.search.samplers.random import RandomProposer
+from ablate.space.design import Order, ZeroCost
 
 pytestmark = pytest.mark.fast
 ORDER = Order(by="parameters", of=5)
@@ -33,9 +35,9 @@ def measured(proposal: Proposal) -> float:
 
 
 @pytest.mark.parametrize("sampler", ["random", "evolution", "tpe"])
-def test_the_least_of_several_proposals_is_made(sampler: Sampler) -> None:
+def test_the_least_of_several_proposals_is_made(sampler: str) -> None:
     history = [surface(SMALL, 1)(Random(n).randrange(SMALL.count)) for n in range(12)]
-    ordered = proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL))
+    ordered = proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL), SMALL.catalogue)
     assert isinstance(ordered, Ordered)
     alone = [one.propose(12, history) for one in ordered.proposers]
     found = ordered.propose(12, history)
@@ -45,7 +47,9 @@ def test_the_least_of_several_proposals_is_made(sampler: Sampler) -> None:
     assert found.choices == sum(one.choices for one in alone)
     assert found.random == sum(one.random for one in alone)
     assert found.refused == sum((Counter(one.refused) for one in alone), Counter())
-    assert found == proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL)).propose(12, history)
+    assert found == proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL), SMALL.catalogue).propose(
+        12, history
+    )
 
 
 def test_what_was_passed_over_is_counted() -> None:
@@ -91,15 +95,15 @@ def test_what_is_no_number_is_the_worst_and_of_equals_the_first_is_taken() -> No
 
 
 def test_a_space_says_what_proposes() -> None:
-    def made(sampler: Sampler) -> object:
-        return proposer_for(asked(sampler, 5, ("min", "max")), World(SMALL))
+    def made(sampler: str) -> object:
+        return proposer_for(asked(sampler, 5, ("min", "max")), World(SMALL), SMALL.catalogue)
 
     assert made("random") == RandomProposer(World(SMALL), 5)
     assert made("evolution") == EvolutionProposer(World(SMALL), 5, ("min", "max"))
-    for sampler in ("tpe", "gp", "nsga2"):
-        assert made(sampler) == SampledProposer(World(SMALL), 5, ("min", "max"), sampler)
-    with pytest.raises(InputError, match="cmaes"):
+    for sampler, module, startup in (("tpe", tpe, 10), ("gp", gp, 10), ("nsga2", nsga2, 20)):
+        assert made(sampler) == SampledProposer(World(SMALL), 5, ("min", "max"), module.seeded, startup)
+    with pytest.raises(InputError, match="cmaes has one objective, and 2 are given"):
         made("cmaes")
     rules = "gain: {between: [0.1, 1], points: 5, scale: linear}\nblock: [[residual: {gain: $gain, branch: [mlp]}]]"
     numbers = World(grammar(rules))
-    assert proposer_for(asked("cmaes", 5, ("min",)), numbers) == CmaProposer(numbers, 5, ("min",))
+    assert proposer_for(asked("cmaes", 5, ("min",)), numbers, SMALL.catalogue) == CmaProposer(numbers, 5, ("min",))

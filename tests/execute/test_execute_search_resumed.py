@@ -14,7 +14,7 @@ from test_execute_search import QUICK, SMALL
 from ablate.execute.search.budget import HOUR
 from ablate.execute.search.rungs import Ladder
 from ablate.execute.search.search import Job, Search
-from ablate.space.design import Budget, Goal, Sampler
+from ablate.space.design import Budget, Goal
 
 LADDERS = {
     "none": None,
@@ -44,7 +44,7 @@ searches = st.fixed_dictionaries(
 
 
 def made(
-    *, sampler: Sampler, seed: int, parallel: int, budget: str, ladder: str, seeds: int, goals: tuple[Goal, ...]
+    *, sampler: str, seed: int, parallel: int, budget: str, ladder: str, seeds: int, goals: tuple[Goal, ...]
 ) -> tuple[Search, Surface]:
     found = search(
         SMALL,
@@ -113,7 +113,7 @@ def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
 
 @pytest.mark.parametrize("sampler", QUICK)
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_every_sampler_goes_on_as_it_would_have(sampler: Sampler, parallel: int) -> None:
+def test_every_sampler_goes_on_as_it_would_have(sampler: str, parallel: int) -> None:
     def fresh() -> Search:
         return search(SMALL, sampler, seed=3, parallel=parallel, trials=20, ladder=LADDERS["asha"])
 

@@ -6,6 +6,7 @@ import pytest
 from builders import CATALOGUE
 
 from ablate.errors import InputError
+from ablate.space.choice import Choice
 from ablate.space.design import Pruner, Search
 from ablate.space.load import load_space
 from ablate.space.space import Space
@@ -46,7 +47,7 @@ def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
     assert (found.design.kind, found.design.blocks, set(found.blocks)) == ("search", ("pre_ln",), {"pre_ln"})
     search = searched(found)
     assert search.objective == {"eval_loss": "min", "peak_kurtosis": "min"}
-    assert (search.sampler, search.parallel, search.seed) == ("tpe", 1, 0)
+    assert (search.sampler, search.parallel, search.seed) == (Choice("tpe"), 1, 0)
     assert (search.pruner, search.confirm, search.beforehand.veto, search.beforehand.order) == (
         "none",
         "none",
@@ -59,7 +60,7 @@ def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
 def test_what_is_said_lies_on_top(tmp_path: Path) -> None:
     found = space(tmp_path, WRITTEN, "design.search.sampler=evolution", "design.search.parallel=4", profile="long")
     search = searched(found)
-    assert (search.sampler, search.parallel, search.seed) == ("evolution", 4, 0)
+    assert (search.sampler, search.parallel, search.seed) == (Choice("evolution"), 4, 0)
     assert (search.budget.kind, search.budget.hours, search.budget.trials) == ("hours", 8.0, None)
 
 

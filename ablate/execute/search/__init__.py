@@ -9,10 +9,9 @@
     result.py       what became of a proposal, and how samplers are told of it
     ranking.py      which results dominate which
     choose.py       what proposes, by what the space says
-    proposer.py     the protocol: a proposal from (seed, k, history), and from nothing else; the random one
-    evolution.py    mutation and crossover of the best so far
-    sampled.py      Optuna's samplers: TPE, GP, NSGA-II
-    cma_es.py       CMA-ES on choices of numbers in order
+    proposer.py     the protocol: a proposal from (seed, k, history), and from nothing else; uniform draws
+    samplers/       a file for each: random, TPE, GP, NSGA-II, CMA-ES, evolution
+    sampled.py      what Optuna's samplers have in common
     order.py        of several proposals the one that looks best before it is trained
     ground.py       what a space makes of its grammar: which derivations are admitted, and what is the same model
     zero_cost.py    what is known of a block before it is trained

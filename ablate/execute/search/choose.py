@@ -5,39 +5,41 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from ablate.execute.search.cma_es import CmaProposer
-from ablate.execute.search.evolution import EvolutionProposer
+from ablate.block.catalogue import Catalogue
+from ablate.errors import InputError
 from ablate.execute.search.order import Ordered
-from ablate.execute.search.proposer import Proposer, RandomProposer
-from ablate.execute.search.sampled import SampledProposer
+from ablate.execute.search.proposer import Proposer
+from ablate.extension.loader import implementation
 from ablate.grammar.vary import Ground
-from ablate.space.design import Goal, Sampler, Search
+from ablate.space.choice import Choice
+from ablate.space.design import Goal, Search
+from ablate.space.samplers import SamplerSpec
 
 if TYPE_CHECKING:
     from ablate.execute.search.ground import SearchGround
 
 
-def proposer_for(search: Search, ground: SearchGround) -> Proposer:
+def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> Proposer:
     """Its sampler on `ground`; several of them, differently seeded, where an order chooses among their proposals."""
     goals = tuple(search.objective.values())
     order = search.beforehand.order
     if order is None:
-        return sampler_on(ground, search.sampler, search.seed, goals)
-    proposers = (sampler_on(ground, search.sampler, _nth_seed(search.seed, n), goals) for n in range(order.of))
+        return sampler_on(ground, search.sampler, search.seed, goals, catalogue)
+    seeds = (_nth_seed(search.seed, n) for n in range(order.of))
+    proposers = (sampler_on(ground, search.sampler, seed, goals, catalogue) for seed in seeds)
     return Ordered(ground, tuple(proposers), order.by)
 
 
-def sampler_on(ground: Ground, sampler: Sampler, seed: int, goals: tuple[Goal, ...]) -> Proposer:
-    """A proposer by the name of its sampler."""
-    match sampler:
-        case "random":
-            return RandomProposer(ground, seed)
-        case "evolution":
-            return EvolutionProposer(ground, seed, goals)
-        case "cmaes":
-            return CmaProposer(ground, seed, goals)
-        case "tpe" | "gp" | "nsga2":
-            return SampledProposer(ground, seed, goals, sampler)
+def sampler_on(ground: Ground, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue) -> Proposer:
+    """A proposer of the sampler that is chosen; InputError for several objectives where it has one."""
+    spec = catalogue.of_kind(SamplerSpec)[chosen.name]
+    if len(goals) > 1 and spec.objectives == "one":
+        raise InputError(
+            f"{spec.name} has one objective, and {len(goals)} are given\n"
+            "  = give one of them, or take a sampler for several, such as nsga2"
+        )
+    proposer: Proposer = implementation(spec)(ground, seed, goals, spec.read(chosen.settings))
+    return proposer
 
 
 def _nth_seed(seed: int, n: int) -> int:

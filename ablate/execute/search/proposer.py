@@ -1,4 +1,4 @@
-"""The protocol of what proposes, and the simplest: uniform draws.
+"""The protocol of what proposes, and what proposers share: their generators, and uniform draws.
 
 A proposal is a function of the seed, of its number k and of the results it may see. Nothing is kept between two
 proposals, so a search that is taken up again proposes what an undisturbed one would have.
@@ -44,18 +44,11 @@ class Proposer(Protocol):
         """Proposal k, from the results it may see. InputError where constraints leave practically nothing."""
 
 
-@dataclass(frozen=True)
-class RandomProposer:
-    """Uniform draws from the derivations that no constraint refuses."""
-
-    ground: Ground
-    seed: int
-
-    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """A uniform draw; the history is not looked at."""
-        found = draw(self.ground, generator(self.seed, k))
-        asked = len(choices(self.ground.derivations, found.index))
-        return Proposal(found.index, found.block, asked, asked, found.refused)
+def uniform(ground: Ground, rng: random.Random) -> Proposal:
+    """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
+    drawn = draw(ground, rng)
+    made = len(choices(ground.derivations, drawn.index))
+    return Proposal(drawn.index, drawn.block, made, made, drawn.refused)
 
 
 def generator(seed: int, k: int) -> random.Random:

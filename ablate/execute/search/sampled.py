@@ -21,12 +21,12 @@ import copy
 import hashlib
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ablate.execute.search.proposer import Proposal, generator, seed_of
 from ablate.execute.search.result import Losses, Result, told
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Known: TypeAlias = tuple[tuple[str, int, bool], ...]
 """Choices by name, each with the number of its alternatives and whether they are numbers in order."""
-OptunaName = Literal["tpe", "gp", "nsga2"]
 
 STARTUP = 10
 """Trials with a value before TPE and GP model anything."""
@@ -66,12 +65,16 @@ class _Answers:
 
 @dataclass(frozen=True)
 class SampledProposer:
-    """Proposals of one of Optuna's samplers; it keeps only what it has computed of derivations and past trials."""
+    """Proposals of one of Optuna's samplers; it keeps only what it has computed of derivations and past trials.
+
+    `sampler` makes a fresh one from a seed, which models nothing until `startup` trials have a value.
+    """
 
     ground: Ground
     seed: int
     goals: tuple[Goal, ...]
-    sampler: OptunaName
+    sampler: Callable[[int], BaseSampler]
+    startup: int
     _apart: dict[int, tuple[Decision, ...]] = field(default_factory=dict, repr=False, compare=False)
     _past: dict[tuple[int, Losses | None, int, Known], FrozenTrial] = field(
         default_factory=dict, repr=False, compare=False
@@ -105,7 +108,7 @@ class SampledProposer:
 
     def _starting(self, losses: Sequence[Losses | None]) -> bool:
         """Whether there are too few values to model anything."""
-        return sum(loss is not None for loss in losses) < (POPULATION if self.sampler == "nsga2" else STARTUP)
+        return sum(loss is not None for loss in losses) < self.startup
 
     def _known(self, history: Sequence[Result]) -> Known:
         """The choices that were made before."""
@@ -139,7 +142,7 @@ class SampledProposer:
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(
-            directions=["minimize"] * len(self.goals), sampler=_sampler(self.sampler, seed_of(self.seed, k))
+            directions=["minimize"] * len(self.goals), sampler=self.sampler(seed_of(self.seed, k))
         )
         values = 0
         for result, loss in zip(history, losses, strict=True):
@@ -194,18 +197,6 @@ def mutated(ground: Ground, index: int, times: int, rng: random.Random) -> int:
 def some_place(name: str, index: int, n: int) -> int:
     """One of n places, drawn uniformly by the SHA-256 of a choice and a derivation that did not make it."""
     return int.from_bytes(hashlib.sha256(f"not asked {name} {index}".encode()).digest()[:8]) * n >> 64
-
-
-def _sampler(name: OptunaName, seed: int) -> BaseSampler:
-    from optuna import samplers
-
-    match name:
-        case "tpe":
-            return samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True)
-        case "gp":
-            return samplers.GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
-        case "nsga2":
-            return samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
 
 
 @cache

@@ -24,7 +24,7 @@ from ablate.errors import InputError
 from ablate.execute.search.budget import Cost, Spent, affords, check_reference, used_up
 from ablate.execute.search.correlation import Correlation, correlations
 from ablate.execute.search.job import Job, Proposed
-from ablate.execute.search.proposer import Proposer, RandomProposer
+from ablate.execute.search.proposer import Proposer, generator, uniform
 from ablate.execute.search.result import VALUED, Came
 from ablate.execute.search.rungs import Ladder, let_on
 from ablate.execute.search.standing import Arrival, Origin, Standing, history
@@ -71,8 +71,6 @@ class Search:
         self.proposed: list[Proposed] = []
         self.why_over: Literal["", "budget", "exhausted"] = ""
         self._proposer = proposer
-        # Any seed does: what it draws is a function of k.
-        self._draws = RandomProposer(ground, 0)
         self._came: dict[int, Came] = {}
         # By mark: the first job of each block, and the level that it was sent to last.
         self._first: dict[str, int] = {}
@@ -244,8 +242,10 @@ class Search:
             self._closed = "exhausted"
             return None
         k = len(self.proposed)
-        proposer = self._proposer if self._repeats < STUCK else self._draws
-        proposal = proposer.propose(k, history(self._origins.values(), standing))
+        if self._repeats < STUCK:
+            proposal = self._proposer.propose(k, history(self._origins.values(), standing))
+        else:
+            proposal = uniform(self.ground, generator(0, k))  # any seed does: what is drawn is a function of k
         mark = self.ground.mark(proposal.block)
         same_as = self._first.get(mark)
         job = None

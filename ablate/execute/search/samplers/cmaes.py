@@ -19,12 +19,22 @@ it, with its default population of 4 + ⌊3 ln n⌋.
 
 from __future__ import annotations
 
+from ablate.execute.search.samplers.declare import Document, implements, sampler
+
+
+@sampler("cmaes", source="Hansen 2016, arXiv:1604.00772", objectives="one")
+class CmaEs(Document):
+    """No settings."""
+
+
 import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+
+import cmaes
+import numpy as np
 
 from ablate.errors import InputError
 from ablate.execute.search.proposer import Proposal, generator
@@ -34,10 +44,6 @@ from ablate.grammar.decide import Asked, Decision, choices, decide
 from ablate.grammar.derivation import ordered
 from ablate.grammar.vary import Ground, solved
 from ablate.space.design import Goal
-
-if TYPE_CHECKING:
-    import numpy as np
-    from cmaes import CMA
 
 MIDDLE, WIDTH = 0.5, 0.3
 """Mean and standard deviation of a coordinate before anything is told: those of a uniform draw, nearly."""
@@ -49,7 +55,7 @@ ASKS = 100
 class CmaProposer:
     """Proposals of CMA-ES; it keeps only what it has computed of derivations.
 
-    Raises InputError where there are several objectives, or no numbers in order.
+    Raises InputError where there are no numbers in order.
     """
 
     ground: Ground
@@ -58,11 +64,6 @@ class CmaProposer:
     _apart: dict[int, tuple[Decision, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if len(self.goals) > 1:
-            raise InputError(
-                f"cmaes has one objective, and {len(self.goals)} are given\n"
-                "  = give one of them, or say sampler: nsga2, tpe, gp or evolution"
-            )
         if not ordered(self.ground.derivations):
             raise InputError(
                 f"cmaes moves numbers in order, and grammar {self.ground.name} has none\n"
@@ -98,15 +99,12 @@ class CmaProposer:
         made = (one.asked for index, _ in results for one in self._choices(index))
         return {asked.name: len(asked.words) for asked in made if asked.ordered}
 
-    def _adapted(self, results: Sequence[tuple[int, float]], coordinates: Mapping[str, int]) -> CMA | None:
+    def _adapted(self, results: Sequence[tuple[int, float]], coordinates: Mapping[str, int]) -> cmaes.CMA | None:
         """The distribution once all full generations are told; None where there is none yet."""
         if not coordinates:
             return None
-        import numpy as np
-        from cmaes import CMA
-
         n = len(coordinates)
-        adapted = CMA(mean=np.full(n, MIDDLE), sigma=WIDTH, bounds=np.tile([0.0, 1.0], (n, 1)), seed=0)
+        adapted = cmaes.CMA(mean=np.full(n, MIDDLE), sigma=WIDTH, bounds=np.tile([0.0, 1.0], (n, 1)), seed=0)
         size = adapted.population_size
         for start in range(0, len(results) - size + 1, size):
             numbered = enumerate(results[start : start + size], start)
@@ -115,7 +113,7 @@ class CmaProposer:
             )
         return adapted if adapted.generation else None
 
-    def _point(self, adapted: CMA, coordinates: Mapping[str, int], number: int, index: int) -> np.ndarray:
+    def _point(self, adapted: cmaes.CMA, coordinates: Mapping[str, int], number: int, index: int) -> np.ndarray:
         """Where result `number` was: inside its places, and anywhere in the coordinates that it did not choose."""
         digest = hashlib.sha256(f"told {self.seed} {number} {index}".encode()).digest()
         rng = random.Random(digest)
@@ -141,10 +139,14 @@ class CmaProposer:
         return self._apart[index]
 
 
-def within_reach(adapted: CMA, point: np.ndarray) -> np.ndarray:
-    """A point, or where it is too far out what lies on the way there: √n + 2n/(n + 2) standard deviations at most."""
-    import numpy as np
+@implements(CmaEs)
+def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: CmaEs) -> CmaProposer:
+    """CMA-ES on the numbers in order that a ground offers."""
+    return CmaProposer(ground, seed, goals)
 
+
+def within_reach(adapted: cmaes.CMA, point: np.ndarray) -> np.ndarray:
+    """A point, or where it is too far out what lies on the way there: √n + 2n/(n + 2) standard deviations at most."""
     rotation, lengths = adapted._eigen_decomposition()
     away = point - adapted.mean
     n = len(point)
@@ -159,7 +161,7 @@ def _uniform(asked: Asked, rng: random.Random) -> int:
     return next(place for place, end in enumerate(accumulate(asked.counts)) if k < end)
 
 
-def _drawn(adapted: CMA | None, coordinates: Mapping[str, int], rng: random.Random) -> dict[str, int]:
+def _drawn(adapted: cmaes.CMA | None, coordinates: Mapping[str, int], rng: random.Random) -> dict[str, int]:
     """A draw from the distribution, as places; nothing where there is no distribution yet."""
     if adapted is None:
         return {}

@@ -1,17 +1,34 @@
-"""Evolution on derivations: the best so far, mutated by re-derivation and crossed where rules are like."""
+"""Evolution on derivations: the best so far, mutated by re-derivation and crossed where rules are like.
+
+Until 10 derivations have results, uniform draws; then each proposal is a child of the 10 best. A parent is the better
+of two of them, drawn uniformly. Half of the children take a subtree from a second parent; the others, and half of
+these, have one subtree derived anew, uniformly. Choose it where blocks differ in how they are built, not in numbers: it
+models nothing, and what it proposes is near to what was good.
+
+    Koza 1992, Genetic Programming, MIT Press, Ch. 6; on derivations of a grammar: Whigham 1995, Grammatically-based
+    Genetic Programming. Several objectives are ranked as in Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182
+"""
 
 from __future__ import annotations
+
+from ablate.execute.search.samplers.declare import Document, implements, sampler
+
+
+@sampler("evolution", source="Whigham 1995, Grammatically-based Genetic Programming", objectives="several")
+class Evolution(Document):
+    """No settings."""
+
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ablate.execute.search.proposer import Proposal, generator
+from ablate.execute.search.proposer import Proposal, generator, uniform
 from ablate.execute.search.ranking import ranked
 from ablate.execute.search.result import Result, told
 from ablate.grammar.decide import choices
-from ablate.grammar.vary import Ground, crossover, draw, mutate, solved
+from ablate.grammar.vary import Ground, crossover, mutate, solved
 from ablate.space.design import Goal
 
 Child: TypeAlias = tuple[int, int]
@@ -42,9 +59,7 @@ class EvolutionProposer:
         rng = generator(self.seed, k)
         losses = {result.index: loss for result, loss in zip(history, told(history, self.goals), strict=True) if loss}
         if len(losses) < self.population:
-            found = draw(self.ground, rng)
-            asked = len(choices(self.ground.derivations, found.index))
-            return Proposal(found.index, found.block, asked, asked, found.refused)
+            return uniform(self.ground, rng)
         places = list(losses)
         best = [places[i] for i in ranked(list(losses.values()))[: self.population]]
         known = {result.index for result in history}
@@ -75,6 +90,12 @@ class EvolutionProposer:
                 return child, child
             parent = parent if child is None else child
         return mutate(self.ground.derivations, parent, rng), parent
+
+
+@implements(Evolution)
+def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Evolution) -> EvolutionProposer:
+    """Evolution of `POPULATION` derivations."""
+    return EvolutionProposer(ground, seed, goals)
 
 
 def _tournament(best: Sequence[int], rng: random.Random) -> int:

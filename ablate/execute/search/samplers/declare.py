@@ -1,0 +1,84 @@
+'''How a sampler declares itself: the names that every file of a sampler starts from.
+
+Such a file has two halves. The head declares a class of settings, without what makes proposals, so that checking and
+planning stay quick. Below the first import of `ablate.execute.search.proposer` (or of torch, Optuna or cmaes) stands a
+function that makes a `Proposer`.
+
+    """Neighbour: the best derivation so far, with one subtree derived anew."""
+    from ablate.execute.search.samplers.declare import Count, Document, implements, sampler
+
+    @sampler("neighbour", source="this work", objectives="one")
+    class Neighbour(Document):
+        """After `startup` results; uniform draws before."""
+
+        startup: Count
+
+    from dataclasses import dataclass
+    from ablate.execute.search.proposer import Proposal, generator, uniform
+    from ablate.execute.search.result import told
+    from ablate.grammar.decide import choices
+    from ablate.grammar.vary import Ground, mutate, solved
+    from ablate.space.design import Goal
+
+    @dataclass(frozen=True)
+    class NeighbourProposer:
+        ground: Ground
+        seed: int
+        goals: tuple[Goal, ...]
+        startup: int
+
+        def propose(self, k, history):
+            rng, losses = generator(self.seed, k), told(history, self.goals)
+            ended = [(loss, result.index) for loss, result in zip(losses, history) if loss is not None]
+            if len(ended) < self.startup:
+                return uniform(self.ground, rng)
+            _, best = min(ended)
+            found = solved(self.ground, lambda: mutate(self.ground.derivations, best, rng))
+            made = choices(self.ground.derivations, found.index)
+            kept = {(choice.name, choice.taken) for choice in choices(self.ground.derivations, best)}
+            anew = sum((choice.name, choice.taken) not in kept for choice in made)
+            return Proposal(found.index, found.block, len(made), anew, found.refused)
+
+    @implements(Neighbour)
+    def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Neighbour) -> NeighbourProposer:
+        return NeighbourProposer(ground, seed, goals, settings.startup)
+
+A space chooses it by `sampler: {neighbour: {startup: 10}}`; one without settings by its name alone. The function is
+called once for a search, and for each of several proposers where an order chooses among them. What it makes holds the
+protocol of `proposer.py`: the same seed, k and history give the same proposal, and nothing is kept between two.
+'''
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, get_args
+
+from ablate.extension.configured import declare_settings
+from ablate.extension.declaration import DeclarationError, Fault, implements
+from ablate.space.documents import Count, Document, NotNegative, Positive, Share
+from ablate.space.samplers import Objectives, SamplerSpec
+
+__all__ = ["Count", "Document", "NotNegative", "Positive", "Share", "implements", "sampler"]
+
+S = TypeVar("S", bound=Document)
+
+
+def sampler(name: str, *, source: str = "", version: int = 1, objectives: Objectives) -> Callable[[type[S]], type[S]]:
+    """Declare a sampler by its settings; the first line of its file is what `ablate list samplers` shows.
+
+    A sampler of `one` objective is refused where a search has more. `version` is that of its proposals: it rises with a
+    change of its code that changes them.
+
+    Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
+    """
+    declare = declare_settings(SamplerSpec, name, source=source, version=version, objectives=objectives)
+
+    def declared(cls: type[S]) -> type[S]:
+        if objectives not in get_args(Objectives):
+            message = f"a sampler has one objective or several, not {objectives!r}"
+            raise DeclarationError(
+                cls.__qualname__, (Fault(message, "objectives", ('say objectives="one" or objectives="several"',)),)
+            )
+        return declare(cls)
+
+    return declared

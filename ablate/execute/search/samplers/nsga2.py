@@ -1,0 +1,35 @@
+"""NSGA-II: generations of 20, each bred from the least dominated and least crowded of those before.
+
+Parents are kept by the front that they are on, and within one front by how far their neighbours lie apart. Children
+exchange choices between two parents, and some choices are drawn anew. Choose it for several objectives and some hundred
+trials: it looks at a front as a whole, and models nothing.
+
+    Deb et al. 2002, IEEE Trans. Evolutionary Computation 6(2):182, Sec. III. As Optuna has it.
+"""
+
+from __future__ import annotations
+
+from ablate.execute.search.samplers.declare import Document, implements, sampler
+
+
+@sampler("nsga2", source="Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182", objectives="several")
+class Nsga2(Document):
+    """No settings."""
+
+
+from optuna.samplers import BaseSampler, NSGAIISampler
+
+from ablate.execute.search.sampled import POPULATION, SampledProposer
+from ablate.grammar.vary import Ground
+from ablate.space.design import Goal
+
+
+@implements(Nsga2)
+def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Nsga2) -> SampledProposer:
+    """Proposals of Optuna's NSGA-II; draws until one generation has values."""
+    return SampledProposer(ground, seed, goals, seeded, POPULATION)
+
+
+def seeded(seed: int) -> BaseSampler:
+    """Optuna's sampler with this seed."""
+    return NSGAIISampler(seed=seed, population_size=POPULATION)

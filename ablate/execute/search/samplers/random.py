@@ -1,0 +1,45 @@
+"""Random: uniform draws from the derivations that no constraint refuses.
+
+    P(d) = 1 / |A|        for each derivation d in A, those that are admitted
+
+It looks at no result, so it is what every other sampler is held against. In spaces where few of the choices matter it
+is far better than a grid.
+
+    Bergstra & Bengio 2012, Random Search for Hyper-Parameter Optimization, JMLR 13:281
+"""
+
+from __future__ import annotations
+
+from ablate.execute.search.samplers.declare import Document, implements, sampler
+
+
+@sampler("random", source="Bergstra & Bengio 2012, JMLR 13:281", objectives="several")
+class Random(Document):
+    """No settings."""
+
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ablate.execute.search.proposer import Proposal, generator, uniform
+from ablate.execute.search.result import Result
+from ablate.grammar.vary import Ground
+from ablate.space.design import Goal
+
+
+@dataclass(frozen=True)
+class RandomProposer:
+    """Uniform draws from the derivations that are admitted."""
+
+    ground: Ground
+    seed: int
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        """A uniform draw; the history is not looked at."""
+        return uniform(self.ground, generator(self.seed, k))
+
+
+@implements(Random)
+def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Random) -> RandomProposer:
+    """Draws that are the same for any objectives."""
+    return RandomProposer(ground, seed)
