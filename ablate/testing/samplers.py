@@ -1,0 +1,216 @@
+"""The contract of a sampler, to inherit: five checks on a small grammar with numbers in order and constraints.
+
+    from ablate.testing import SamplerContract
+
+    class TestNeighbour(SamplerContract):
+        plugins = ("neighbour.py",)
+        sampler = "neighbour: {startup: 10}"
+
+pytest finds the tests of such a class; without pytest, `TestNeighbour().check_all()` runs them. The sampler is written
+as in `design.search.sampler`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ablate import api
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block
+from ablate.execute.search.choose import sampler_on
+from ablate.execute.search.proposer import Proposal, Proposer
+from ablate.execute.search.result import Result
+from ablate.extension.kinds import SAMPLER
+from ablate.grammar.decide import choices
+from ablate.grammar.grammar import Grammar, read_grammar
+from ablate.source.problems import Problems
+from ablate.source.yaml import parse_yaml
+from ablate.space.choice import Choice, read_choice
+from ablate.space.design import Goal
+from ablate.space.samplers import SamplerSpec
+from ablate.space.ways import HINTS
+
+GRAMMAR = """
+grammar: samplers
+start: block
+defaults:
+  residual: {skip: 1, gain: 1, branch: []}
+  layer_norm: {eps: 1e-5, scale: true, bias: true}
+  rms_norm: {eps: 1e-8, outside: false, scale: true}
+  attention: {query: dense, key: dense, value: dense, projection: dense, pre_qk: none, pre_v: none, entropy: none,
+              position: none, bias: none, matrix: softmax, scale: 1/sqrt(head_width), dropout: 0}
+  mlp: {activation: gelu, hidden: 4x, input_scale: 1, up: dense, gate: none, down: dense}
+  dense: {bias: false, init: none, rate: 1}
+blocks: {}
+rules:
+  norm: [none, layer_norm, rms_norm]
+  gain: {between: [0.1, 1], points: 9, scale: linear}
+  skip: {between: [0.5, 1], points: 5, scale: linear}
+  activation: [relu, gelu, silu]
+  block:
+    - - residual: {gain: $gain, skip: $skip, branch: [$norm, attention]}
+      - residual: {gain: $gain, branch: [$norm, mlp: {activation: $activation}]}
+    - - residual: {gain: $gain, skip: $skip, branch: [$norm, mlp: {activation: $activation}]}
+constraints:
+  - {when: {attention_norm: any}, forbid: {mlp_norm: any}, because: a norm before one of them}
+  - {when: {mlp.activation: silu}, forbid: {mlp_norm: any}, because: no norm before silu}
+"""
+LENGTHS = (0, 1, 2, 3, 5, 24)
+"""How many results there are when a proposal is made."""
+SEEDS = (0, 7)
+
+
+class SamplerContract:
+    """Five tests of one sampler: `sampler` is YAML, `plugins` are the files to read.
+
+    A sampler of several objectives is tested with one and with two of them, to be minimised and maximised.
+    """
+
+    sampler: str = ""
+    plugins: Sequence[str | Path] = ()
+
+    def test_a_function_of_seed_number_and_history(self) -> None:
+        """Proposers made anew propose the same, whatever Python's and NumPy's own generators stand at."""
+        for goals in self._goals():
+            for seed in SEEDS:
+                for history in self._histories(goals):
+                    found = [self._proposed(goals, seed, history, stirred) for stirred in (1, 2)]
+                    assert found[0] == found[1], f"from seed {seed} after {len(history)} results: {_told(found)}"
+
+    def test_keeps_nothing_between_proposals(self) -> None:
+        """A proposer that has made others before, early and late ones, proposes what one made anew does."""
+        for goals in self._goals():
+            *_, last = histories = list(self._histories(goals))
+            used, _ = self._proposer(goals, 7)
+            for before in (last, *histories):
+                used.propose(len(before) + 1, before)
+            for history in histories:
+                fresh, _ = self._proposer(goals, 7)
+                found = [fresh.propose(len(history), history), used.propose(len(history), history)]
+                assert found[0] == found[1], f"used before, after {len(history)} results: {_told(found)}"
+
+    def test_proposes_what_is_admitted(self) -> None:
+        """Each proposal is a derivation of the grammar, with its block, that no constraint refuses."""
+        for proposal, seen in self._proposals():
+            assert 0 <= proposal.index < seen.count, f"there is no derivation {proposal.index}"
+            assert seen.grammar.derive(proposal.index) == proposal.block, (
+                f"derivation {proposal.index} is another block"
+            )
+            reasons = seen.grammar.refusals(proposal.block)
+            assert not reasons, f"derivation {proposal.index} is refused: {', '.join(reasons)}"
+
+    def test_counts_its_choices(self) -> None:
+        """A proposal has as many choices as its derivation made, and of them from none to all were random."""
+        for proposal, seen in self._proposals():
+            made = len(choices(seen.derivations, proposal.index))
+            assert proposal.choices == made, f"{proposal.choices} choices are counted where {made} were made"
+            assert 0 <= proposal.random <= made, f"{proposal.random} of {made} choices are counted as random"
+            assert proposal.passed_over == 0, "an order passes over proposals, not a sampler"
+
+    def test_counts_what_was_refused(self) -> None:
+        """`refused` has each reason as often as the grammar gave it on the way to a proposal."""
+        for proposal, seen in self._proposals():
+            assert dict(proposal.refused) == dict(seen.refused), (
+                f"{dict(proposal.refused)} is counted where {dict(seen.refused)} was refused"
+            )
+
+    def check_all(self) -> None:
+        """Every test, one after another; the first AssertionError says what does not hold."""
+        for name in dir(self):
+            if name.startswith("test_"):
+                getattr(self, name)()
+
+    def _proposals(self) -> Iterator[tuple[Proposal, _Counted]]:
+        """Proposals after each history, each with the ground that it was made on alone."""
+        for goals in self._goals():
+            for seed in SEEDS:
+                for history in self._histories(goals):
+                    proposer, seen = self._proposer(goals, seed)
+                    yield proposer.propose(len(history), history), seen
+
+    def _proposed(self, goals: tuple[Goal, ...], seed: int, history: Sequence[Result], stirred: int) -> Proposal:
+        proposer, _ = self._proposer(goals, seed)
+        with _global_generators(stirred):
+            return proposer.propose(len(history), history)
+
+    def _proposer(self, goals: tuple[Goal, ...], seed: int) -> tuple[Proposer, _Counted]:
+        chosen, catalogue = self._chosen()
+        seen = _Counted(_grammar(catalogue))
+        return sampler_on(seen, chosen, seed, goals, catalogue), seen
+
+    def _goals(self) -> Iterator[tuple[Goal, ...]]:
+        yield ("min",)
+        chosen, catalogue = self._chosen()
+        if catalogue.of_kind(SamplerSpec)[chosen.name].objectives == "several":
+            yield ("min", "max")
+
+    def _histories(self, goals: tuple[Goal, ...]) -> Iterator[tuple[Result, ...]]:
+        """Results of different derivations: one diverged, one failed by a bug, the others have values."""
+        _, catalogue = self._chosen()
+        rng = random.Random(3)
+        drawn = rng.sample(range(_grammar(catalogue).count), max(LENGTHS))
+        results = [Result(index, "finished", tuple(rng.gauss(0, 1) for _ in goals)) for index in drawn]
+        results[1], results[3] = Result(drawn[1], "diverged"), Result(drawn[3], "bug")
+        for length in LENGTHS:
+            yield tuple(results[:length])
+
+    def _chosen(self) -> tuple[Choice, Catalogue]:
+        """The sampler with its settings; InputError for a mistake in how it is written."""
+        problems, catalogue = Problems(), api.catalogue(self.plugins)
+        written = parse_yaml(self.sampler, "the sampler of the contract")
+        chosen = read_choice(written, SAMPLER, catalogue.of_kind(SamplerSpec), "sampler", problems, HINTS)
+        problems.raise_if_any()
+        assert chosen is not None
+        return chosen, catalogue
+
+
+class _Counted:
+    """A grammar that counts what it refuses."""
+
+    def __init__(self, grammar: Grammar):
+        self.grammar, self.refused = grammar, Counter[str]()
+        self.name, self.count, self.derivations = grammar.name, grammar.count, grammar.derivations
+
+    def derive(self, k: int) -> Block:
+        return self.grammar.derive(k)
+
+    def refusals(self, block: Block) -> tuple[str, ...]:
+        reasons = self.grammar.refusals(block)
+        self.refused.update(reasons)
+        return reasons
+
+    def way_out(self, reason: str) -> str:
+        return self.grammar.way_out(reason)
+
+
+def _grammar(catalogue: Catalogue) -> Grammar:
+    problems = Problems()
+    grammar = read_grammar(parse_yaml(GRAMMAR, "samplers.yaml"), Path("samplers.yaml"), catalogue, problems)
+    problems.raise_if_any()
+    assert grammar is not None
+    return grammar
+
+
+@contextmanager
+def _global_generators(seed: int) -> Iterator[None]:
+    """Python's and NumPy's own generators seeded, and afterwards as they were before."""
+    import numpy as np
+
+    before, of_numpy = random.getstate(), np.random.get_state()
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(of_numpy)
+
+
+def _told(found: Sequence[Proposal]) -> str:
+    indices = [proposal.index for proposal in found]
+    same = "the same derivation, counted otherwise" if len(set(indices)) == 1 else f"derivations {indices}"
+    return f"the proposals differ: {same}"
