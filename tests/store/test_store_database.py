@@ -94,6 +94,7 @@ def test_a_trial_trained_again_replaces_its_rows(tmp_path):
     assert ask(tmp_path, "SELECT step, metric, value FROM metrics WHERE trial_id = 'a10000'") == [(0, "kurtosis", 9.0)]
     assert ask(tmp_path, "SELECT name, value FROM summaries WHERE trial_id = 'a10000' ORDER BY name") == [
         ("kurtosis", 9.0),
+        ("mean_kurtosis", 9.0),
         ("peak_kurtosis", 9.0),
     ]
     assert ask(tmp_path, "SELECT count(*) FROM timings WHERE trial_id = 'a10000'") == [(2,)]

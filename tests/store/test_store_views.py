@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import duckdb
 import numpy
@@ -224,6 +225,12 @@ def test_summaries_are_what_the_rows_come_to(folder):
                 whole = [value for address, value in last if address == ""]
                 value = whole[0] if whole else sum(value for _, value in last) / len(last)
                 expected.append((one.id, metric, pytest.approx(value, rel=1e-14), step, "" if whole else None))
+                values = [row.value for row in finite if row.metric == metric]
+                last_finite = max(row.step for row in finite if row.metric == metric)
+                mean = pytest.approx(math.fsum(values) / len(values), rel=1e-12)
+                expected.append((one.id, f"mean_{metric}", mean, last_finite, None))
+                if metric == "eval_loss":
+                    expected.append((one.id, "perplexity", pytest.approx(math.exp(value), rel=1e-12), step, ""))
     found = ask(folder, "SELECT trial_id, name, value, step, address FROM summaries")
     assert len(found) == len(expected)
     assert sorted(found, key=lambda row: row[:2]) == sorted(expected, key=lambda row: row[:2])

@@ -12,7 +12,7 @@ from ablate.components.registry import declarations
 from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.probes.registry import probe_names, select
-from ablate.probes.sites import SITES
+from ablate.space.metrics import SITES
 from ablate.train import parts as parts_module
 from ablate.train import ranks as ranks_module
 from ablate.train.evaluation import evaluate

@@ -43,7 +43,7 @@ EXTREMES: Mapping[str, str] = {
 }
 """Curves over all parts: of each metric its most extreme part at each step, as `max.kurtosis`."""
 FINALS = """
-    name IN ('eval_loss', 'eval_bits_per_byte', 'perplexity', 'token_correlation', 'step_seconds', 'tokens_per_second')
+    name IN ('eval_loss', 'eval_bits_per_byte', 'token_correlation', 'step_seconds', 'tokens_per_second')
     OR (starts_with(name, 'peak_') AND name <> 'peak_token_correlation_rms' AND name NOT IN (
         'peak_eval_loss', 'peak_eval_bits_per_byte', 'peak_train_loss', 'peak_learning_rate'))
     OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
