@@ -61,7 +61,7 @@ constraints:
 """
 LENGTHS = (0, 1, 2, 3, 5, 24)
 """How many results there are when a proposal is made."""
-SEEDS = (0, 7)
+SEEDS = (1, 2)
 
 
 class SamplerContract:

@@ -201,7 +201,8 @@ def test_a_search_whose_question_has_changed_is_not_resumed(
 def test_a_search_that_would_propose_otherwise_says_so(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ablate.execute.search import evolution, proposer
+    from ablate.execute.search import proposer
+    from ablate.execute.search.samplers import evolution
 
     space = space_of(world, trials=6)
     stopping(monkeypatch, 60)
