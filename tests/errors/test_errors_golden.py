@@ -11,13 +11,14 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import CATALOGUE
+from toy_catalogue import toy_catalogue
 
 from ablate.errors import InputError
 from ablate.grammar.grammar import load_grammar
 from ablate.plan.build import build_plan
 from ablate.space.load import load_space
 
+CATALOGUE = toy_catalogue()
 pytestmark = pytest.mark.fast
 
 FOLDER = Path(__file__).parent
