@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablate.data.hub import HubDataset
-from ablate.data.local_files import LocalFiles
+from ablate.block.catalogue import Catalogue
+from ablate.components.registry import declarations
+from ablate.data.local_files import NamedFiles
 from ablate.data.refusal import CorpusError, Fault
 from ablate.data.splits import assign_splits
-from ablate.data.standard_library import StandardLibrary
 from ablate.data.text import SPLITS, Skipped, Source, Split, Text, folder_of
 from ablate.errors import InputError
-from ablate.space.documents import Data, Files, Hub
+from ablate.extension.loader import implementation
+from ablate.source.problems import quote, unknown
+from ablate.space.corpora import CorpusSpec
+from ablate.space.documents import Data
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +46,34 @@ class Corpus:
         return running.hexdigest()
 
 
-def source_of(data: Data, folder: Path) -> Source:
+def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
+    """The corpus that `data` names, of the `catalogue`: that of what ships and is installed where none is given.
+
+    Raises InputError where there is none of that name, as where a plugin is not given that was there before.
+    """
+    known = (declarations() if catalogue is None else catalogue).of_kind(CorpusSpec)
+    name = data.corpus.name
+    if name not in known:
+        way = "name the file that declares it: --plugin FILE.py"
+        message = f"there is no corpus {quote(name)}"
+        raise unknown(message, name, known, "corpora", command="ablate list corpora", notes=(way,))
+    return known[name]
+
+
+def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> Source:
     """The source that `data` names; relative patterns start from `folder`."""
-    match data.corpus:
-        case Files(files=patterns):
-            return LocalFiles(patterns, folder)
-        case Hub(hub=name, config=config, split=split, field=field, at_most=most):
-            return HubDataset(name, split, field, config, most)
-        case "python_stdlib":
-            return StandardLibrary.of_this_interpreter()
+    spec = corpus_of(data, catalogue)
+    source: Source = implementation(spec)(spec.read(data.corpus.settings), folder)
+    return source
 
 
-def read_corpus(data: Data, folder: Path) -> Corpus:
+def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) -> Corpus:
     """Every text that `data` names, in the split of its folder.
 
     Raises CorpusError when nothing can be read, or when there are too few folders for the splits asked; InputError
     when the shares held out leave nothing to train on.
     """
-    return divide(source_of(data, folder), data)
+    return divide(source_of(data, folder, catalogue), data)
 
 
 def divide(source: Source, data: Data) -> Corpus:
@@ -84,20 +97,21 @@ def divide(source: Source, data: Data) -> Corpus:
     return Corpus(title=source.title, texts=members, skipped=skipped, notes=source.notes)
 
 
-def survey(data: Data, folder: Path) -> None:
+def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None:
     """Raise CorpusError where `data` names files that are not there, are all empty, or are too few for the splits.
 
-    No text is read, and no hub is asked.
+    No text is read, and no hub is asked. How many rows there are in files is not known before.
     """
-    source = source_of(data, folder)
-    if not isinstance(source, LocalFiles):
+    source = source_of(data, folder, catalogue)
+    if not isinstance(source, NamedFiles):
         return
     sizes: defaultdict[str, int] = defaultdict(int)
     for file in source.files:
         sizes[folder_of(file.name)] += max(0, file.size)
     if not any(sizes.values()):
         raise CorpusError([_empty(source, len(source.files), ())])
-    _require_every_split(source, data, sizes)
+    if source.documents == "files":
+        _require_every_split(source, data, sizes)
 
 
 def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> Fault:

@@ -15,7 +15,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ablate.space.documents import Data, Hub
+from ablate.space.documents import Data
+from ablate.space.streamed import at_most
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +46,7 @@ class Epochs:
 
 
 def describe_epochs(trials: Iterable[Epochs], data: Data, asked: int) -> tuple[str, ...]:
-    """Lines on what trials read, for a person; `asked` are the bytes of text that a space asks a hub data set for."""
+    """Lines on what trials read, for a person; `asked` are the bytes of text that its steps ask for."""
     kinds = sorted(set(trials))
     tokens, epochs = _range([f"{one.tokens:,}" for one in kinds]), _range([f"{one.epochs:.3g}" for one in kinds])
     repeated = _range([f"{100 * one.repeated:.2g}" for one in kinds])
@@ -53,8 +54,8 @@ def describe_epochs(trials: Iterable[Epochs], data: Data, asked: int) -> tuple[s
         f"training reads {tokens} tokens a trial, {epochs} epochs of the train split; windows stand anywhere, drawn "
         f"with replacement: {repeated} % of what is read was read before"
     ]
-    most = data.corpus.at_most if isinstance(data.corpus, Hub) else asked
-    if capped := most < asked:
+    most = at_most(data)
+    if capped := most is not None and most < asked:
         lines.append(f"the steps ask for {asked:,} bytes of text, and data.corpus.at_most lets {most:,} be read")
     if kinds[-1].epochs >= 1:
         more = "raise data.corpus.at_most" if capped else "name more of it"

@@ -1,36 +1,47 @@
-"""`files: [...]`: local text files named by glob patterns, read through `datasets` (which unpacks `.gz`)."""
+"""Local files that a space names by glob patterns: found, looked at, and never outside its folder unasked."""
 
 from __future__ import annotations
 
 import glob
 import os
-import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar, Literal
 
 from ablate.data.refusal import CORPUS, CorpusError, Fault
 from ablate.data.survey import FoundFile, look_at, stamp_of
 from ablate.data.text import Skipped, Text
 from ablate.source.problems import quote
+from ablate.space.corpora import Settings
 from ablate.space.paths import ELSEWHERE, before_wildcards, from_elsewhere
 
 
 @dataclass(frozen=True)
-class LocalFiles:
-    """The files that match `patterns`, which start from `folder` unless they are absolute. `**` matches any depth.
+class NamedFiles(ABC):
+    """The files that match the patterns of `settings`, which start from `folder` unless absolute. `**`: any depth.
 
-    A pattern that starts from `folder` does not lead out of it, neither by `..` nor by a link.
+    A pattern that starts from `folder` does not lead out of it, neither by `..` nor by a link. `documents` says whether
+    each file is one document or holds several, in rows.
     """
 
-    patterns: tuple[str, ...]
+    settings: Settings
     folder: Path
+    key: ClassVar[str]
+    """The setting that holds the patterns, which is the name of the corpus."""
+    documents: ClassVar[Literal["files", "rows"]] = "files"
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns, as they are said."""
+        return self.settings.patterns
 
     @property
     def title(self) -> str:
-        """The patterns."""
-        return f"files {', '.join(self.patterns)}"
+        """The name of the corpus, and the patterns."""
+        return f"{self.key} {', '.join(self.patterns)}"
 
     @property
     def place(self) -> str:
@@ -44,14 +55,13 @@ class LocalFiles:
         A file that is reached by several patterns or links is there once, so that it cannot be in two splits.
         Raises CorpusError naming every pattern that matches no file, or a file outside the folder.
         """
-        matches = {pattern: self._match(pattern) for pattern in self.patterns}
-        outside = (self._outside(pattern, paths) for pattern, paths in matches.items())
+        outside = (self._outside(pattern, paths) for pattern, paths in self._matches.items())
         faults = [fault for fault in outside if fault is not None]
-        faults += [self._unmatched(pattern) for pattern, paths in matches.items() if not paths]
+        faults += [self._unmatched(pattern) for pattern, paths in self._matches.items() if not paths]
         if faults:
             raise CorpusError(faults)
         # Of several names for one file the first in order is kept, whatever the order of patterns.
-        paths = sorted({path for found in matches.values() for path in found}, reverse=True)
+        paths = sorted({path for found in self._matches.values() for path in found}, reverse=True)
         distinct = {os.path.realpath(path): path for path in paths}
         root = Path(os.path.commonpath([path.parent for path in distinct.values()]))
         return tuple(sorted(look_at(path.relative_to(root).as_posix(), path) for path in distinct.values()))
@@ -65,9 +75,18 @@ class LocalFiles:
         """The stamp of the files."""
         return stamp_of(self.files)
 
+    @abstractmethod
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every file, decoded as UTF-8."""
-        return _read(self.files)
+        """Every document, in an order that is always the same."""
+
+    def fault(self, file: FoundFile, message: str, label: str = "", *notes: str) -> Fault:
+        """What is wrong with a file, to be shown at the pattern that names it."""
+        return self._fault(next(p for p, paths in self._matches.items() if file.path in paths), message, label, *notes)
+
+    @cached_property
+    def _matches(self) -> dict[str, list[Path]]:
+        """The files that each pattern matches."""
+        return {pattern: self._match(pattern) for pattern in self.patterns}
 
     def _match(self, pattern: str) -> list[Path]:
         # Not Path.glob, which refuses absolute patterns.
@@ -76,7 +95,7 @@ class LocalFiles:
         return [path for path in paths if path.is_file()]
 
     def _fault(self, pattern: str, message: str, label: str, *notes: str) -> Fault:
-        return Fault(message, (*CORPUS, "files", self.patterns.index(pattern)), label, notes)
+        return Fault(message, (*CORPUS, self.key, self.patterns.index(pattern)), label, notes)
 
     def _outside(self, pattern: str, files: Sequence[Path]) -> Fault | None:
         if Path(pattern).expanduser().is_absolute():
@@ -96,7 +115,8 @@ class LocalFiles:
         ways: tuple[str, ...] = ("mend the pattern, or put the files there",)
         missing = next((folder for folder in (*reversed(there.parents), there) if not folder.exists()), None)
         if whole.is_dir():
-            label, ways = "it is a folder", (f"name its files: {pattern.rstrip('/')}/**/*.txt, for instance",)
+            ending = "txt" if self.documents == "files" else self.key
+            label, ways = "it is a folder", (f"name its files: {pattern.rstrip('/')}/**/*.{ending}, for instance",)
         elif missing is not None:
             label = f"there is no {missing}"
         else:
@@ -106,38 +126,3 @@ class LocalFiles:
             if glob.glob(pattern, recursive=True):  # noqa: PTH207
                 ways = (*ways, f"it matches from where you are: write {Path.cwd() / pattern}")
         return self._fault(pattern, f"no file matches {quote(pattern)}", label, *ways)
-
-
-def _read(files: Sequence[FoundFile]) -> Iterator[Text | Skipped]:
-    """Texts in the order of `files`. A batch that fails is halved until the file that fails is alone."""
-    try:
-        texts = _texts([file.path for file in files])
-    except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
-        if len(files) == 1:
-            yield Skipped(files[0].name, str(error))
-            return
-        middle = len(files) // 2
-        yield from _read(files[:middle])
-        yield from _read(files[middle:])
-        return
-    yield from (Text(file.name, text.encode("utf-8")) for file, text in zip(files, texts, strict=True))
-
-
-def _texts(paths: Sequence[Path]) -> list[str]:
-    """The text of each file; any file that cannot be read fails them all."""
-    from datasets import load_dataset
-
-    # Streaming leaves no copy of the texts, and a folder that goes away no lock files in the user's home.
-    with tempfile.TemporaryDirectory() as own:
-        rows = load_dataset(
-            "text",
-            data_files=[glob.escape(str(path)) for path in paths],  # `datasets` takes names for patterns
-            sample_by="document",
-            split="train",
-            streaming=True,
-            cache_dir=own,
-        )
-        texts = [row["text"] for row in rows]
-    if len(texts) != len(paths):
-        raise ValueError(f"`datasets` gave {len(texts)} texts for {len(paths)} files")
-    return texts

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ablate.block.catalogue import Catalogue
 from ablate.data.cache import keep, kept
 from ablate.data.streams import fingerprint, prepare
 from ablate.data.tokenizer import Tokens
@@ -33,16 +34,18 @@ class Repetition(Document):
     value: float
 
 
-def measure_repetition(data: Data, folder: Path, cache: Path, seq_len: int) -> Repetition:
+def measure_repetition(
+    data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None
+) -> Repetition:
     """The repetition in windows of `seq_len` tokens of a corpus's training split.
 
     Quick where it was measured before and the corpus is as it was. Raises RefusedError as `prepare` does, and where
     the split holds no window of two tokens.
     """
-    name = f"{fingerprint(data, folder, cache).fingerprint}.repetition-{seq_len}"
+    name = f"{fingerprint(data, folder, cache, catalogue).fingerprint}.repetition-{seq_len}"
     if (known := kept(cache, name, Repetition)) is not None:
         return known
-    measured = repetition(prepare(data, folder, cache).train, seq_len)
+    measured = repetition(prepare(data, folder, cache, catalogue).train, seq_len)
     keep(cache, name, measured)
     return measured
 

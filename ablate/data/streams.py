@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy.typing as npt
 
+from ablate.block.catalogue import Catalogue
 from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
-from ablate.data.corpus import Corpus, divide, source_of
+from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
 from ablate.data.text import SPLITS, Source, Split
 from ablate.data.tokenizer import (
@@ -68,22 +69,24 @@ class TokenStreams:
         return self.tokenizer.decode(tokens)
 
 
-def fingerprint(data: Data, folder: Path, cache: Path) -> CorpusReport:
+def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> CorpusReport:
     """The report on a corpus, quickly where its files are as they were; else as `prepare` does.
 
     Quick means that no text is read: a file that changed within its size and time of change is not noticed.
     """
-    source = source_of(data, folder)
-    return _recalled(source, data, cache, source.stamp()) or _prepare(source, data, cache).report
+    source, version = source_of(data, folder, catalogue), corpus_of(data, catalogue).version
+    known = _recalled(source, data, cache, _stamp(source, version))
+    return known or _prepare(source, version, data, cache).report
 
 
-def prepare(data: Data, folder: Path, cache: Path) -> TokenStreams:
+def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
     """The token streams of a corpus, made where the cache does not hold them whole.
 
-    `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes.
+    `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes, and the
+    `catalogue` that of `corpus_of`.
     Raises what `read_corpus` raises, and RefusedError where the cache cannot be written.
     """
-    return _prepare(source_of(data, folder), data, cache)
+    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue).version, data, cache)
 
 
 def check_corpus(
@@ -100,8 +103,8 @@ def check_corpus(
     require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
-def _prepare(source: Source, data: Data, cache: Path) -> TokenStreams:
-    stamp = source.stamp()  # before reading, so that a change while we read is seen the next time
+def _prepare(source: Source, version: int, data: Data, cache: Path) -> TokenStreams:
+    stamp = _stamp(source, version)  # before reading, so that a change while we read is seen the next time
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
@@ -115,6 +118,12 @@ def _prepare(source: Source, data: Data, cache: Path) -> TokenStreams:
     if stamp is not None:
         remember(cache, _key(source, data), Found(stamp=stamp, report=report))
     return _streams(report, data, held)
+
+
+def _stamp(source: Source, version: int) -> str | None:
+    """The stamp of a source, as this version of the corpus reads it."""
+    stamp = source.stamp()
+    return stamp if stamp is None or version == 1 else f"{version}/{stamp}"
 
 
 def _recalled(source: Source, data: Data, cache: Path, stamp: str | None) -> CorpusReport | None:

@@ -60,4 +60,4 @@ class Source(Protocol):
         """
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every document, ordered by name."""
+        """Every document, each of another name, in an order that is always the same."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torch import nn
 
+from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
 from ablate.compiler.profile import profile
 from ablate.components.registry import declarations
@@ -44,7 +45,8 @@ def compute(
     the token streams. RefusedError where the corpus is not the one that was planned.
     """
     pin_threads(trial.threads)
-    streams = _streams(trial, cache)
+    catalogue = declarations(plugins)
+    streams = _streams(trial, cache, catalogue)
     if streams.fingerprint != trial.corpus:
         raise RefusedError(
             f"the corpus changed since the trial was planned: {trial.corpus[:16]} then, "
@@ -52,7 +54,6 @@ def compute(
             "  = plan again by running the same command, or put the texts back"
         )
     sizes = trial.architecture.sizes
-    catalogue = declarations(plugins)
     model = compile_model(
         trial.architecture,
         catalogue,
@@ -111,9 +112,9 @@ _prepared: dict[str, TokenStreams] = {}
 """The last corpus of this process, by its fingerprint: a worker carries out many trials over one."""
 
 
-def _streams(trial: Trial, cache: Path) -> TokenStreams:
+def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:
     if trial.corpus not in _prepared:
-        streams = prepare(trial.data, Path(trial.folder), cache)
+        streams = prepare(trial.data, Path(trial.folder), cache, catalogue)
         _prepared.clear()
         _prepared[streams.fingerprint] = streams
         return streams

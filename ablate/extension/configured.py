@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,18 +26,28 @@ class Configured(Declaration):
 
 
 def declare_settings(
-    spec: type[Configured], name: str, *, source: str, version: int, needs: tuple[str, ...] = (), **more: Any
+    spec: type[Configured],
+    name: str,
+    *,
+    source: str,
+    version: int,
+    needs: tuple[str, ...] = (),
+    defaults: bool = False,
+    faults: Callable[[type[BaseModel]], Iterable[Fault]] = lambda settings: (),
+    **more: Any,
 ) -> Callable[[type[S]], type[S]]:
     """The decorator of a settings class that declares a thing of a kind; `more` are what its `spec` has besides.
 
-    The class must have the fields that it `needs`. Raises DeclarationError with everything that is wrong with it.
+    The class must have the fields that it `needs`, and none with a default unless `defaults` are allowed; `faults` are
+    what else may be wrong with it. Raises DeclarationError with all that is.
     """
 
     def declare(cls: type[S]) -> type[S]:
         kind = spec.kind
-        faults = (*common_faults(kind, name, source, version), *_settings_faults(kind, cls, needs))
-        if faults:
-            raise DeclarationError(cls.__qualname__, faults)
+        wrong = [*common_faults(kind, name, source, version), *_settings_faults(kind, cls, needs, defaults)]
+        wrong += faults(cls) if not wrong else ()
+        if wrong:
+            raise DeclarationError(cls.__qualname__, tuple(wrong))
         declared = spec(name=name, source=source, version=version, settings=cls, **place_of(cls), **more)
         cls.spec = declared  # type: ignore[attr-defined]
         return cls
@@ -45,7 +55,7 @@ def declare_settings(
     return declare
 
 
-def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...]) -> Iterator[Fault]:
+def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[Fault]:
     """What is wrong with a settings class: everything in it is said in YAML, and nothing else can be."""
     way = "derive the class from the Settings of its declare.py: frozen, strict, and without other keys"
     if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
@@ -54,7 +64,7 @@ def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...]) -> Iterator[
     if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
         yield Fault(f"the settings of {kind.a_noun} are frozen and refuse other keys", "class", (way,))
     for name, field in cls.model_fields.items():
-        if not field.is_required():
+        if not field.is_required() and not defaults:
             way = "leave it out: what a space does not say stands in `space:` of its grammar, where it is seen"
             yield Fault(f"field {name!r} has a default", name, (way,))
     for name in needs:

@@ -52,7 +52,7 @@ def check(space: Space, *, files: bool = True) -> Plan:
     try:
         with corpus_located(space):
             if files:
-                survey(space.data, space.folder)
+                survey(space.data, space.folder, space.grammar.catalogue)
     except RefusedError as error:
         found.append(error)
     if len(found) > 1:
@@ -86,7 +86,7 @@ def plan_space(
     folder = Path(results)
     held_out = _held_out(space)
     with corpus_located(space):
-        corpus = fingerprint(space.data, space.folder, cache_of(folder))
+        corpus = fingerprint(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
         check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     plans = Plans(Models(space, corpus.vocab_size, corpus.fingerprint, repetition))
@@ -148,4 +148,4 @@ def _held_out(space: Space) -> tuple[HeldOut, ...]:
 
 
 def _repetition(space: Space, cache: Path) -> float:
-    return measure_repetition(space.data, space.folder, cache, space.model.context).value
+    return measure_repetition(space.data, space.folder, cache, space.model.context, space.grammar.catalogue).value

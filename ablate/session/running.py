@@ -72,7 +72,7 @@ def run(
         if planned.awaits_step_times or (fresh and has_time_budget(space)):
             if planned.awaits_step_times and not (fresh and store.plan(space.name)):
                 _keep(planned, store, request)
-            prepare(space.data, space.folder, cache_of(folder))
+            prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
             step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=line_writer(console))
             # Only now can all steps be known: the one place where a run is planned a second time.
             planned = plan_from(planned.plans, planned.corpus, results=folder, limit=options.limit, outcomes=known)
@@ -131,7 +131,7 @@ def _train(
     from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
 
     # Once, before workers ask for it all at the same time.
-    prepare(planned.space.data, planned.space.folder, cache_of(store.folder))
+    prepare(planned.space.data, planned.space.folder, cache_of(store.folder), planned.space.grammar.catalogue)
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)

@@ -165,7 +165,7 @@ def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
     def read() -> Batch:
         from ablate.data.batches import Batches  # with torch, which a search that measures no start does without
 
-        streams = prepare(space.data, space.folder, cache_of(folder))
+        streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
         return Batches(streams.train, space.model.context, space.recipe.batch, space.seeds[0]).at(0)
 
     return read

@@ -127,7 +127,7 @@ def _measure(
     cache = cache_of(folder)
     if missing:
         say(f"measuring seconds a step, once: {', '.join(one.name for one in missing)} beside {baseline.name}")
-        prepare(models.space.data, models.space.folder, cache)
+        prepare(models.space.data, models.space.folder, cache, models.space.grammar.catalogue)
     measured = {one.computed: _beside(one, baseline, cache, plugins, say) for one in missing}
     reference = before.get(baseline.computed) or statistics.median(found.beside for found in measured.values())
     again = {one.computed: before[one.computed] for one in others if one.computed in before}

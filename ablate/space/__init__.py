@@ -10,7 +10,8 @@
     looks.py      the looks of seeds that are added
     ways.py       ways out of what a document refuses
     search.py     what the keys of a search must be together
-    streamed.py   how much of a hub data set is read: what the steps ask for
+    choice.py     what is chosen among the things of a kind; optimizers.py, corpora.py: what a space knows of theirs
+    streamed.py   how much is read of a corpus that is read as far as asked
     blocks.py     the blocks a space speaks of
     override.py   `block:`, changes made to every block of the design, and to what a search derives
     space.py      Space: all of it, resolved

@@ -1,4 +1,7 @@
-"""A choice among the things of one kind, with what it sets: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`."""
+"""A choice among the things of one kind, with what it sets: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
+
+Of a corpus the settings stand side by side, its own name the key of one: `corpus: {hub: NAME, split: train, …}`.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,27 @@ class Choice:
         return core_schema.no_info_plain_validator_function(
             cls.of, serialization=core_schema.plain_serializer_function_ser_schema(cls.plain)
         )
+
+
+class CorpusChoice(Choice):
+    """A corpus and its settings, of which the first has the corpus's own name: `{hub: NAME, split: train, …}`."""
+
+    __slots__ = ()
+
+    def plain(self) -> str | dict[str, Any]:
+        """As it stands in a document: its settings side by side, or its name where it has none."""
+        return dict(self.settings) if self.settings else self.name
+
+    @classmethod
+    def of(cls, value: object) -> CorpusChoice:
+        """From what stands in a document, the key that names it first; PydanticCustomError for anything else."""
+        if isinstance(value, CorpusChoice):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, Map) and value:
+            return cls(str(next(iter(value))), dict(value))
+        raise PydanticCustomError("corpus", "expected the name of a corpus, or a mapping that begins with it")
 
 
 def read_choice(

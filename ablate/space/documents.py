@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
 
 from ablate.block.arithmetic import Expression, parse
-from ablate.space.choice import Choice
-from ablate.space.paths import checked_pattern
+from ablate.space.choice import Choice, CorpusChoice
 
 
 class Document(BaseModel):
@@ -97,44 +96,6 @@ class Recipe(Document):
     dtype: Literal["float32", "float64", "bfloat16"]
 
 
-class Files(Document):
-    """Local text files: glob patterns relative to the space's folder, which they do not leave, or absolute."""
-
-    files: Annotated[
-        tuple[Annotated[str, AfterValidator(checked_pattern)], ...], BeforeValidator(as_tuple), Field(min_length=1)
-    ]
-
-
-UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-
-
-def _bytes(value: object) -> object:
-    """`4 GiB` as a number of bytes; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    number, unit = value.strip()[:-3].strip(), value.strip()[-3:]
-    try:
-        return int(float(number) * UNITS[unit])
-    except (KeyError, ValueError, OverflowError):
-        return value
-
-
-class Hub(Document):
-    """A data set of the Hugging Face hub; `field` holds the text, `config` names one of several configurations.
-
-    What the steps ask for is read of it (see `streamed.py`), up to the document that reaches `at_most` bytes: 1 GiB
-    where nothing is said, which fits in memory. Of a space, `at_most` is the smaller of both.
-    """
-
-    hub: str
-    config: str | None = None
-    split: str
-    field: str
-    at_most: Annotated[
-        int, BeforeValidator(_bytes), Field(ge=1, description="a number of bytes, or a size such as 4 GiB")
-    ] = 2**30
-
-
 class Bpe(Document):
     """Byte-level BPE trained on the training split."""
 
@@ -144,7 +105,7 @@ class Bpe(Document):
 class Data(Document):
     """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits."""
 
-    corpus: Literal["python_stdlib"] | Files | Hub
+    corpus: Annotated[CorpusChoice, Field(description="a corpus, such as {files: ['texts/**/*.txt']}")]
     tokenizer: Literal["bytes"] | Bpe
     tuning: Share
     verdict: Share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from ablate.grammar.grammar import Grammar
 from ablate.source.located import Located, Mapping, Scalar, Source, Span
@@ -18,11 +18,12 @@ CHOICES = (
     ("model", "init"),
     ("model", "entry_norm"),
     ("model", "final_norm"),
-    ("data", "corpus"),
     ("data", "tokenizer"),
     ("recipe", "schedule", "decay"),
 )
 """Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
+CORPUS = ("data", "corpus")
+"""Where one key of several names a thing and the others are its settings: another name replaces them all."""
 OPTIMIZER = ("recipe", "optimizer")
 """Where a grammar may have settings for several things, of which a space names one: those of the others go."""
 TOGETHER = ("model", "embedding"), ("std", "scale")
@@ -30,15 +31,19 @@ TOGETHER = ("model", "embedding"), ("std", "scale")
 grammar."""
 
 
-def lay(base: Mapping, over: Mapping) -> Mapping:
-    """`base` with `over` on top: mappings merge key by key, and where another choice is made the first one goes."""
+def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
+    """`base` with `over` on top: mappings merge key by key, and where another choice is made the first one goes.
+
+    `corpora` are the names of those that there are.
+    """
     over = _with_settings(over, OPTIMIZER)
+    base = _without_other_corpus(base, over, corpora)
     for path in CHOICES:
         base = _without_choice(base, over, path)
     return overlay(_only_named(base, over, OPTIMIZER), over)
 
 
-def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
+def lay_on_grammar(grammar: Mapping | None, written: Mapping, corpora: Container[object]) -> Mapping:
     """A space on top of what its grammar says: what is missing in a section is then missed where the space says it."""
     if grammar is None or not written.entries:
         return written
@@ -46,10 +51,10 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping) -> Mapping:
         grammar = Mapping(tuple(entry for entry in grammar.entries if entry[0].value != "design"), grammar.span)
     if _at(written, OPTIMIZER) is None:
         grammar = _without_several(grammar, OPTIMIZER)
-    return _placed(lay(grammar, written), written, written.entries[0][0].span)
+    return _placed(lay(grammar, written, corpora), written, written.entries[0][0].span)
 
 
-def lay_preset(grammar: Grammar, written: Mapping, problems: Problems) -> Mapping | None:
+def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], problems: Problems) -> Mapping | None:
     """What a grammar says of every space, with the preset that the space names on top; the space itself lies on that.
 
     A name that is no preset goes to `problems`, and is read as the one it most likely means.
@@ -70,10 +75,10 @@ def lay_preset(grammar: Grammar, written: Mapping, problems: Problems) -> Mappin
         return _without_half(grammar.space, written)
     sections = _only_named(presets[meant].sections, _with_settings(written, OPTIMIZER), OPTIMIZER)
     base = _without_half(_without_half(grammar.space, written), sections)
-    return sections if base is None else lay(base, sections)
+    return sections if base is None else lay(base, sections, corpora)
 
 
-def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Mapping:
+def lay_profile(written: Mapping, profile: str | None, corpora: Container[object], problems: Problems) -> Mapping:
     """A space with one of its profiles on top; a name that is none of them goes to `problems`."""
     if profile is None:
         return written
@@ -81,7 +86,7 @@ def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Ma
     names = tuple(str(name) for name in profiles) if isinstance(profiles, Mapping) else ()
     chosen = profiles.get(profile) if isinstance(profiles, Mapping) else None
     if isinstance(chosen, Mapping):
-        return lay(written, chosen)
+        return lay(written, chosen, corpora)
     if chosen is None:
         source = Source("--profile", profile)
         message, span = f"this space has no profile {quote(profile)}", source.span(0, len(profile))
@@ -91,10 +96,10 @@ def lay_profile(written: Mapping, profile: str | None, problems: Problems) -> Ma
     return written
 
 
-def lay_settings(written: Mapping, settings: Sequence[str]) -> Mapping:
+def lay_settings(written: Mapping, settings: Sequence[str], corpora: Container[object]) -> Mapping:
     """A space with texts such as `recipe.steps=20` on top, the last one uppermost."""
     for setting in settings:
-        written = lay(written, read_setting(setting, written))
+        written = lay(written, read_setting(setting, written), corpora)
     return written
 
 
@@ -145,6 +150,15 @@ def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapp
         kept = None
     entries = ((key, kept if key.value == first else value) for key, value in base.entries)
     return Mapping(tuple((key, value) for key, value in entries if value is not None), base.span)
+
+
+def _without_other_corpus(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
+    """`base` without its corpus and that one's settings, where `over` names another."""
+    old, new = _at(base, CORPUS), _at(over, CORPUS)
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return base
+    named = {key for key in new if key in corpora}
+    return base if not named or named & set(old) else _changed(base, CORPUS, lambda value: None)
 
 
 def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:

@@ -16,6 +16,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.constraints import read_warned
+from ablate.space.corpora import CorpusSpec
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
@@ -40,7 +41,8 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
         problems.add("a space is a mapping", written.span, notes=notes)
         problems.raise_if_any()
     assert isinstance(written, Mapping)
-    written = lay_settings(lay_profile(written, profile, problems), settings)
+    corpora = catalogue.of_kind(CorpusSpec)
+    written = lay_settings(lay_profile(written, profile, corpora, problems), settings, corpora)
     grammar = _grammar(written, path, catalogue, problems)
     _check_keys(written, problems)
     _check_profiles(written, problems)
@@ -50,7 +52,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     if grammar.space is not None:
         _check_keys(grammar.space, problems)
     check_presets(grammar, problems)
-    located = lay_on_grammar(lay_preset(grammar, written, problems), written)
+    located = lay_on_grammar(lay_preset(grammar, written, corpora, problems), written, corpora)
     _check_missing(located, problems)
     space = _space(located, path, profile, tuple(settings), grammar, problems)
     problems.raise_if_any()

@@ -16,7 +16,8 @@ from ablate.source.document import note_unknown_key, shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote
-from ablate.space.choice import Choice, read_choice
+from ablate.space.choice import Choice, CorpusChoice, read_choice
+from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms
@@ -57,13 +58,25 @@ class Sections:
 
     def data(self) -> Data | None:
         """Where the text comes from; something must be left to train on."""
-        data, located = self._section("data", Data), self.located.get("data")
-        if data is not None and located is not None and data.tuning + data.verdict >= 1:
+        located = self.located.get("data")
+        if not isinstance(located, Mapping):
+            return self._section("data", Data)
+        plain = _without_settings(located, "corpus")
+        data = validate(Data, self._opened("data", plain.entries), self.problems, "data", HINTS)
+        corpus = self._corpus(located)
+        if data is not None and data.tuning + data.verdict >= 1:
             held_out = f"{data.tuning:.0%} for tuning and {data.verdict:.0%} for the verdict"
             both, notes = (("data", "tuning"), ("data", "verdict")), ("hold out less, such as 5% each",)
             self.origins.add(self.problems, f"{held_out} leave nothing to train on", *both, notes=notes)
             return None
-        return data
+        return None if data is None or corpus is None else data.model_copy(update={"corpus": corpus})
+
+    def _corpus(self, located: Mapping) -> CorpusChoice | None:
+        """The corpus that `data` names, one of those that the catalogue knows; None without a word where none is."""
+        value, known = located.get("corpus"), self.grammar.catalogue.of_kind(CorpusSpec)
+        if value is None:
+            return None
+        return read_corpus_choice(value, located.key("corpus").span, known, "data.corpus", self.problems, HINTS)
 
     def threads(self) -> int | None:
         """CPU threads of a trial."""

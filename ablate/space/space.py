@@ -16,8 +16,9 @@ from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Located, Mapping, to_python
 from ablate.source.problems import shorten
+from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Design
-from ablate.space.documents import Auto, Data, Files, Judge, Learned, Measure, Model, Noise, Recipe
+from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe
 from ablate.space.fair import Fair
 from ablate.space.origin import Origins
 from ablate.space.override import Override
@@ -101,7 +102,8 @@ class Space:
     def texts_from_elsewhere(self) -> tuple[str, ...]:
         """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too."""
         corpus = self.data.corpus
-        return from_elsewhere(corpus.files, self.folder, "text") if isinstance(corpus, Files) else ()
+        settings = self.grammar.catalogue.of_kind(CorpusSpec)[corpus.name].read(corpus.settings)
+        return from_elsewhere(settings.patterns, self.folder, "text")
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
         """The constraints that refuse a block here."""

@@ -1,4 +1,4 @@
-"""How much of a hub data set a space reads: what its steps ask for, and no more than it lets them.
+"""How much a space reads of a corpus that is read as far as asked: what its steps ask for, and no more than `at_most`.
 
     asked = M b max(S B T / r_train,  max over held-out splits of W (T + 1) / r_split)        rounded up to a power of 2
 
@@ -12,9 +12,10 @@ given, see one text.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from ablate.space.documents import Data, Hub, Recipe
+from ablate.space.documents import Data, Recipe
 
 MARGIN: Final = 2
 LEAST: Final = 2**26
@@ -30,9 +31,16 @@ def asked_bytes(data: Data, recipe: Recipe, *, context: int, windows: int) -> in
     return max(LEAST, 1 << (int(MARGIN * a_token * max(needs)) - 1).bit_length())
 
 
+def at_most(data: Data) -> int | None:
+    """The bytes of text that are read at most; None of a corpus that is read whole."""
+    return data.corpus.settings.get("at_most")
+
+
 def streamed(data: Data, recipe: Recipe, *, context: int, windows: int) -> Data:
-    """The same text; of a hub data set at most what is asked for."""
-    if not isinstance(data.corpus, Hub):
+    """The same text; at most what is asked for of a corpus that is read as far as asked."""
+    most = at_most(data)
+    if most is None:
         return data
-    most = min(data.corpus.at_most, asked_bytes(data, recipe, context=context, windows=windows))
-    return data.model_copy(update={"corpus": data.corpus.model_copy(update={"at_most": most})})
+    most = min(most, asked_bytes(data, recipe, context=context, windows=windows))
+    corpus = replace(data.corpus, settings={**data.corpus.settings, "at_most": most})
+    return data.model_copy(update={"corpus": corpus})

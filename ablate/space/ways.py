@@ -12,7 +12,10 @@ WAYS: Final = {
     "data": "such as data: {corpus: python_stdlib, tokenizer: bytes}",
     "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; files of your own: {files: ['texts/**/*.txt']}",
     "data.corpus.files": "such as files: ['texts/**/*.txt']",
-    "data.corpus.at_most": "what is read of it at most: a number of bytes, or a size such as 4 GiB; 1 GiB if left out",
+    "data.corpus.jsonl": "such as jsonl: ['texts/**/*.jsonl'], with field: the key that holds the text",
+    "data.corpus.parquet": "such as parquet: ['texts/**/*.parquet'], with field: the column that holds the text",
+    "data.corpus.at_most": "what is read of it at most: a number of bytes, or a size such as 4 GiB; 1 GiB if left out, "
+    "and of local files all",
     "data.tokenizer": "bytes, or {bpe: 32000}: byte-level BPE trained on the corpus. A space has one, so that nats per "
     "token can be judged; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
     "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and what is merged",

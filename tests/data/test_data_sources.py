@@ -9,9 +9,9 @@ import pytest
 from data_library import data, pretend_library, prose
 
 import ablate
+from ablate.data.corpora.files import Files, LocalFiles
+from ablate.data.corpora.hub import HubDataset
 from ablate.data.corpus import read_corpus
-from ablate.data.hub import HubDataset
-from ablate.data.local_files import LocalFiles
 from ablate.data.text import SPLITS, Skipped, Text
 from ablate.errors import InputError, RefusedError
 
@@ -116,16 +116,16 @@ def test_local_files_that_are_not_text_are_named_and_the_others_kept(books):
 def test_a_file_named_twice_is_there_once(books):
     (books / "books" / "shelf_0" / "again.txt").symlink_to(books / "books" / "shelf_1" / "1.txt")
     patterns = ("books/**/*.txt", "books/shelf_1/*.txt", str(books / "books" / "shelf_2" / "*.txt"), "./books/*/5.txt")
-    names = [file.name for file in LocalFiles(patterns, books).files]
-    reversed_names = [file.name for file in LocalFiles(patterns[::-1], books).files]
+    names = [file.name for file in LocalFiles(Files(files=patterns), books).files]
+    reversed_names = [file.name for file in LocalFiles(Files(files=patterns[::-1]), books).files]
     assert len(names) == 30
     assert names == reversed_names == sorted(set(names))
 
 
 @pytest.mark.fast
 def test_names_start_below_the_folder_that_holds_all(books):
-    above = LocalFiles(("../books/**/*.txt",), books / "books").files
-    beside = LocalFiles(("books/**/*.txt",), books).files
+    above = LocalFiles(Files.model_construct(files=("../books/**/*.txt",)), books / "books").files
+    beside = LocalFiles(Files(files=("books/**/*.txt",)), books).files
     assert [file.name for file in above] == [file.name for file in beside]
 
 
@@ -191,8 +191,8 @@ def test_without_a_network_a_hub_data_set_is_refused():
         "from pathlib import Path\n"
         "from ablate.data.corpus import read_corpus\n"
         "from ablate.errors import RefusedError\n"
-        "from ablate.space.documents import Data, Hub\n"
-        "hub = Hub(hub='someone/no-such-set', split='train', field='content')\n"
+        "from ablate.space.documents import Data\n"
+        "hub = {'hub': 'someone/no-such-set', 'split': 'train', 'field': 'content'}\n"
         "try:\n"
         "    read_corpus(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path())\n"
         "except RefusedError as refusal:\n"

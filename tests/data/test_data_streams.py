@@ -9,8 +9,8 @@ import pytest
 from data_library import data, settle
 
 import ablate
+from ablate.data.corpora.python_stdlib import StandardLibrary
 from ablate.data.corpus import read_corpus
-from ablate.data.standard_library import StandardLibrary
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.data.text import SPLITS
 from ablate.errors import RefusedError

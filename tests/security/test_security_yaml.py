@@ -15,7 +15,7 @@ from ablate.data.corpus import read_corpus
 from ablate.errors import InputError, RefusedError
 from ablate.report import checked
 from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml
-from ablate.space.documents import Data, Files
+from ablate.space.documents import Data
 
 pytestmark = pytest.mark.fast
 
@@ -174,7 +174,7 @@ def space_of(world, **sections):
 
 
 def corpus_of(world, *patterns):
-    data = Data(corpus=Files(files=patterns), tokenizer="bytes", tuning=0.2, verdict=0.2)
+    data = Data(corpus={"files": patterns}, tokenizer="bytes", tuning=0.2, verdict=0.2)
     return read_corpus(data, world / "mine")
 
 

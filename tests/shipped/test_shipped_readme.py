@@ -77,7 +77,8 @@ def test_each_text_that_a_comment_offers_is_one_as_it_stands(place, tmp_path, mo
     assert {kind[1:5] for _, kind in offered} >= {"file", "hub:"}
     for key, value in offered:
         data = ablate.load_space("mine", settings=[f"data={{{key}{value}}}"]).data
-        assert yaml.safe_load(value).keys() <= (data.tokenizer if "bpe" in value else data.corpus).model_fields_set
+        said = data.tokenizer.model_fields_set if "bpe" in value else data.corpus.settings
+        assert yaml.safe_load(value).keys() <= set(said)
 
 
 @pytest.mark.fast

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
+from data_documents import Data, Files, Hub
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,7 +13,7 @@ from ablate.source.annotations import described
 from ablate.source.document import MANY, validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import overlay, parse_yaml, to_python
-from ablate.space.documents import Bpe, Data, Files, Hub, Judge, Learned, Model
+from ablate.space.documents import Bpe, Judge, Learned, Model
 
 pytestmark = pytest.mark.fast
 

@@ -7,13 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
+from data_documents import Data
 from recipe_documents import Recipe
 
 from ablate.errors import InputError
 from ablate.source.document import validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import read_yaml
-from ablate.space.documents import Data, Judge
+from ablate.space.documents import Judge
 
 pytestmark = pytest.mark.fast
 

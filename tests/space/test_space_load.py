@@ -11,7 +11,8 @@ from ablate.block.arithmetic import parse
 from ablate.block.expression import Node
 from ablate.errors import InputError
 from ablate.source.yaml import read_yaml
-from ablate.space.documents import Files, Hub, Learned
+from ablate.space.choice import CorpusChoice
+from ablate.space.documents import Learned
 from ablate.space.load import OPTIONAL, REQUIRED, load_space
 
 
@@ -35,7 +36,7 @@ def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
     found = space(tmp_path)
     assert found.recipe.optimizer.settings["betas"] == [0.9, 0.999]
     assert found.recipe.schedule.warmup == 0.05
-    assert found.data.corpus == "python_stdlib"
+    assert found.data.corpus == CorpusChoice("python_stdlib")
     assert found.model.causal
     assert found.around.entry_norm is found.around.final_norm is None
     assert found.judge.metrics["peak_kurtosis"].margin == "none"
@@ -82,7 +83,7 @@ def test_settings_reach_everything(tmp_path: Path) -> None:
     assert found.recipe.optimizer.settings["betas"] == [0.8, 0.95]
     assert found.model.position == Learned(learned=0.01)
     assert found.around.final_norm == read_block("[layer_norm: {eps: 0.001}]").parts[0]
-    assert found.data.corpus == Files(files=("a/*.txt", "b.txt"))
+    assert found.data.corpus == CorpusChoice("files", {"files": ["a/*.txt", "b.txt"]})
     assert found.measure.probes == ("kurtosis", "gradient_norm")
     assert found.judge.metrics["eval_loss"].margin == 0.5
     assert found.design.leave_one_out is not None
@@ -98,9 +99,18 @@ def test_another_choice_replaces_the_first(tmp_path: Path) -> None:
     assert space(tmp_path, "model.init={fan_in: 0.5}").around.init.name == "fan_in"
     assert space(tmp_path, "design={compare: [op, pre_ln]}").design.compare == ("op", "pre_ln")
     hub = "{hub: a/b, split: train, field: text}"
-    asked = {"hub": "a/b", "split": "train", "at_most": 2**26}  # what these few steps ask for
-    assert space(tmp_path, f"data.corpus={hub}").data.corpus == Hub(**asked, field="text")
-    assert space(tmp_path, f"data.corpus={hub}", "data.corpus.field=code").data.corpus == Hub(**asked, field="code")
+    asked = {
+        "hub": "a/b",
+        "config": None,
+        "split": "train",
+        "field": "text",
+        "at_most": 2**26,
+    }  # few steps ask for so much
+    assert space(tmp_path, f"data.corpus={hub}").data.corpus.settings == asked
+    other = space(tmp_path, f"data.corpus={hub}", "data.corpus.field=code").data.corpus
+    assert other.settings == {**asked, "field": "code"}
+    rows = "data.corpus={jsonl: [a.jsonl], field: body}"
+    assert space(tmp_path, f"data.corpus={hub}", rows).data.corpus.settings["jsonl"] == ["a.jsonl"]
     assert space(tmp_path, "model.init.normal=0.5").around.init == Node("normal", (("std", parse(0.5)),))
     assert "exactly one kind" in refused(tmp_path, design="{path: {from: pre_ln, to: op}, compare: [pre_ln, op]}")
 

@@ -16,7 +16,7 @@ MIB = 2**20
 
 def asked(tmp_path, *settings: str, more: str = "") -> int:
     hub = f"data.corpus={{hub: a/b, split: train, field: text{more}}}"
-    return space(tmp_path, hub, *settings).data.corpus.at_most
+    return space(tmp_path, hub, *settings).data.corpus.settings["at_most"]
 
 
 @pytest.mark.parametrize("steps", [1, 100_000, 300_000, 2_000_000])

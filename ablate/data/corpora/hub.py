@@ -1,24 +1,53 @@
-"""`hub: ...`: a split of a data set of the Hugging Face hub, streamed through `datasets`."""
+"""A split of a data set of the Hugging Face hub, streamed as far as the steps ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from ablate.data.refusal import CORPUS, CorpusError, Fault
-from ablate.data.text import Skipped, Text
+from ablate.data.corpora.declare import (
+    CORPUS,
+    Bytes,
+    CorpusError,
+    CorpusFault,
+    Settings,
+    Skipped,
+    Text,
+    corpus,
+    implements,
+)
 from ablate.source.problems import quote, suggest
+
+
+@corpus("hub", source="Hugging Face Hub, huggingface.co/datasets")
+class Hub(Settings):
+    """`{hub: NAME, split: train, field: text}`: `field` holds the text, `config` names one of several configurations.
+
+    What the steps ask for is read of it, up to the document that reaches `at_most` bytes: 1 GiB where nothing is said,
+    which fits in memory. Of a space, `at_most` is the smaller of both.
+    """
+
+    hub: str
+    config: str | None = None
+    split: str
+    field: str
+    at_most: Bytes = 2**30
+
+
+@implements(Hub)
+def read(settings: Hub, folder: Path) -> HubDataset:
+    """What reads it, wherever the space is."""
+    return HubDataset(settings.hub, settings.split, settings.field, settings.config, settings.at_most)
 
 
 @dataclass(frozen=True)
 class HubDataset:
     """The texts in `field` of one split of the data set `name`, in its own order.
 
-    They are read up to the document that reaches `most_bytes` of text, and the title says so.
-
-    `config` names one of several configurations that a data set has; None for one that has no choice.
-
-    It is read once. Its stamp never changes, so that a cached corpus needs no network: delete the cache to read anew.
+    They are read up to the document that reaches `most_bytes` of text, and the title says so. `config` is None for a
+    set that has one configuration. It is read once: its stamp never changes, so that a cached corpus needs no network.
+    Delete the cache to read anew.
     """
 
     name: str
@@ -66,12 +95,12 @@ class HubDataset:
                 "a hub data set needs a network, and its name, split and access as the hub has them",
                 "without a network: corpus: python_stdlib, or files of your own: corpus: {files: ['texts/**/*.txt']}",
             )
-            raise CorpusError([Fault(message, (*CORPUS, "hub"), notes=notes)]) from error
+            raise CorpusError([CorpusFault(message, (*CORPUS, "hub"), notes=notes)]) from error
 
     def _text(self, name: str, row: dict[str, object]) -> Text | Skipped:
         if self.field not in row:
             label, notes = suggest(self.field, row) or "", (f"its fields: {', '.join(sorted(row))}",)
             message = f"{quote(self.name)} has no field {quote(self.field)}"
-            raise CorpusError([Fault(message, (*CORPUS, "field"), label, notes)])
+            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), label, notes)])
         text = row[self.field]
         return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "holds no text")

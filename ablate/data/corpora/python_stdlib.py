@@ -1,4 +1,4 @@
-"""`python_stdlib`: the source files of the standard library of the running interpreter.
+"""The Python source of the standard library of the running interpreter.
 
 Real code, on every machine that can run us, without a download. It differs between builds (1,790 files on one CPython
 3.11, 668 on Debian's), so results on it are compared by fingerprint, never by name.
@@ -15,32 +15,37 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ablate.data.refusal import CorpusError, Fault
+from ablate.data.corpora.declare import CorpusError, CorpusFault, Settings, Skipped, Text, corpus, implements
 from ablate.data.survey import FoundFile, look_at, stamp_of
-from ablate.data.text import Skipped, Text
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 """Folders inside the library's folder that hold what others installed, or no source."""
 
 
+@corpus("python_stdlib", source="Python Software Foundation, docs.python.org/3/library")
+class PythonStdlib(Settings):
+    """No settings: `corpus: python_stdlib`."""
+
+
+@implements(PythonStdlib)
+def read(settings: PythonStdlib, folder: Path) -> StandardLibrary:
+    """The library that `import` would use. Raises CorpusError where it is not a folder of source files."""
+    root = Path(sysconfig.get_path("stdlib"))
+    if not (root / "os.py").is_file():
+        message = f"python_stdlib: this Python keeps no source files of its standard library in {root}"
+        notes = (
+            "run ablate with a Python that does (python.org, Debian, pyenv, conda and uv builds do)",
+            "or name text files of your own: corpus: {files: ['texts/**/*.txt']}",
+        )
+        raise CorpusError([CorpusFault(message, notes=notes)])
+    return StandardLibrary(root)
+
+
 @dataclass(frozen=True)
 class StandardLibrary:
-    """Every `.py` file below `root`, by default where this interpreter keeps its standard library."""
+    """Every `.py` file below `root`."""
 
     root: Path
-
-    @staticmethod
-    def of_this_interpreter() -> StandardLibrary:
-        """The library that `import` would use. Raises CorpusError where it is not a folder of source files."""
-        root = Path(sysconfig.get_path("stdlib"))
-        if not (root / "os.py").is_file():
-            message = f"python_stdlib: this Python keeps no source files of its standard library in {root}"
-            notes = (
-                "run ablate with a Python that does (python.org, Debian, pyenv, conda and uv builds do)",
-                "or name text files of your own: corpus: {files: ['texts/**/*.txt']}",
-            )
-            raise CorpusError([Fault(message, notes=notes)])
-        return StandardLibrary(root)
 
     @property
     def title(self) -> str:
@@ -68,7 +73,7 @@ class StandardLibrary:
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Every file, decoded as Python itself would (PEP 263)."""
-        return (_read(file) for file in self.files)
+        return (_decoded(file) for file in self.files)
 
 
 def _walk(root: Path) -> Iterator[FoundFile]:
@@ -80,7 +85,7 @@ def _walk(root: Path) -> Iterator[FoundFile]:
                 yield look_at(path.relative_to(root).as_posix(), path)
 
 
-def _read(file: FoundFile) -> Text | Skipped:
+def _decoded(file: FoundFile) -> Text | Skipped:
     try:
         with tokenize.open(file.path) as opened:
             # Encoding can fail where decoding did not: some codecs let lone surrogates through.

@@ -1,0 +1,96 @@
+'''How a corpus declares itself: the names that every file of a corpus starts from.
+
+Such a file declares a class of settings, and implements it by what reads the texts: a class, or a function that gives
+a `Source` (see `data/text.py`), called with the settings and the folder of the space.
+
+    """The poems of a folder, a document in each line."""
+    from pathlib import Path
+    from ablate.data.corpora.declare import Settings, Text, corpus, implements
+
+    @corpus("poems", source="this work")
+    class Poems(Settings):
+        """`{poems: verses.txt}`."""
+
+        poems: str
+
+    @implements(Poems)
+    class Lines:
+        notes = ()
+
+        def __init__(self, settings: Poems, folder: Path):
+            self.path = folder / settings.poems
+            self.title, self.place = f"poems {settings.poems}", str(self.path)
+
+        def stamp(self):
+            return str(self.path.stat().st_mtime_ns)
+
+        def texts(self):
+            for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines()):
+                yield Text(f"{number:09d}", line.encode("utf-8"))
+
+The first field of the settings has the name of the corpus, so that `corpus: {poems: verses.txt}` names it; a corpus
+without settings is named by a word alone. A field `at_most: Bytes` says how many bytes of text are read at most: a
+space hands over the less of it and of what its steps ask for. `NamedFiles` and `NamedRows` read local files by
+patterns that do not leave the folder of the space.
+
+A stamp is asked for at every plan, and texts are read only where it is a new one. So a library that takes long to
+import, such as `datasets`, is imported where a text is read. What is trained on is known by its contents: `version`
+rises with a change of the code after which other texts are read, though the stamp is the same.
+'''
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from ablate.data.local_files import NamedFiles
+from ablate.data.local_rows import NamedRows
+from ablate.data.refusal import CORPUS, CorpusError
+from ablate.data.refusal import Fault as CorpusFault
+from ablate.data.text import Skipped, Source, Text
+from ablate.extension.configured import declare_settings
+from ablate.extension.declaration import Fault, implements
+from ablate.space.corpora import Bytes, CorpusSpec, Patterns, Settings
+
+__all__ = [
+    "CORPUS",
+    "Bytes",
+    "CorpusError",
+    "CorpusFault",
+    "NamedFiles",
+    "NamedRows",
+    "Patterns",
+    "Settings",
+    "Skipped",
+    "Source",
+    "Text",
+    "corpus",
+    "implements",
+]
+
+S = TypeVar("S", bound=Settings)
+
+
+def corpus(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S]], type[S]]:
+    """Declare a corpus by its settings; the first line of its file is what `ablate list corpora` shows.
+
+    Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
+    """
+    faults = partial(_faults, name)
+    return declare_settings(CorpusSpec, name, source=source, version=version, defaults=True, faults=faults)
+
+
+def _faults(name: str, settings: type[BaseModel]) -> Iterator[Fault]:
+    """What is wrong with the settings of a corpus: a space names it by its first field."""
+    if not issubclass(settings, Settings):
+        way = "derive it from Settings of ablate.data.corpora.declare"
+        yield Fault("the settings of a corpus derive from Settings", "class", (way,))
+    first = next(iter(settings.model_fields), name)
+    if first != name:
+        way = f"declare {name} first: corpus: {{{name}: …}} is how a space names it"
+        yield Fault(f"the first setting of corpus {name!r} has its name, not {first!r}", first, (way,))
+    elif settings.model_fields and not settings.model_fields[name].is_required():
+        yield Fault(f"setting {name!r} names the corpus, so it has no default", name, ("leave its default out",))

@@ -1,0 +1,78 @@
+"""Local JSONL files: a JSON object in each line, a field of which holds a document."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ablate.data.corpora.declare import Bytes, CorpusError, NamedRows, Patterns, Settings, corpus, implements
+from ablate.data.local_rows import Absent
+from ablate.data.survey import FoundFile
+from ablate.source.problems import shorten
+
+WAY = 'a JSONL file has one object in each line, in UTF-8: {"text": "…"}'
+
+
+@corpus("jsonl", source="JSON Lines, jsonlines.org")
+class Jsonl(Settings):
+    """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as those of files. What is held out is a line.
+
+    `at_most` bytes of text are read, and no more than the steps ask for; all where it is null.
+    """
+
+    jsonl: Patterns
+    field: str
+    at_most: Bytes | None = None
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Those of the files."""
+        return self.jsonl
+
+
+@implements(Jsonl)
+def read(settings: Jsonl, folder: Path) -> JsonLines:
+    """What reads them."""
+    return JsonLines(settings, folder, settings.field, settings.at_most)
+
+
+@dataclass(frozen=True)
+class JsonLines(NamedRows):
+    """JSONL in UTF-8; a `.gz` is unpacked. Read a line at a time, so that a mistake is told with its line."""
+
+    key: ClassVar[str] = "jsonl"
+
+    def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
+        """Line by line from 1, without those that are empty."""
+        try:
+            with _opened(file) as lines:
+                for number, line in enumerate(lines, 1):
+                    if not line.isspace():
+                        row = self._row(file, number, line)
+                        yield number, row[self.field] if self.field in row else Absent(tuple(row))
+        except (OSError, EOFError, zlib.error) as error:  # of the disk, or of a .gz that is none
+            raise CorpusError([self.fault(file, f"cannot read {file.path}: {error}")]) from error
+
+    def _row(self, file: FoundFile, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except json.JSONDecodeError as error:
+            why = f"{error.msg} (column {error.colno})"
+        except (ValueError, RecursionError) as error:
+            why = str(error)
+        else:
+            if isinstance(row, dict):
+                return row
+            why = "it is no object"
+        shown = f"the line: {shorten(line.decode('utf-8', 'replace').strip())}"
+        raise CorpusError([self.fault(file, f"{file.path}, line {number:,}, is no JSON object: {why}", "", shown, WAY)])
+
+
+def _opened(file: FoundFile) -> gzip.GzipFile | BufferedReader:
+    return gzip.open(file.path) if file.path.suffix == ".gz" else file.path.open("rb")

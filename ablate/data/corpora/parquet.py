@@ -1,0 +1,94 @@
+"""Local Parquet files: a column of text holds a document in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ablate.data.corpora.declare import (
+    CORPUS,
+    Bytes,
+    CorpusError,
+    CorpusFault,
+    NamedRows,
+    Patterns,
+    Settings,
+    corpus,
+    implements,
+)
+from ablate.data.survey import FoundFile
+from ablate.source.problems import quote
+
+BATCH = 1024
+"""Rows in memory at a time."""
+
+
+@corpus("parquet", source="Apache Parquet, parquet.apache.org")
+class Parquet(Settings):
+    """`{parquet: ['texts/*.parquet'], field: text}`: patterns as those of files. What is held out is a row.
+
+    `at_most` bytes of text are read, and no more than the steps ask for; all where it is null.
+    """
+
+    parquet: Patterns
+    field: str
+    at_most: Bytes | None = None
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Those of the files."""
+        return self.parquet
+
+
+@implements(Parquet)
+def read(settings: Parquet, folder: Path) -> ParquetRows:
+    """What reads them."""
+    return ParquetRows(settings, folder, settings.field, settings.at_most)
+
+
+@dataclass(frozen=True)
+class ParquetRows(NamedRows):
+    """A column of text of Parquet files, read a batch of rows at a time."""
+
+    key: ClassVar[str] = "parquet"
+
+    def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
+        """Row by row from 0. Raises CorpusError for a file that is no Parquet, and a column that holds no text."""
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+
+        try:
+            with ParquetFile(file.path) as opened:
+                self._check_column(file, opened.schema_arrow)
+                batches = opened.iter_batches(batch_size=BATCH, columns=[self.field])
+                yield from enumerate(_text(value) for batch in batches for value in batch.column(0))
+        except (OSError, ArrowException) as error:
+            way = "name files that are Parquet, written wholly"
+            raise CorpusError([self.fault(file, f"cannot read {file.path} as Parquet: {error}", "", way)]) from error
+
+    def _check_column(self, file: FoundFile, schema: Any) -> None:
+        if self.field not in schema.names:
+            raise CorpusError([self.without_field(str(file.path), schema.names)])
+        kind = schema.field(self.field).type
+        if not _is_text(kind):
+            texts = [column.name for column in schema if _is_text(column.type)]
+            way = f"its columns of text: {', '.join(texts)}" if texts else "it has no column of text"
+            message = f"field {quote(self.field)} of {file.path} holds {kind}, no text"
+            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), notes=(way,))])
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(is_kind(kind) for is_kind in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def _text(value: Any) -> object:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return None
