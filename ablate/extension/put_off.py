@@ -75,12 +75,20 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
                 if not run(statement, lambda code=code: exec(code, module.__dict__)):  # type: ignore[misc]
                     break
             else:
+                _bind(name, module)
                 return module
         except BaseException:
             sys.modules.pop(name, None)
             raise
         sys.modules.pop(name, None)
         return module
+
+
+def _bind(name: str, module: types.ModuleType) -> None:
+    """Make a module an attribute of its package, as an import does, where that is imported."""
+    package, _, last = name.rpartition(".")
+    if package in sys.modules:
+        setattr(sys.modules[package], last, module)
 
 
 def complete(module: types.ModuleType) -> None:

@@ -148,3 +148,14 @@ from ablate.components.registry import declarations
 assert declarations()["rms_norm"].config is Config is RMSNorm.Config
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_a_file_that_planning_has_read_is_an_attribute_of_its_package():
+    """As after a plain import, which finds the module there already and binds nothing."""
+    program = """
+from ablate.components.registry import declarations
+declarations()
+import ablate.data.corpora.hub
+assert ablate.data.corpora.hub.HubDataset.__name__ == "HubDataset"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
