@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sysconfig
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -15,6 +17,7 @@ from worlds import write_world
 
 import ablate
 from ablate.components.registry import declarations
+from ablate.data.corpora import declare
 from ablate.data.streams import fingerprint, prepare
 from ablate.errors import InputError
 from ablate.extension.kinds import CORPUS
@@ -153,6 +156,21 @@ def test_the_contract_tells_an_order_that_changes(plugin, tmp_path):
     plugin.write_text(text.replace('self.path.read_text(encoding="utf-8").splitlines()', shuffled), encoding="utf-8")
     with pytest.raises(AssertionError, match="in another order"):
         contract_of("verses: poem.txt", tmp_path, (plugin,)).test_order_is_stable()
+
+
+@pytest.mark.parametrize("place", ["readme", "declare"])
+def test_what_is_shown_as_an_example_holds_the_contract(place, tmp_path):
+    """That of the README, and that of the file which says how a corpus declares itself."""
+    if place == "readme":
+        readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+        text = next(code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "@corpus(" in code)
+    else:
+        lines = declare.__doc__.splitlines()
+        text = "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)
+    (tmp_path / "example.py").write_text(text, encoding="utf-8")
+    (tmp_path / "poems.txt").write_text("one line\nand another\n")
+    (name,) = re.findall(r'@corpus\("(\w+)"', text)
+    contract_of(f"{name}: poems.txt", tmp_path, (tmp_path / "example.py",)).check_all()
 
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.slow)])
