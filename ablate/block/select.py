@@ -52,6 +52,12 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
     return (value,)
 
 
+def is_there(block: Block, address: Address, catalogue: Catalogue) -> bool:
+    """Whether any part of a block has the field that an address names."""
+    parts = parts_by_name(block, catalogue)
+    return any(value_at(node, address.fields) for name, node in parts if fnmatchcase(name, address.part))
+
+
 def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:
     """The block with `change` made to every part whose name matches, and how many matched."""
     paths = [path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)]

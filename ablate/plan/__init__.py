@@ -5,6 +5,7 @@
     fair/        equal terms: sizes that match, steps that spend as much, settings that are tuned
     models.py    what a block becomes in a space: architecture, cost, variant, trials
     setting.py   what of a model and its training is not as the space has it
+    tuned.py     recipe and block with the values of a setting
     known.py     what a plan takes from results
     size.py      parameters and FLOPs of a model in closed form
     identity.py  what a trial is: the hash of what decides its numbers

@@ -14,12 +14,13 @@ from ablate.plan.addresses import pairing_notes
 from ablate.plan.choices import choice_notes
 from ablate.plan.constraints import constraint_notes
 from ablate.plan.designs import Arm, Contrast, Layout, lay_out
-from ablate.plan.fair import Fitted, fit, tuning_notes, tuning_seeds, tuning_settings
+from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
+from ablate.plan.tuned import Tuned, fields_of
 from ablate.source.problems import Problems
 from ablate.space.blocks import place_of_block
 from ablate.space.fair import Tune
@@ -52,7 +53,10 @@ def build_plan(
     terms = fit(arms, models, known, problems)
     problems.raise_if_any()
     folded = _fold(terms.fitted, models)
-    variants = [_tuned(_variant(group, models, costs), space, known) for group in folded.values()]
+    untuned = [_variant(group, models, costs) for group in folded.values()]
+    check_tuned(untuned, models, problems)
+    problems.raise_if_any()
+    variants = [_tuned(variant, models, known) for variant in untuned]
     of = {
         (one.terms, one.arm.name): variant
         for variant, group in zip(variants, folded.values(), strict=True)
@@ -61,8 +65,8 @@ def build_plan(
     baseline = of[next(iter(space.fair.terms)), space.judge.against]
     noise = _noise(space, models, baseline)
     seeds = known.seeds or space.seeds
-    trials = [*_tuning(variants, models)]
-    ready = [variant for variant in variants if _is_ready(variant, space, known)]
+    tried, trials = _tuning(variants, models)
+    ready = [variant for variant in variants if _is_ready(variant, models, known)]
     split: HeldOut = "verdict" if space.design.search is None else "tuning"
     trials += models.trials(ready, seeds, split)
     if noise is not None and baseline in ready:
@@ -72,7 +76,7 @@ def build_plan(
         *layout.notes,
         *_folding_notes(folded),
         *terms.notes,
-        *tuning_notes(space, len(variants)),
+        *tuning_notes(space, variants),
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),
         *search_notes(space),
@@ -92,6 +96,7 @@ def build_plan(
         open=space.design.search is not None or len(ready) < len(variants),
         looks=space.auto.looks if space.auto is not None else (),
         factors=tuple(_factors(layout, of, space)),
+        tried=tuple(tried),
     )
 
 
@@ -125,26 +130,42 @@ def _variant(group: Sequence[Fitted], models: Models, costs: Mapping[str, Cost])
     return models.variant(names, first.block, first.arm.edits, counted, first.setting, terms)
 
 
-def _tuned(variant: Variant, space: Space, known: Known) -> Variant:
-    """The variant with the setting that tuning chose for it, if it was tuned."""
-    if space.fair.tune == "none" or variant.id not in known.tuned:
-        return variant
-    return replace(variant, setting=replace(variant.setting, tuned=known.tuned[variant.id]))
+def _tuned(variant: Variant, models: Models, known: Known) -> Variant:
+    """The variant with the setting that tuning chose for it, if it was tuned, or with the only one there is."""
+    settings = _settings(variant, models)
+    if len(settings) == 1:
+        return models.tuned(variant, settings[0])
+    return models.tuned(variant, known.tuned[variant.id]) if settings and variant.id in known.tuned else variant
 
 
-def _tuning(variants: Sequence[Variant], models: Models) -> Iterator[Trial]:
-    """Every variant whose steps are known, under every setting that it is tuned over."""
+def _settings(variant: Variant, models: Models) -> tuple[Tuned, ...]:
+    """What a variant is tuned over: nothing where the space tunes nothing."""
     tune = models.space.fair.tune
-    if isinstance(tune, Tune):
-        known = [variant for variant in variants if not variant.setting.open]
-        for setting in tuning_settings(tune):
-            tuned = [replace(variant, setting=replace(variant.setting, tuned=setting)) for variant in known]
-            yield from models.trials(tuned, tuning_seeds(tune), "tuning")
+    if not isinstance(tune, Tune):
+        return ()
+    return tuning_settings(fields_of(tune, variant.block, models.space.grammar.catalogue))
 
 
-def _is_ready(variant: Variant, space: Space, known: Known) -> bool:
+def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str, Tuned]], list[Trial]]:
+    """Every variant whose steps are known, under every setting that it is tuned over: what is tried, and the trials."""
+    tune = models.space.fair.tune
+    if not isinstance(tune, Tune):
+        return [], []
+    tried: list[tuple[str, Tuned]] = []
+    trials: list[Trial] = []
+    settings = {variant: _settings(variant, models) for variant in variants if not variant.setting.open}
+    left = {variant: list(each) for variant, each in settings.items() if len(each) > 1}
+    while any(left.values()):
+        tuned = {variant.id: (variant, each.pop(0)) for variant, each in left.items() if each}
+        trained = [*models.trials((models.tuned(*pair) for pair in tuned.values()), tuning_seeds(tune), "tuning")]
+        tried += [(trial.id, tuned[trial.variant][1]) for trial in trained]
+        trials += trained
+    return tried, trials
+
+
+def _is_ready(variant: Variant, models: Models, known: Known) -> bool:
     """Whether all that decides a variant's trials for the verdict is known."""
-    return not variant.setting.open and (space.fair.tune == "none" or variant.id in known.tuned)
+    return not variant.setting.open and (len(_settings(variant, models)) < 2 or variant.id in known.tuned)
 
 
 def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ablate.space.fair import Plain
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
@@ -16,7 +18,7 @@ class Known:
     """
 
     seeds: tuple[int, ...] | None = None
-    tuned: Mapping[str, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    tuned: Mapping[str, tuple[tuple[str, Plain], ...]] = field(default_factory=dict)
     paces: Mapping[str, float] = field(default_factory=dict)
 
 

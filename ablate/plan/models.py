@@ -17,6 +17,7 @@ from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
 from ablate.plan.trial import HeldOut, Trial
+from ablate.plan.tuned import Tuned, block_at, recipe_at
 from ablate.space.documents import Recipe
 from ablate.space.space import Space
 
@@ -46,20 +47,19 @@ class Models:
         return (f"repetition, measured in sequences of {length}: {self.repetition:.4f}",)
 
     def architecture(self, block: Block, setting: Setting = PLAIN) -> Architecture:
-        """The model around a block."""
+        """The model around a block, with what tuning chose for it."""
         found = None
         if self.space.names_repetition:
             found = self._expected if self.repetition is None else self.repetition
-        plain = self.space.architecture(block, self.vocab_size, found)
+        plain = self.space.architecture(block_at(self.space, block, setting.tuned), self.vocab_size, found)
         sizes = plain.sizes
         layers, width = setting.layers or sizes.n_layers, setting.width or sizes.d_model
         return dataclasses.replace(plain, sizes=dataclasses.replace(sizes, n_layers=layers, d_model=width))
 
     def recipe(self, setting: Setting = PLAIN) -> Recipe:
         """How a model is trained under a setting."""
-        recipe = self.space.recipe
-        optimizer = dataclasses.replace(recipe.optimizer, settings={**recipe.optimizer.settings, **dict(setting.tuned)})
-        return recipe.model_copy(update={"steps": setting.steps or recipe.steps, "optimizer": optimizer})
+        recipe = recipe_at(self.space, setting.tuned)
+        return recipe.model_copy(update={"steps": setting.steps or recipe.steps})
 
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:
         """The same for blocks that are the same model, at the sizes of this space or of the setting."""
@@ -82,7 +82,7 @@ class Models:
         steps or salt are not the space's, one of its own; what tuning chooses does not enter it.
         """
         catalogue = self.space.grammar.catalogue
-        mark = fingerprint(block, catalogue)
+        mark, trained = fingerprint(block, catalogue), block_at(self.space, block, setting.tuned)
         if not setting.plain:
             own = [setting.layers, setting.width, setting.steps, setting.salt, *(["open"] if setting.open else [])]
             mark = digest([mark, *own], len(mark))
@@ -96,8 +96,16 @@ class Models:
             spared=counted.spared,
             setting=setting,
             terms=terms,
-            breaks=tuple((broken.name, broken.because) for broken in self.space.tolerated(block)),
+            breaks=tuple((broken.name, broken.because) for broken in self.space.tolerated(trained)),
         )
+
+    def tuned(self, variant: Variant, tuned: Tuned) -> Variant:
+        """The same variant, trained with what tuning chose; its parameters, FLOPs and breaks are those it then has."""
+        setting = dataclasses.replace(variant.setting, tuned=tuned)
+        if block_at(self.space, variant.block, tuned) == variant.block:
+            return dataclasses.replace(variant, setting=setting)
+        like = self.variant(variant.names, variant.block, variant.edits, self.cost(variant.block, setting), setting)
+        return dataclasses.replace(like, id=variant.id, terms=variant.terms)
 
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
         """Seed by seed, so that an interrupted run has whole pairs; evaluated on `split`."""

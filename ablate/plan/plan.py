@@ -9,6 +9,7 @@ from ablate.block.expression import Block
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.source.problems import shorten
+from ablate.space.fair import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ class Plan:
     `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
     tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds after which it is looked
     whether more are needed (none: the seeds are fixed). `factors` are a factorial's, by the name of their terms.
+    `tried` are the values that trials of tuning try, by trial id; a trial tries several settings that come to the same.
     """
 
     space: str
@@ -142,6 +144,7 @@ class Plan:
     open: bool = False
     looks: tuple[int, ...] = ()
     factors: tuple[tuple[str, Factors], ...] = ()
+    tried: tuple[tuple[str, tuple[tuple[str, Plain], ...]], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ablate.space.fair import Plain
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Sizes and steps that fairness asks for (None: the space's), what tuning chose, and the initialisation's salt.
 
-    `tuned` are values by the name the space's `fair.tune` has for them: `lr`, `weight_decay`. While it is `open`, how
-    many steps are fair is not known yet: nothing is trained under it.
+    `tuned` are values of fields of the recipe and of the block, by the name that the space's `fair.tune` has for them:
+    `lr`, `recipe.clip`, `attention.scale`. While it is `open`, how many steps are fair is not known yet: nothing is
+    trained under it.
     """
 
     layers: int | None = None
     width: int | None = None
     steps: int | None = None
-    tuned: tuple[tuple[str, float], ...] = ()
+    tuned: tuple[tuple[str, Plain], ...] = ()
     salt: int = 0
     open: bool = False
 

@@ -15,7 +15,8 @@ from ablate.plan.fair.budget import milliseconds
 from ablate.plan.fair.match import has_hidden
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
-from ablate.space.fair import Fair, Match, Terms, Tune
+from ablate.plan.tuned import value_in
+from ablate.space.fair import Fair, Match, Terms, Tune, text_of
 
 UNKNOWN = "not known yet"
 PARAMETERS, FLOPS, PACE, TIME = "parameters", "training FLOPs", "time of a step", "time of all steps"
@@ -147,10 +148,23 @@ class _Quantities:
 
     def _tuned(self, variant: Variant, tune: Tune) -> Iterator[tuple[str, Value]]:
         """The settings that it is trained with, and how many trials went into their choice."""
-        chosen = [t for t in self.plan.trials if t.variant == variant.id and t.split == "verdict"]
-        for name in tune.listed:
-            yield name.replace("_", " "), f"{chosen[0].recipe.optimizer.settings[name]:g}" if chosen else UNKNOWN
-        yield "trials of tuning", sum(t.variant == variant.id and t.split == "tuning" for t in self.plan.trials)
+        trained = [trial for trial in self.plan.trials if trial.variant == variant.id and trial.split == "verdict"]
+        own = dict(variant.setting.tuned)
+        has = {*own, *(name for id, setting in self.plan.tried if id in self._tuning(variant) for name, _ in setting)}
+        for field in tune.fields:
+            if not field.path and field.name not in has:
+                yield field.spoken, "not in it"
+            elif not trained:
+                yield field.spoken, UNKNOWN
+            elif field.path:
+                yield field.spoken, value_in(trained[0].recipe, field)
+            else:
+                yield field.spoken, text_of(own[field.name]) if field.name in own else "as the space has it"
+        yield "trials of tuning", len(self._tuning(variant))
+
+    def _tuning(self, variant: Variant) -> frozenset[str]:
+        """The trials of tuning of a variant, by id."""
+        return frozenset(t.id for t in self.plan.trials if t.variant == variant.id and t.split == "tuning")
 
 
 def _hidden(variant: Variant, width: int) -> Value:

@@ -17,7 +17,7 @@ from ablate.plan.trial import Trial
 from ablate.session.planned import Planned, meanings_in
 from ablate.session.run_result import Run
 from ablate.source.located import to_python
-from ablate.space.fair import SETTINGS
+from ablate.space.fair import Plain, spoken, text_of
 from ablate.space.metrics import Definition
 from ablate.store.describe import Documents
 from ablate.store.query import query
@@ -47,17 +47,16 @@ class PlannedRun(Source, Protocol):
 def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
     """Trials of a plan as work: `name · seed 3`, and what they are tried for where that is to be chosen."""
     names = {variant.id: variant.name for variant in plan.variants}
-    chosen = _chosen(plan)
+    values: dict[str, set[Plain]] = {}
+    for _, setting in plan.tried:
+        for name, value in setting:
+            values.setdefault(name, set()).add(value)
+    tried = dict(reversed(plan.tried))
     for trial in trials:
-        tried = [f"{name.replace('_', ' ')} {trial.recipe.optimizer.settings[name]:g}" for name in chosen]
-        tuned = ", ".join(["", *tried, "tuning"]) if trial.split == "tuning" else ""
+        chosen = [(name, value) for name, value in tried.get(trial.id, ()) if len(values[name]) > 1]
+        words = [f"{spoken(name)} {text_of(value)}" for name, value in chosen]
+        tuned = ", ".join(["", *words, "tuning"]) if trial.split == "tuning" else ""
         yield Work(trial=trial, label=f"{names[trial.variant]} · seed {trial.seed}{tuned}")
-
-
-def _chosen(plan: Plan) -> tuple[str, ...]:
-    """The settings of which tuning has several to choose from."""
-    tried = [trial.recipe.optimizer.settings for trial in plan.trials if trial.split == "tuning"]
-    return tuple(name for name in SETTINGS if len({settings.get(name) for settings in tried}) > 1)
 
 
 def documents(planned: Planned, store: Results, *, train: bool) -> Documents:

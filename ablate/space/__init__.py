@@ -7,6 +7,7 @@
     load.py       load_space: from a path to a Space, every mistake at its place
     sections.py   one method for each section
     fair.py       what is equal between the blocks compared; fairness.py: mistakes in saying so
+    tuning.py     the fields that are tuned, by address, and the values tried there
     looks.py      the looks of seeds that are added
     ways.py       ways out of what a document refuses
     search.py     what the keys of a search must be together

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import is_instance_schema
 
-from ablate.space.documents import Count, Document, NotNegative, Positive, Share
+from ablate.block.select import Address, parse_address
+from ablate.source.located import Located, Scalar
+from ablate.space.documents import Document, Share
 
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-SETTINGS = ("lr", "weight_decay")
-"""The settings that can be tuned."""
+Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
+"""A value that is tried; a mapping is its text."""
 
 BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
@@ -36,20 +36,57 @@ class Match(Document):
     by: By
 
 
-class Tune(Document):
-    """Each block is trained with every combination of these settings at `seeds` seeds of its own, judged on the tuning
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedField:
+    """One field of the recipe or of the block that is tuned, and the values tried there.
+
+    `name` is its address as it is said: `lr`, `recipe.schedule.warmup`, `attention.scale`. `path` leads to a field of
+    the recipe; it is empty for one of the block. `values` are plain, `written` the same as they stand in the space.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    key: Scalar
+    written: tuple[Located, ...]
+    values: tuple[Plain, ...]
+
+    @property
+    def address(self) -> Address:
+        """The address of a field of the block."""
+        return parse_address(self.name)
+
+    @property
+    def spoken(self) -> str:
+        """Its name in a sentence."""
+        return spoken(self.name)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what is listed are numbers, which have a least and a greatest."""
+        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
+
+    def at(self, value: Plain) -> Located:
+        """A value as it is written; ValueError for one that is not listed."""
+        return self.written[self.values.index(value)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tune:
+    """Each block is trained with every combination of these values at `seeds` seeds of its own, judged on the tuning
     split, and goes on with its best.
     """
 
-    seeds: Annotated[Count, Field(le=1_000)]
-    lr: Annotated[tuple[Positive, ...], BeforeValidator(_tuple), Field(min_length=1)] | None = None
-    weight_decay: Annotated[tuple[NotNegative, ...], BeforeValidator(_tuple), Field(min_length=1)] | None = None
+    seeds: int
+    fields: tuple[TunedField, ...]
 
-    @property
-    def listed(self) -> Mapping[str, tuple[float, ...]]:
-        """The values to try, by the name of the setting."""
-        listed = {name: getattr(self, name) for name in SETTINGS}
-        return {name: values for name, values in listed.items() if values is not None}
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """As a part of a document it is taken as it is."""
+        return is_instance_schema(cls)
+
+    def field(self, name: str) -> TunedField:
+        """The field of that name."""
+        return next(field for field in self.fields if field.name == name)
 
 
 class Terms(Document):
@@ -83,3 +120,46 @@ class Fair(Document):
 
 EQUAL_STEPS = Fair(budget="steps", match="none", tune="none", under={})
 """What a space declares that says nothing of it: every block is trained for as many steps, at the sizes it has."""
+
+
+def spoken(name: str) -> str:
+    """The name of a tuned field in a sentence: a word without underscores, an address as it is.
+
+    >>> spoken("weight_decay"), spoken("attention.pre_qk")
+    ('weight decay', 'attention.pre_qk')
+    """
+    return name if "." in name else name.replace("_", " ")
+
+
+def plain(value: object) -> Plain:
+    """A value as plain frozen data.
+
+    >>> plain([0.9, 0.95]), plain({"rate": 1e-05})
+    ((0.9, 0.95), '{rate: 1e-05}')
+    """
+    if isinstance(value, dict):
+        return text_of(value)
+    if isinstance(value, list | tuple):
+        return tuple(plain(item) for item in value)
+    assert value is None or isinstance(value, bool | int | float | str)
+    return value
+
+
+def text_of(value: object) -> str:
+    """A value as YAML would have it.
+
+    >>> [text_of(value) for value in (0.0010, 12, True, None, "2x", (0.9, 0.95))]
+    ['0.001', '12', 'true', 'null', '2x', '[0.9, 0.95]']
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case dict():
+            return "{" + ", ".join(f"{key}: {text_of(inner)}" for key, inner in value.items()) + "}"
+        case list() | tuple():
+            return f"[{', '.join(map(text_of, value))}]"
+    return str(value)

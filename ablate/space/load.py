@@ -86,6 +86,7 @@ def _space(
         check_beside(sections.origins, noise, auto, problems)
     warned = read_warned(located.get("constraints"), design, grammar, problems)
     blocks = read_blocks(located, design, judge, grammar, warned, problems)
+    tune = sections.tune(recipe, None if blocks is None else blocks.named)
     if (
         name is None
         or question is None
@@ -98,6 +99,7 @@ def _space(
         or design is None
         or seeds is None
         or fair is None
+        or tune is None
         or threads is None
         or blocks is None
     ):
@@ -118,7 +120,7 @@ def _space(
         design=design,
         seeds=seeds,
         auto=auto,
-        fair=fair,
+        fair=fair.model_copy(update={"tune": tune}),
         noise=noise,
         measure=measure,
         judge=judge,

@@ -19,7 +19,7 @@ from ablate.block.expression import Block, Node
 from ablate.block.normal import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
-from ablate.block.select import Address, change_parts, parse_address
+from ablate.block.select import Address, change_parts, parse_address, value_at
 from ablate.source.located import Located, Mapping, Scalar, Source
 from ablate.source.problems import Problems, quote
 
@@ -116,6 +116,16 @@ def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) ->
     for override in overrides:
         block, _ = _apply(override, block, reader)
     return block
+
+
+def with_value(block: Block, override: Override, reader: Reader) -> Block:
+    """The block with an override of each part that has its field; Invalid for a value that such a field refuses."""
+    fields = override.address.fields
+
+    def change(node: Node) -> Node:
+        return _set(node, fields, override, reader) if value_at(node, fields) else node
+
+    return change_parts(block, override.address.part, change, reader.catalogue)[0]
 
 
 def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int]:

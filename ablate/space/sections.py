@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from collections.abc import Mapping as Map
+from pathlib import Path
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel
 
 from ablate.block.catalogue import Part
-from ablate.block.expression import Node
+from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid
 from ablate.extension.configured import Configured
 from ablate.grammar.grammar import Grammar
@@ -20,7 +22,7 @@ from ablate.space.choice import Choice, CorpusChoice, read_choice
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
-from ablate.space.fair import EQUAL_STEPS, Fair, Terms
+from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
@@ -29,6 +31,7 @@ from ablate.space.origin import Keys, Origins
 from ablate.space.samplers import SamplerSpec
 from ablate.space.search import check_search
 from ablate.space.space import Around
+from ablate.space.tuning import TuneReader
 from ablate.space.ways import HINTS
 
 T = TypeVar("T", bound=BaseModel)
@@ -114,6 +117,11 @@ class Sections:
         value = located.get(key)
         known = self.grammar.catalogue.of_kind(spec)
         return None if value is None else read_choice(value, spec.kind, known, where, self.problems, HINTS)
+
+    def recipe_with(self, over: Mapping, problems: Problems) -> Recipe | None:
+        """The recipe with `over` laid upon the space, read as the space itself is; mistakes go to `problems`."""
+        located = overlay(self.located, over)
+        return Sections(located, self.grammar, problems, Origins(located, Path(self.origins.file))).recipe()
 
     def _check_floor(self, recipe: Recipe) -> None:
         floor, chosen, at = recipe.schedule.floor, recipe.optimizer, ("recipe", "schedule", "floor")
@@ -283,7 +291,7 @@ class Sections:
         return tuple(range(said.auto.looks[0])), said.auto
 
     def fair(self) -> Fair | None:
-        """What is equal; each of the terms in `under` is said as what it has otherwise."""
+        """What is equal, but for what is tuned; each of the terms in `under` is said as what it has otherwise."""
         located = self.located.get("fair")
         if located is None:
             return EQUAL_STEPS
@@ -299,10 +307,25 @@ class Sections:
             )
             filled = Mapping(named, under.span)
             entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
+        untuned = Scalar("none", "none", located.span)
+        entries = tuple((key, untuned if key.value == "tune" else value) for key, value in entries)
         found = validate(Fair, self._opened("fair", entries), self.problems, "fair", HINTS)
         if found is not None:
             check_fairness(found, located, self.located.key("fair").span.source, self.problems)
         return found
+
+    def tune(self, recipe: Recipe | None, blocks: Map[str, Block] | None) -> Literal["none"] | Tune | None:
+        """What each block is tuned over; None where that has a mistake, or the recipe or the blocks have."""
+        fair = self.located.get("fair")
+        located = fair.get("tune") if isinstance(fair, Mapping) else None
+        if located is None or (isinstance(located, Scalar) and located.value == "none"):
+            return "none"
+        if isinstance(fair, Mapping) and isinstance(located, Mapping):
+            reader = TuneReader(recipe, self.recipe_with, blocks, self.grammar, self.problems)
+            return reader.read(fair.key("tune"), located)
+        message = f"fair.tune: expected none, or lists of values by address, got {shown(located)}"
+        self.problems.add(message, located.span, notes=HINTS.way("fair.tune"))
+        return None
 
     def noise(self) -> Noise | None:
         """The A/A arms; None where there are none."""

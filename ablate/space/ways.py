@@ -53,8 +53,6 @@ WAYS: Final = {
     "fair.*match.by": "what is changed until the parameters are equal: the model's width or depth, or its MLPs",
     "fair.*match.parameters": "how far from equal they may be: 1%",
     "fair.tune": "such as tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",
-    "fair.tune.lr": "list what to choose from: lr: [1e-3, 3e-3, 1e-2]",
-    "fair.tune.weight_decay": "list what to choose from: weight_decay: [0, 0.1]",
     "fair.under": "name the terms: under: {equal steps: {}, equal FLOPs: {budget: flops}}",
     "fair.under.*": "such as {budget: flops}, or {match: {parameters: 1%, by: width}}",
     "judge": "such as judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}}}",

@@ -20,7 +20,7 @@ def planned(found, known=NOTHING):
 def last_of(found):
     """The plan at the last look, with every variant tuned."""
     before = planned(found)
-    settings = tuning_settings(found.fair.tune) if found.fair.tune != "none" else [()]
+    settings = tuning_settings(found.fair.tune.fields) if found.fair.tune != "none" else [()]
     tuned = {variant.id: settings[0] for variant in before.variants}
     return planned(found, Known(seeds=tuple(range(before.looks[-1])) if before.looks else None, tuned=tuned))
 

@@ -5,10 +5,22 @@ fit.py      fit: every arm under every set of terms
 match.py    sizes that give a model as many parameters as another's
 budget.py   steps that spend as much as another's training
 tuning.py   the settings each block is tuned over; choose: which of them it goes on with
+tunable.py  what tuning a field of the block must not do
 """
 
 from ablate.plan.fair.fit import fit
 from ablate.plan.fair.fitted import Fitted, Terms
+from ablate.plan.fair.tunable import check_tuned
 from ablate.plan.fair.tuning import Choice, choose, tuning_notes, tuning_seeds, tuning_settings
 
-__all__ = ["Choice", "Fitted", "Terms", "choose", "fit", "tuning_notes", "tuning_seeds", "tuning_settings"]
+__all__ = [
+    "Choice",
+    "Fitted",
+    "Terms",
+    "check_tuned",
+    "choose",
+    "fit",
+    "tuning_notes",
+    "tuning_seeds",
+    "tuning_settings",
+]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from ablate.plan.fair.tuning import tuning_seeds
 from ablate.source.problems import Problems
-from ablate.space.documents import EndRate
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 
 
 def check_fair(space: Space, problems: Problems) -> None:
-    """Note terms that a search does not have, and settings of tuning that the recipe or the seeds do not bear."""
+    """Note terms that a search does not have, and tuning that the seeds do not bear."""
     fair = space.fair
     asked = not all(terms.plain for terms in fair.terms.values()) or fair.under or fair.tune != "none"
     if space.design.search is not None and asked:
@@ -18,27 +17,7 @@ def check_fair(space: Space, problems: Problems) -> None:
         notes = ("leave fair out, and compare what is found in a space of its own: design: {compare: [...]}",)
         problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
-        _check_settings(fair.tune, space, problems)
-        _check_rates(fair.tune, space, problems)
         _check_seeds(fair.tune, space, problems)
-
-
-def _check_settings(tune: Tune, space: Space, problems: Problems) -> None:
-    chosen = space.recipe.optimizer
-    unknown = [name for name in tune.listed if name not in chosen.settings]
-    if unknown:
-        message = f"fair.tune lists {', '.join(unknown)}, which the optimiser {chosen.name} does not have"
-        notes = (f"its settings: {', '.join(chosen.settings)}",)
-        problems.add(message, space.origins.section("fair"), notes=notes)
-
-
-def _check_rates(tune: Tune, space: Space, problems: Problems) -> None:
-    floor = space.recipe.schedule.floor
-    low = [lr for lr in tune.lr or () if isinstance(floor, EndRate) and lr < floor.rate]
-    if low and isinstance(floor, EndRate):
-        message = f"fair.tune lists lr {', '.join(f'{lr:g}' for lr in low)}, below the {floor.rate:g} at which it ends"
-        notes = ("a schedule decays to its floor: list higher rates, or lower recipe.schedule.floor",)
-        problems.add(message, space.origins.section("fair"), notes=notes)
 
 
 def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:

@@ -1,29 +1,28 @@
 """Tuning: every variant is trained under every combination of the listed settings, and goes on with its best.
 
-Each has the same settings and seeds of its own, and is judged on the tuning split, so that neither the verdict's seeds
-nor its text have a part in the choice. What is chosen is the best mean of the first judged metric; a setting of which
-any seed has no value there (it diverged, or failed) is not chosen.
+Each has the same settings, but for fields that its block does not have, and seeds of its own. It is judged on the
+tuning split, so that neither the verdict's seeds nor its text have a part in the choice. What is chosen is the best
+mean of the first judged metric; a setting of which any seed has no value there (it diverged, or failed) is not chosen.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
 
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
+from ablate.plan.tuned import Tuned, fields_of
 from ablate.space.documents import Judged
-from ablate.space.fair import Tune
+from ablate.space.fair import Plain, Tune, TunedField, text_of
 from ablate.space.space import Space
 
 FIRST_SEED = 1_000_000
 """Seeds of tuning count from here, out of the way of those of the verdict."""
 
-Tuned: TypeAlias = tuple[tuple[str, float], ...]
-"""Values by the name that `fair.tune` has for them."""
 Ends: TypeAlias = Mapping[str, Mapping[str, object]]
 """How trials ended, by id: `status`, and final `metrics` by name."""
 
@@ -36,9 +35,10 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
-def tuning_settings(tune: Tune) -> tuple[Tuned, ...]:
+def tuning_settings(fields: Sequence[TunedField]) -> tuple[Tuned, ...]:
     """Every combination of the values listed, in the order in which they are."""
-    return tuple(tuple(zip(tune.listed, values, strict=True)) for values in product(*tune.listed.values()))
+    names = [field.name for field in fields]
+    return tuple(tuple(zip(names, values, strict=True)) for values in product(*(field.values for field in fields)))
 
 
 def tuning_seeds(tune: Tune) -> range:
@@ -65,18 +65,19 @@ def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ())
             continue
         means = {
             setting: _mean([_value(finals.get(trial.id), metric) for trial in group], rules)
-            for setting, group in _by_setting(trials, tune).items()
+            for setting, group in _by_setting(trials, plan).items()
         }
         tuned[variant.id] = best = _best(means, rules)
         notes.append(_said(variant, best, means, metric, tune))
     return Choice(tuned=tuned, notes=tuple(notes))
 
 
-def _by_setting(trials: Collection[Trial], tune: Tune) -> dict[Tuned, list[Trial]]:
+def _by_setting(trials: Collection[Trial], plan: Plan) -> dict[Tuned, list[Trial]]:
     groups: dict[Tuned, list[Trial]] = {}
-    for trial in trials:
-        settings = trial.recipe.optimizer.settings
-        groups.setdefault(tuple((name, float(settings[name])) for name in tune.listed), []).append(trial)
+    of = {trial.id: trial for trial in trials}
+    for id, setting in plan.tried:
+        if id in of:
+            groups.setdefault(setting, []).append(of[id])
     return groups
 
 
@@ -109,19 +110,21 @@ def _said(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], me
             f"{variant.name}: none of its {len(means)} settings has {_spoken(metric)} at all seeds of tuning: "
             "trained as the recipe says"
         )
-    chosen = ", ".join(f"{_spoken(name)} {value:g}" for name, value in best)
+    chosen = ", ".join(f"{tune.field(name).spoken} {text_of(value)}" for name, value in best)
     lost = sum(mean is None for mean in means.values())
     without = f" ({lost} of them without a value at all seeds)" if lost else ""
-    edges = [_spoken(name) for name, value in best if _at_the_edge(name, value, tune)]
+    edges = [field.spoken for name, value in best if _at_the_edge(field := tune.field(name), value)]
     verb = "are" if len(edges) > 1 else "is"
     edge = f"; {' and '.join(edges)} {verb} at the edge of what was listed: the best may lie beyond" if edges else ""
     return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {_spoken(metric)}{edge}"
 
 
-def _at_the_edge(name: str, value: float, tune: Tune) -> bool:
-    """Whether a value is the least or the greatest of several, and a lesser or a greater one could be."""
-    listed = tune.listed[name]
-    return len(listed) > 1 and value in (min(listed), max(listed)) and value != 0
+def _at_the_edge(field: TunedField, value: Plain) -> bool:
+    """Whether a value is the least or the greatest of several numbers, and a lesser or a greater one could be."""
+    if not field.ordered or len(field.values) < 2:
+        return False
+    numbers = sorted(float(str(listed)) for listed in field.values)
+    return value in (numbers[0], numbers[-1]) and value != 0
 
 
 def _seeds(tune: Tune) -> str:
@@ -132,16 +135,23 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
-def tuning_notes(space: Space, models: int) -> Iterator[str]:
-    """What tuning will do, before it is done."""
+def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
+    """What tuning will do, before it is done: to all, and to those that have not every field."""
     tune = space.fair.tune
-    if isinstance(tune, Tune):
-        grid = " × ".join(
-            f"{_spoken(name)} {', '.join(f'{v:g}' for v in values)}" for name, values in tune.listed.items()
-        )
-        settings = len(tuning_settings(tune))
-        trials = models * settings * tune.seeds
-        yield (
-            f"each model is tuned over {settings} settings ({grid}), by {_spoken(next(iter(space.judge.metrics)))} on "
-            f"the tuning split at {_seeds(tune)} of its own: {trials:,} trials before those of the verdict"
-        )
+    if not isinstance(tune, Tune):
+        return
+    of = {variant: fields_of(tune, variant.block, space.grammar.catalogue) for variant in variants}
+    settings = {variant: len(tuning_settings(fields)) for variant, fields in of.items()}
+    trials = tune.seeds * sum(number for number in settings.values() if number > 1)
+    grid = " × ".join(f"{field.spoken} {', '.join(map(text_of, field.values))}" for field in tune.fields)
+    where = "" if all(fields == tune.fields for fields in of.values()) else " where it has these fields"
+    yield (
+        f"each model is tuned over {len(tuning_settings(tune.fields))} settings ({grid}){where}, by "
+        f"{_spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)} of its own: {trials:,} "
+        "trials before those of the verdict"
+    )
+    for variant, fields in of.items():
+        missing = [field.name for field in tune.fields if field not in fields]
+        if missing:
+            left = f"tuned over {settings[variant]} settings" if settings[variant] > 1 else "not tuned"
+            yield f"{variant.name} has no {' and no '.join(missing)}: it is {left}"

@@ -13,6 +13,7 @@ from ablate.report.page.record import PageRecord
 from ablate.report.summary import Metric
 from ablate.report.unequal import Row, Unequal
 from ablate.report.wording import plural, took
+from ablate.space.fair import text_of
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
 
 LISTED = 500
@@ -67,7 +68,7 @@ def own(variant: Variant) -> Iterator[str]:
     ]
     if setting.open:
         parts.append("steps or settings that are not known yet")
-    parts += [f"{name} {value:g}, by tuning" for name, value in setting.tuned]
+    parts += [f"{name} {text_of(value)}, by tuning" for name, value in setting.tuned]
     parts += ["another initialisation"] if setting.salt else []
     if parts:
         yield f"Its own: {', '.join(parts)}."

@@ -1,0 +1,69 @@
+"""Recipe and block as tuning sets them: the values of a setting, laid upon what the space has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block
+from ablate.block.normal import normalise
+from ablate.block.select import is_there
+from ablate.source.located import Mapping, Scalar
+from ablate.source.overlay import overlay
+from ablate.source.problems import Problems
+from ablate.space.documents import Recipe
+from ablate.space.fair import Plain, Tune, TunedField, text_of
+from ablate.space.override import Override, with_value
+from ablate.space.sections import Sections
+from ablate.space.space import Space
+
+Tuned: TypeAlias = tuple[tuple[str, Plain], ...]
+"""Values by the name that `fair.tune` has for their fields."""
+
+
+def fields_of(tune: Tune, block: Block, catalogue: Catalogue) -> tuple[TunedField, ...]:
+    """What of a block can be tuned: every field of the recipe, and of its own those that it has."""
+    return tuple(field for field in tune.fields if field.path or is_there(block, field.address, catalogue))
+
+
+def recipe_at(space: Space, tuned: Tuned) -> Recipe:
+    """The recipe of a space with these values."""
+    chosen = [(field, field.at(value)) for field, value in _fields(space, tuned) if field.path]
+    if not chosen:
+        return space.recipe
+    over = Mapping((), chosen[0][0].key.span)
+    for field, value in chosen:
+        said: Mapping | Any = value
+        for step in reversed(field.path):
+            said = Mapping(((Scalar(step, step, field.key.span), said),), field.key.span)
+        over = overlay(over, said)
+    assert isinstance(space.located, Mapping)
+    problems = Problems()
+    recipe = Sections(space.located, space.grammar, problems, space.origins).recipe_with(over, problems)
+    problems.raise_if_any()
+    assert recipe is not None
+    return recipe
+
+
+def block_at(space: Space, block: Block, tuned: Tuned, problems: Problems | None = None) -> Block:
+    """A block with these values, where it has their fields. Raises Invalid where it refuses one; `problems` say why."""
+    chosen = [(field, value) for field, value in _fields(space, tuned) if not field.path]
+    reader = space.grammar.reader_for(Problems() if problems is None else problems)
+    for field, value in chosen:
+        block = with_value(block, Override(field.address, field.key, field.at(value)), reader)
+    return normalise(block, space.grammar.catalogue) if chosen else block
+
+
+def value_in(recipe: Recipe, field: TunedField) -> str:
+    """What a recipe has in a field of it, in words."""
+    value: Any = recipe.model_dump()
+    for step in field.path[1:]:
+        value = value[step]
+    return text_of(value)
+
+
+def _fields(space: Space, tuned: Tuned) -> Iterator[tuple[TunedField, Plain]]:
+    tune = space.fair.tune
+    if isinstance(tune, Tune):
+        yield from ((tune.field(name), value) for name, value in tuned)

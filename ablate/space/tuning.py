@@ -1,0 +1,367 @@
+"""Reads `fair.tune`: the fields that are tuned, by address, and the values tried there, each as the space reads it.
+
+    lr                                a word alone: a field of the space's optimiser
+    recipe.schedule.warmup            a field of the recipe, by its path
+    attention.scale, *_norm.eps       a field of the block, by the address that `block:` has for it
+
+A field of the block may be there in some blocks alone; one that is in none is a mistake.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ablate.block.expression import Block, Node
+from ablate.block.read import Invalid
+from ablate.block.select import Address, is_there, parse_address, parts_by_name
+from ablate.grammar.grammar import Grammar
+from ablate.source.document import shown, validate
+from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
+from ablate.source.overlay import overlay
+from ablate.source.problems import Problem, Problems, nearest, quote
+from ablate.space.documents import Count, Document, Recipe
+from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
+from ablate.space.override import Override, with_value
+from ablate.space.ways import HINTS
+
+MOST_TRIALS = 256
+"""More trials than this to tune one block would keep the question waiting for what only prepares it."""
+SEEDS, RECIPE, OPTIMIZER = "seeds", "recipe", "optimizer"
+
+FOR_ALL = "say it for all blocks, and compare others in spaces of their own: --set {name}=…"
+NOT_TUNED = {
+    "recipe.steps": (
+        "how long each block is trained is what fair.budget holds equal",
+        "say recipe.steps for all blocks; several budgets are answered on one page by fair: {under: {…}}",
+    ),
+    "recipe.batch": (
+        "a seed draws other batches at another size, so that blocks could not be compared seed by seed",
+        FOR_ALL,
+    ),
+    "recipe.dtype": ("all blocks are compared in one arithmetic", FOR_ALL),
+    "model": (
+        "what stands around the blocks, and its sizes, is the same for all of them",
+        "compare sizes in spaces of their own (--set model.width=256), or match them: "
+        "fair: {match: {parameters: 1%, by: width}}",
+    ),
+    "data": ("all blocks are trained on the same text", FOR_ALL),
+    "block": ("a field of the block is named by its part", "without block. before it: attention.scale, mlp.activation"),
+}
+"""What cannot be tuned: the reason, and the way out."""
+NO_SETTING = ("design", "judge", "measure", "noise", "fair", "threads", "grammar", "constraints", "blocks", "profiles")
+"""Sections of a space that decide no training."""
+
+
+class _Seeds(Document):
+    """What of `fair.tune` is no address."""
+
+    seeds: Annotated[Count, Field(le=1_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One address as it is said: its words, the key that it ends in, and what is to be tried there."""
+
+    words: tuple[Scalar, ...]
+    key: Scalar
+    value: Located
+
+    @property
+    def name(self) -> str:
+        return ".".join(word.text for word in self.words)
+
+    def place(self, text: str) -> Span:
+        """Where a word of it stands."""
+        return next((word.span for word in self.words if word.text == text), self.key.span)
+
+
+class TuneReader:
+    """Reads the section, for a recipe and blocks by name; None of either has mistakes, and is not looked at.
+
+    `recipe_with` reads the recipe of the space with something laid upon it.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe | None,
+        recipe_with: Callable[[Mapping, Problems], Recipe | None],
+        blocks: Map[str, Block] | None,
+        grammar: Grammar,
+        problems: Problems,
+    ):
+        self._recipe, self._recipe_with = recipe, recipe_with
+        self._blocks, self._grammar, self._problems = blocks, grammar, problems
+
+    def read(self, key: Scalar, located: Mapping) -> Tune | None:
+        """What is tuned; None where that has a mistake, which is then in the problems."""
+        before = len(self._problems)
+        counted = Mapping(tuple(entry for entry in located.entries if entry[0].value == SEEDS), key.span)
+        seeds = validate(_Seeds, counted, self._problems, "fair.tune", HINTS)
+        entries = [entry for entry in _flat((), located, self._problems) if entry.name != SEEDS]
+        found = [field for entry in entries if (field := self._field(entry)) is not None]
+        self._check_twice(found)
+        if seeds is not None and len(found) == len(entries):
+            self._check_size(found, seeds.seeds, key)
+        if len(self._problems) == before and self._recipe is not None:
+            self._check_together([field for field in found if field.path], key)
+        if seeds is None or len(self._problems) > before or self._recipe is None or self._blocks is None:
+            return None
+        return Tune(seeds=seeds.seeds, fields=tuple(found))
+
+    def _field(self, entry: _Entry) -> TunedField | None:
+        """The field that an entry names; None where it has a mistake, or what it is of has."""
+        section = entry.words[0].text
+        refused = next((name for name in NOT_TUNED if f"{entry.name}.".startswith(f"{name}.")), None)
+        if refused is not None or (section in NO_SETTING and len(entry.words) > 1):
+            reason, way = NOT_TUNED.get(refused or "", ("it is no setting of a block's training", "leave it out"))
+            notes = (way.format(name=entry.name) if "{name}" in way else way,)
+            self._problems.add(f"{entry.name} cannot be tuned: {reason}", entry.key.span, notes=notes)
+            return None
+        given = self._values(entry)
+        if given is None:
+            return None
+        if len(entry.words) == 1:
+            path = self._of_the_optimizer(entry.words[0])
+            return None if path is None else self._of_the_recipe(entry, path, given)
+        if section == RECIPE:
+            return self._of_the_recipe(entry, entry.words, given)
+        return self._of_the_block(entry, given)
+
+    def _values(self, entry: _Entry) -> tuple[Located, ...] | None:
+        """The values to try: a list with one or more."""
+        value = entry.value
+        if isinstance(value, Items) and value.items:
+            return value.items
+        text = value.text if isinstance(value, Scalar) else ""
+        label = f"write a list: [{text}]" if text else ""
+        notes = (f"list what to choose from: {entry.name}: [{text + ', ' if text else ''}…]",)
+        message = f"fair.tune.{entry.name}: expected a list of values, got {shown(value)}"
+        self._problems.add(message, value.span, label=label, notes=notes)
+        return None
+
+    def _of_the_optimizer(self, word: Scalar) -> tuple[Scalar, ...] | None:
+        """The path of a field of the optimiser; None where it has no such field."""
+        if self._recipe is None:
+            return None
+        dumped = self._recipe.model_dump()
+        ((name, settings),) = dumped[OPTIMIZER].items()
+        if word.text in settings:
+            return tuple(Scalar(step, step, word.span) for step in (RECIPE, OPTIMIZER, name, word.text))
+        elsewhere = [path for path in _leaves(RECIPE, dumped) if path.endswith(f".{word.text}")]
+        known = (*settings, SEEDS)
+        meant = HINTS.meant(word.text, f"{RECIPE}.{OPTIMIZER}.{name}", settings) or nearest(word.text, known)
+        instead = f"did you mean {quote(meant)}?" if meant else HINTS.instead(word.text)
+        label = f"did you mean {quote(elsewhere[0])}?" if elsewhere else instead
+        notes = (
+            f"its fields are: {', '.join(settings)}",
+            "other fields are named by their path, of the recipe (recipe.clip) or of the block (mlp.activation)",
+        )
+        message = f"unknown key {quote(word.text)} in fair.tune: {name} has no such field"
+        self._problems.add(message, word.span, label=label, notes=notes)
+        return None
+
+    def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
+        """A field of the recipe, each value read as the recipe itself is."""
+        if self._recipe is None:
+            return None
+        steps, before = tuple(step.text for step in path), len(self._problems)
+        values: list[Plain] = []
+        for value in given:
+            problems = Problems()
+            recipe = self._recipe_with(_laid(path, value), problems)
+            here = [problem for problem in problems if _is_inside(problem, entry)]
+            for problem in here:
+                self._problems.append(problem)
+            written = plain(to_python(value))
+            values.append(written if recipe is None else plain(_at(recipe.model_dump(), steps[1:], written)))
+        if len(self._problems) > before:
+            return None
+        return self._different(
+            TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
+        )
+
+    def _of_the_block(self, entry: _Entry, given: tuple[Located, ...]) -> TunedField | None:
+        """A field of the block, each value read as that of an override."""
+        if self._blocks is None:
+            return None
+        try:
+            address = parse_address(entry.name)
+        except ValueError as error:
+            self._problems.add(str(error), entry.key.span)
+            return None
+        if not address.fields:
+            notes = (f"such as {address.text}.FIELD: […]",)
+            self._problems.add(f"{address.text} is a part: say which of its fields", entry.key.span, notes=notes)
+            return None
+        catalogue, before = self._grammar.catalogue, len(self._problems)
+        there = [block for block in self._blocks.values() if is_there(block, address, catalogue)]
+        if not there:
+            self._note_absent(address, entry)
+            return None
+        reader = self._grammar.reader_for(self._problems)
+        for block in there:
+            seen: dict[Block, Located] = {}
+            for value in given:
+                try:
+                    changed = with_value(block, Override(address, entry.key, value), reader)
+                except Invalid:
+                    continue
+                if changed in seen and plain(to_python(value)) != plain(to_python(seen[changed])):
+                    self._note_repeated(entry.name, value)
+                seen.setdefault(changed, value)
+        if len(self._problems) > before:
+            return None
+        values = tuple(plain(to_python(value)) for value in given)
+        return self._different(TunedField(name=address.text, path=(), key=entry.key, written=given, values=values))
+
+    def _note_absent(self, address: Address, entry: _Entry) -> None:
+        """Say how far an address leads that no block has, and what is near."""
+        assert self._blocks is not None
+        catalogue = self._grammar.catalogue
+        parts = [part for block in self._blocks.values() for part in parts_by_name(block, catalogue)]
+        matched = [node for name, node in parts if fnmatchcase(name, address.part)]
+        subject = f"no block of this design has {address.text}"
+        if not matched:
+            names = sorted({name for name, _ in parts})
+            message = f"{subject}: it has no part {quote(address.part)}"
+            self._problems.add_unknown(message, entry.place(address.part), address.part, names, "their parts are")
+            return
+        ends = [_end_of(node, address.fields) for node in matched]
+        where, word, known = max(ends, key=lambda end: (end[0].count("."), len(end[2])))
+        if known:
+            message = f"{subject}: {where} has no field {quote(word)}"
+            self._problems.add_unknown(message, entry.place(word), word, known, "its fields are")
+        else:
+            notes = (f"its own values can be tuned: {where}: […]",)
+            self._problems.add(f"{subject}: {where} has no fields", entry.place(word), notes=notes)
+
+    def _different(self, field: TunedField) -> TunedField | None:
+        """The field, if each of its values is there once."""
+        repeated = False
+        for index, value in enumerate(field.values):
+            if any((value, type(value)) == (other, type(other)) for other in field.values[:index]):
+                self._note_repeated(field.name, field.written[index], value)
+                repeated = True
+        return None if repeated else field
+
+    def _note_repeated(self, name: str, value: Located, read: Plain | None = None) -> None:
+        text = text_of(plain(to_python(value)) if read is None else read)
+        self._problems.add(f"{text} stands twice in fair.tune.{name}", value.span, notes=("list each value once",))
+
+    def _check_twice(self, fields: Sequence[TunedField]) -> None:
+        """One field under two names is one field."""
+        first: dict[tuple[str, ...], TunedField] = {}
+        for field in fields:
+            same = first.setdefault(field.path or (field.name,), field)
+            if same is not field:
+                alike = f"{field.name} is said twice" if field.name == same.name else f"{field.name} is {same.name}"
+                also = ((same.key.span, "first said here"),)
+                self._problems.add(f"{alike} in fair.tune", field.key.span, label="and again", also=also)
+
+    def _check_size(self, fields: Sequence[TunedField], seeds: int, key: Scalar) -> None:
+        """There is something to choose from, and not too much."""
+        settings = math.prod(len(field.values) for field in fields)
+        if settings * seeds > MOST_TRIALS:
+            grid = " × ".join(f"{len(field.values)} of {field.name}" for field in fields)
+            message = f"fair.tune asks for {settings * seeds:,} trials of each block ({grid} × {seeds:,} seeds)"
+            notes = (f"at most {MOST_TRIALS}: list fewer values, or take fewer seeds",)
+            self._problems.add(message, key.span, notes=notes)
+        if settings == 1:
+            what = "one setting, so that there is nothing to choose" if fields else "no setting to choose"
+            notes = ("list several values of what is to be tuned: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)
+            self._problems.add(f"fair.tune lists {what}", key.span, notes=notes)
+
+    def _check_together(self, fields: Sequence[TunedField], key: Scalar) -> None:
+        """Each combination is a recipe: a rate above the floor it ends at, say."""
+        noted: set[str] = set()
+        for written in product(*(field.written for field in fields)) if fields else ():
+            chosen = list(zip(fields, written, strict=True))
+            over = Mapping((), key.span)
+            for field, value in chosen:
+                over = overlay(over, _laid([Scalar(step, step, field.key.span) for step in field.path], value))
+            problems = Problems()
+            self._recipe_with(over, problems)
+            for problem in problems:
+                if problem.message not in noted:
+                    values = ", ".join(f"{field.name} {text_of(to_python(value))}" for field, value in chosen)
+                    message = f"fair.tune lists {values}: {problem.message}"
+                    self._problems.add(message, chosen[-1][1].span, notes=problem.notes)
+                noted.add(problem.message)
+
+
+def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> Iterator[_Entry]:
+    """Every address in a mapping of mappings down to what is no mapping."""
+    for key, value in located.entries:
+        if not isinstance(key.value, str):
+            problems.add("this key must be text", key.span, label="put it in quotes")
+            continue
+        words = (*before, *_words(key))
+        if isinstance(value, Mapping) and value.entries:
+            yield from _flat(words, value, problems)
+        else:
+            yield _Entry(words, key, value)
+
+
+def _words(key: Scalar) -> Iterator[Scalar]:
+    """The words of a key with dots between them, each where it stands."""
+    start = 0
+    for word in key.text.split("."):
+        yield Scalar(word, word, key.within(start, start + len(word)))
+        start += len(word) + 1
+
+
+def _laid(path: Sequence[Scalar], value: Located) -> Mapping:
+    """A document that says a value at a path, and nothing else."""
+    *outer, last = path
+    laid = Mapping(((last, value),), value.span)
+    for step in reversed(outer):
+        laid = Mapping(((step, laid),), value.span)
+    return laid
+
+
+def _is_inside(problem: Problem, entry: _Entry) -> bool:
+    """Whether a mistake is about what an entry says, and not about what is beside it in the space."""
+    spans: tuple[Span, ...] = (*(word.span for word in entry.words), entry.value.span)
+    at = problem.span
+    return at is not None and any(
+        at.source == span.source and span.start <= at.start and at.end <= span.end for span in spans
+    )
+
+
+def _at(dumped: Any, path: Sequence[str], default: object) -> object:
+    for step in path:
+        if not isinstance(dumped, dict) or step not in dumped:
+            return default
+        dumped = dumped[step]
+    return dumped
+
+
+def _leaves(prefix: str, dumped: Any) -> Iterator[str]:
+    """The paths of all values in a document."""
+    if not isinstance(dumped, dict):
+        yield prefix
+        return
+    for key, value in dumped.items():
+        yield from _leaves(f"{prefix}.{key}", value)
+
+
+def _end_of(node: Node, fields: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
+    """How far fields lead from a part: where that is, the word that leads no further, and the fields there are."""
+    where = node.name
+    for field in fields:
+        known = dict(node.fields)
+        if field not in known:
+            return where, field, tuple(known)
+        where, inner = f"{where}.{field}", known[field]
+        if not isinstance(inner, Node):
+            return where, field, ()
+        node = inner
+    return where, "", ()
