@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ablate.block.expression import Size, walk
+from ablate.block.expression import Block, Size, walk
 from ablate.plan.fair.budget import milliseconds
 from ablate.plan.fair.match import has_hidden
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.plan.tuned import value_in
-from ablate.space.fair import Fair, Match, Terms, Tune, text_of
+from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
 
 UNKNOWN = "not known yet"
 PARAMETERS, FLOPS, PACE, TIME = "parameters", "training FLOPs", "time of a step", "time of all steps"
@@ -99,7 +99,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
     ]
     return Unequal(
         terms=name,
-        declared=_declared(terms, of.fair),
+        declared=_declared(terms, of),
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )
@@ -137,7 +137,8 @@ class _Quantities:
         pace = self.seconds.get(variant.id)
         yield "layers", setting.layers or sizes.n_layers
         yield "width", setting.width or sizes.d_model
-        yield "hidden width of MLPs", _hidden(variant, setting.width or sizes.d_model)
+        trained = [trial.architecture.block for trial in self._verdict(variant)]
+        yield "hidden width of MLPs", _hidden(next(iter(trained), variant.block), setting.width or sizes.d_model)
         yield "steps", UNKNOWN if steps is None else steps
         yield "tokens", UNKNOWN if steps is None else steps * recipe.batch * sizes.seq_len
         yield FLOPS, UNKNOWN if steps is None else variant.cost.training_flops * recipe.batch * steps
@@ -148,11 +149,10 @@ class _Quantities:
 
     def _tuned(self, variant: Variant, tune: Tune) -> Iterator[tuple[str, Value]]:
         """The settings that it is trained with, and how many trials went into their choice."""
-        trained = [trial for trial in self.plan.trials if trial.variant == variant.id and trial.split == "verdict"]
+        trained = self._verdict(variant)
         own = dict(variant.setting.tuned)
-        has = {*own, *(name for id, setting in self.plan.tried if id in self._tuning(variant) for name, _ in setting)}
         for field in tune.fields:
-            if not field.path and field.name not in has:
+            if not self.has(variant, field):
                 yield field.spoken, "not in it"
             elif not trained:
                 yield field.spoken, UNKNOWN
@@ -162,14 +162,26 @@ class _Quantities:
                 yield field.spoken, text_of(own[field.name]) if field.name in own else "as the space has it"
         yield "trials of tuning", len(self._tuning(variant))
 
+    def has(self, variant: Variant, field: TunedField) -> bool:
+        """Whether a field that is tuned is one of the recipe, or of the variant's block."""
+        tuning = self._tuning(variant)
+        tried = (setting for id, setting in self.plan.tried if id in tuning)
+        return bool(field.path) or any(
+            name == field.name for each in (variant.setting.tuned, *tried) for name, _ in each
+        )
+
+    def _verdict(self, variant: Variant) -> list[Trial]:
+        """The trials of a variant for the verdict, of blocks as tuning has set them."""
+        return [t for t in self.plan.trials if t.variant == variant.id and t.split == "verdict"]
+
     def _tuning(self, variant: Variant) -> frozenset[str]:
         """The trials of tuning of a variant, by id."""
         return frozenset(t.id for t in self.plan.trials if t.variant == variant.id and t.split == "tuning")
 
 
-def _hidden(variant: Variant, width: int) -> Value:
+def _hidden(block: Block, width: int) -> Value:
     """Of all its MLPs, each width once."""
-    sizes = [node["hidden"] for node in walk(variant.block) if has_hidden(node)]
+    sizes = [node["hidden"] for node in walk(block) if has_hidden(node)]
     units = [round(size.at(width)) for size in sizes if isinstance(size, Size)]
     different = tuple(dict.fromkeys(units))
     return different[0] if len(different) == 1 else ", ".join(f"{one:,}" for one in different) or "none"
@@ -190,12 +202,14 @@ def _shown(quantity: str, value: Value) -> str:
     return f"{value:.4g}" if quantity == FLOPS else f"{value:,}"
 
 
-def _declared(terms: Terms, fair: Fair) -> str:
+def _declared(terms: Terms, of: _Quantities) -> str:
     """What the terms say is equal, in words."""
-    match, tune = terms.match, fair.tune
+    match, tune = terms.match, of.fair.tune
     said = [f"equal {WORDS[terms.budget]}"]
     if isinstance(match, Match):
         said.append(f"parameters within {100 * match.parameters:.4g} % by {match.by}")
     if isinstance(tune, Tune):
-        said.append("each tuned over the same settings")
+        variants = (variant for variant in of.plan.variants if not variant.setting.salt)
+        all_alike = all(of.has(variant, field) for variant in variants for field in tune.fields)
+        said.append(f"each tuned over the same settings{'' if all_alike else ', of fields that it has'}")
     return ", ".join(said)

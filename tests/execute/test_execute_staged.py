@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -199,6 +200,37 @@ def test_tuning_comes_first_and_chooses(tmp_path):
     assert len(rows) == 6 and {seed for _, seed in rows} == {0, 1}, "trials that choose are in no pair"
     assert query(tmp_path / "r", "SELECT count(*) FROM edit_pairs").rows == ((6,),)
     assert query(tmp_path / "r", "SELECT DISTINCT n FROM leaderboard").rows == ((2,),)
+
+
+def test_a_field_of_the_recipe_and_one_of_the_block_are_tuned_together(tmp_path):
+    path = write_world(tmp_path, seeds=2)
+    tune = "{seeds: 1, recipe.schedule.warmup: [0, 50%], attention_norm.eps: [1e-5, 1.0]}"
+    text = path.read_text().replace("design: {path:", f"fair: {{tune: {tune}}}\ndesign: {{path:")
+    path.write_text(text)
+    space = ablate.load_space(path)
+    before = plan_space(space, results=tmp_path / "r").plan
+    has = [
+        v for v in before.variants if not any(f"{v.name} has no attention_norm.eps" in note for note in before.notes)
+    ]
+    assert 0 < len(has) < len(before.variants), "some blocks of the path have no norm before attention"
+    done = run(path, tmp_path / "r", executor="inline")
+    assert not done.plan.open and plan_space(space, results=tmp_path / "r").plan == done.plan
+    losses = dict(query(tmp_path / "r", "SELECT trial_id, value FROM summaries WHERE name = 'eval_loss'").rows)
+    for variant in done.plan.variants:
+        tried = {losses[id]: setting for id, setting in done.plan.tried if done_by(done.plan, id) == variant.id}
+        assert len(tried) == (4 if variant.id in {v.id for v in has} else 2), "each setting trains something else"
+        assert variant.setting.tuned == tried[min(tried)]
+        chosen = [t for t in done.plan.trials if t.variant == variant.id and t.split == "verdict"]
+        warmup = dict(variant.setting.tuned)["recipe.schedule.warmup"]
+        assert {t.recipe.schedule.warmup for t in chosen} == {warmup} and len(chosen) == 2
+    rows = query(tmp_path / "r", "SELECT variant_id, setting ->> '$.tuned' FROM variants").rows
+    stored = {id: tuple(map(tuple, json.loads(told))) for id, told in rows}
+    assert stored == {variant.id: variant.setting.tuned for variant in done.plan.variants}
+    assert query(tmp_path / "r", "SELECT DISTINCT n FROM leaderboard").rows == ((2,),)
+
+
+def done_by(plan, id):
+    return next(trial.variant for trial in plan.trials if trial.id == id)
 
 
 def test_paces_are_measured_before_anything_is_trained(tmp_path):
