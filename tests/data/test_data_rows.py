@@ -145,6 +145,7 @@ def test_files_without_a_row_hold_no_text(kind, tmp_path):
 
 WRONG_LINES = {
     '{"text": "a"': r"Expecting ',' delimiter \(column \d+\)",
+    '{"text": "cut': r"Unterminated string starting \(column 10\)",
     "[1, 2]": "it is no object",
     '"text"': "it is no object",
     '{"text": ' + "9" * 5000 + "}": "Exceeds the limit",

@@ -1,4 +1,4 @@
-"""Local JSONL files: a JSON object in each line, a field of which holds a document."""
+"""Local JSONL files, a JSON object in each line, of which a field holds a document."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class JsonLines(NamedRows):
 
     def _row(self, file: FoundFile, number: int, line: bytes) -> dict[str, Any]:
         try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            row = json.loads(line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8"))
         except json.JSONDecodeError as error:
-            why = f"{error.msg} (column {error.colno})"
+            why = f"{error.msg.removesuffix(' at')} (column {error.colno})"
         except (ValueError, RecursionError) as error:
             why = str(error)
         else:

@@ -1,4 +1,4 @@
-"""Local Parquet files: a column of text holds a document in each row."""
+"""Local Parquet files, of which a column of text holds a document in each row."""
 
 from __future__ import annotations
 
