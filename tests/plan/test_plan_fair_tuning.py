@@ -243,5 +243,5 @@ def test_a_setting_that_the_optimiser_does_not_have_is_told(tmp_path):
         return planned(load_space(path, declarations((plugin,)), settings=settings))
 
     assert {t.recipe.optimizer.settings["lr"] for t in plan().trials} == {1e-3, 1e-2}
-    with pytest.raises(InputError, match="unknown key .weight_decay. in fair.tune: sign has no such field"):
+    with pytest.raises(InputError, match=r"unknown key .weight_decay. in fair\.tune: sign has no such field"):
         plan("fair.tune.weight_decay=[0, 0.1]")
