@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from ablate.session.listed import work_of
+from ablate.session.run_protocol import work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_worlds import space
