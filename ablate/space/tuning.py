@@ -158,8 +158,10 @@ class TuneReader:
         elsewhere = [path for path in _leaves(RECIPE, dumped) if path.endswith(f".{word.text}")]
         known = (*settings, SEEDS)
         meant = HINTS.meant(word.text, f"{RECIPE}.{OPTIMIZER}.{name}", settings) or nearest(word.text, known)
-        instead = f"did you mean {quote(meant)}?" if meant else HINTS.instead(word.text)
-        label = f"did you mean {quote(elsewhere[0])}?" if elsewhere else instead
+        instead = HINTS.instead(word.text)
+        label = "" if f"{RECIPE}.{OPTIMIZER}" in instead else instead  # of another optimiser than the space's
+        near = [*elsewhere, *([meant] if meant else [])]
+        label = f"did you mean {quote(near[0])}?" if near else label
         notes = (
             f"its fields are: {', '.join(settings)}",
             "other fields are named by their path, of the recipe (recipe.clip) or of the block (mlp.activation)",
