@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from ablate.session.run_protocol import work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_worlds import space
@@ -14,6 +13,7 @@ from ablate.plan.known import Known
 from ablate.plan.models import Models
 from ablate.plan.tuned import recipe_at
 from ablate.report.unequal import unequal
+from ablate.session.run_protocol import work_of
 
 pytestmark = pytest.mark.fast
 
