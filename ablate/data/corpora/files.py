@@ -13,7 +13,7 @@ from ablate.data.corpora.declare import NamedFiles, Patterns, Settings, Skipped,
 from ablate.data.survey import FoundFile
 
 
-@corpus("files", source="this work")
+@corpus("files", source="this work", version=1)
 class Files(Settings):
     """`{files: ['texts/**/*.txt']}`: glob patterns relative to the space's folder, which they do not leave, or
     absolute. What is held out is a folder as a whole (see `data/splits.py`)."""

@@ -20,7 +20,7 @@ from ablate.data.corpora.declare import (
 from ablate.source.problems import quote, suggest
 
 
-@corpus("hub", source="Hugging Face Hub, huggingface.co/datasets")
+@corpus("hub", source="Hugging Face Hub, huggingface.co/datasets", version=1)
 class Hub(Settings):
     """`{hub: NAME, split: train, field: text}`: `field` holds the text, `config` names one of several configurations.
 

@@ -19,7 +19,7 @@ from ablate.source.problems import shorten
 WAY = 'a JSONL file has one object in each line, in UTF-8: {"text": "…"}'
 
 
-@corpus("jsonl", source="JSON Lines, jsonlines.org")
+@corpus("jsonl", source="JSON Lines, jsonlines.org", version=1)
 class Jsonl(Settings):
     """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as those of files. What is held out is a line.
 

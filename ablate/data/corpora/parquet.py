@@ -25,7 +25,7 @@ BATCH = 1024
 """Rows in memory at a time."""
 
 
-@corpus("parquet", source="Apache Parquet, parquet.apache.org")
+@corpus("parquet", source="Apache Parquet, parquet.apache.org", version=1)
 class Parquet(Settings):
     """`{parquet: ['texts/*.parquet'], field: text}`: patterns as those of files. What is held out is a row.
 

@@ -22,7 +22,7 @@ NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 """Folders inside the library's folder that hold what others installed, or no source."""
 
 
-@corpus("python_stdlib", source="Python Software Foundation, docs.python.org/3/library")
+@corpus("python_stdlib", source="Python Software Foundation, docs.python.org/3/library", version=1)
 class PythonStdlib(Settings):
     """No settings: `corpus: python_stdlib`."""
 

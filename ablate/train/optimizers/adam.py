@@ -15,7 +15,7 @@ from __future__ import annotations
 from ablate.train.optimizers.declare import Betas, Positive, Settings, Trained, groups, implements, optimizer
 
 
-@optimizer("adam", source="Kingma & Ba 2015, arXiv:1412.6980")
+@optimizer("adam", source="Kingma & Ba 2015, arXiv:1412.6980", version=1)
 class Adam(Settings):
     """Adam; `weight_decay` is that of an L2 penalty."""
 

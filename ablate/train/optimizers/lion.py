@@ -15,7 +15,7 @@ from typing import Any
 from ablate.train.optimizers.declare import Betas, Settings, Trained, groups, implements, optimizer
 
 
-@optimizer("lion", source="Chen et al. 2023, arXiv:2302.06675")
+@optimizer("lion", source="Chen et al. 2023, arXiv:2302.06675", version=1)
 class Lion(Settings):
     """Lion; `betas` are those of the sign and of the momentum."""
 

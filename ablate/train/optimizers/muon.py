@@ -41,7 +41,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """a, b and c of the iteration: a steep start, at the price of singular values that end near 1, not at it."""
 
 
-@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982")
+@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=1)
 class Muon(Settings):
     """Muon for matrices, with the `scale` of their updates; AdamW for what is none, with `adamw_lr`, `betas`, `eps`."""
 

@@ -17,7 +17,7 @@ from pydantic import model_validator
 from ablate.train.optimizers.declare import Decay, Settings, Trained, groups, implements, optimizer
 
 
-@optimizer("sgd", source="Polyak 1964, doi:10.1016/0041-5553(64)90137-5")
+@optimizer("sgd", source="Polyak 1964, doi:10.1016/0041-5553(64)90137-5", version=1)
 class SGD(Settings):
     """SGD with `momentum` μ (0: none) and its `dampening` τ; `nesterov` looks ahead by it."""
 

@@ -25,7 +25,7 @@ from typing import Any
 from ablate.train.optimizers.declare import Betas, Count, Positive, Settings, Trained, groups, implements, optimizer
 
 
-@optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321")
+@optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321", version=1)
 class SOAP(Settings):
     """SOAP; `betas` are those of M, and of V, L and R."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ablate.train.schedules.declare import Behind, Document, schedule
 
 
-@schedule("constant", source="this work", has_floor=False)
+@schedule("constant", source="this work", has_floor=False, version=1)
 class Constant(Document):
     """No settings."""
 

@@ -10,7 +10,7 @@ import math
 from ablate.train.schedules.declare import Behind, Document, schedule
 
 
-@schedule("cosine", source="Loshchilov & Hutter 2017, arXiv:1608.03983, Eq. 5")
+@schedule("cosine", source="Loshchilov & Hutter 2017, arXiv:1608.03983, Eq. 5", version=1)
 class Cosine(Document):
     """No settings."""
 

@@ -13,7 +13,7 @@ import math
 from ablate.train.schedules.declare import Behind, Document, schedule
 
 
-@schedule("inverse_sqrt", source="Vaswani et al. 2017, arXiv:1706.03762, Eq. 3")
+@schedule("inverse_sqrt", source="Vaswani et al. 2017, arXiv:1706.03762, Eq. 3", version=1)
 class InverseSqrt(Document):
     """No settings."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from ablate.train.schedules.declare import Behind, Document, schedule
 
 
-@schedule("linear", source="Goyal et al. 2017, arXiv:1706.02677 (warm-up); Devlin et al. 2019, arXiv:1810.04805")
+@schedule(
+    "linear", source="Goyal et al. 2017, arXiv:1706.02677 (warm-up); Devlin et al. 2019, arXiv:1810.04805", version=1
+)
 class Linear(Document):
     """No settings."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ablate.train.schedules.declare import Behind, Document, Positive, schedule
 
 
-@schedule("polynomial", source="Chen et al. 2017, arXiv:1606.00915, Sec. 4.1 (the poly policy)")
+@schedule("polynomial", source="Chen et al. 2017, arXiv:1606.00915, Sec. 4.1 (the poly policy)", version=1)
 class Polynomial(Document):
     """The `power` of what is left."""
 

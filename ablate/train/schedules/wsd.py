@@ -19,7 +19,9 @@ from pydantic import Field
 from ablate.train.schedules.declare import Behind, Document, Share, schedule
 
 
-@schedule("wsd", source="Hu et al. 2024, arXiv:2404.06395, Sec. 4; Hägele et al. 2024, arXiv:2405.18392, Sec. 3")
+@schedule(
+    "wsd", source="Hu et al. 2024, arXiv:2404.06395, Sec. 4; Hägele et al. 2024, arXiv:2405.18392, Sec. 3", version=1
+)
 class WSD(Document):
     """The decay takes the last share `over` of all steps, and has a `shape`."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("cmaes", source="Hansen 2016, arXiv:1604.00772", objectives="one")
+@sampler("cmaes", source="Hansen 2016, arXiv:1604.00772", objectives="one", version=1)
 class CmaEs(Document):
     """No settings."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("evolution", source="Whigham 1995, Grammatically-based Genetic Programming", objectives="several")
+@sampler("evolution", source="Whigham 1995, Grammatically-based Genetic Programming", objectives="several", version=1)
 class Evolution(Document):
     """No settings."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("gp", source="Snoek et al. 2012, arXiv:1206.2944", objectives="several")
+@sampler("gp", source="Snoek et al. 2012, arXiv:1206.2944", objectives="several", version=1)
 class Gp(Document):
     """No settings."""
 

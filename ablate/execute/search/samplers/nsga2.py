@@ -12,7 +12,7 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("nsga2", source="Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182", objectives="several")
+@sampler("nsga2", source="Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182", objectives="several", version=1)
 class Nsga2(Document):
     """No settings."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("random", source="Bergstra & Bengio 2012, JMLR 13:281", objectives="several")
+@sampler("random", source="Bergstra & Bengio 2012, JMLR 13:281", objectives="several", version=1)
 class Random(Document):
     """No settings."""
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 from ablate.execute.search.samplers.declare import Document, implements, sampler
 
 
-@sampler("tpe", source="Bergstra et al. 2011, NeurIPS 24; multivariate: arXiv:1807.01774", objectives="several")
+@sampler(
+    "tpe", source="Bergstra et al. 2011, NeurIPS 24; multivariate: arXiv:1807.01774", objectives="several", version=1
+)
 class Tpe(Document):
     """No settings."""
 
