@@ -19,6 +19,12 @@ MODULES = frozenset(
 )
 
 SAID = {
+    "extension/configured.py": {"frozen"},  # of settings: they do not change
+    "probes/attention_entropy.py": {"attention"},  # what a probe reads
+    "probes/watch.py": {"attention"},
+    "space/metrics.py": {"attention"},
+    "store/describe.py": {"identity"},  # of a trial: the scheme that it is of
+    "store/standing.py": {"identity"},
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
