@@ -2,7 +2,7 @@
 
 At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b sequences of T tokens, it holds
 
-    3Pp + max(Pp + A, 2Pp)        weights and Adam's two moments; gradients and A, or gradients and the optimizer's own
+    Pp + O + max(Pp + A, 2Pp)     weights and the optimiser's state; gradients and A, or gradients and what a step makes
 
     A = b·T·a·(Σ_l (P_l / D + n·D) + 3·S·H·T) + 3·b·T·V·max(p, 4)
 
@@ -11,6 +11,9 @@ whole batch of B sequences, whatever it is cut into: the parameters, and what co
 logits,
 
     Pp + p·B·T·max(P_l / D, V)
+
+O is counted: the optimiser takes a step on a model without numbers (Adam keeps 2Pp, SGD with momentum Pp, SOAP two more
+matrices for each side of a weight); of one that has to see numbers 2Pp are assumed.
 
 A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps what comes out of it, d_in
 numbers a token, so all of layer l keep P_l / D; each of the n parts of a block (inits are none) keeps one more tensor
@@ -39,7 +42,9 @@ from ablate.execute.task import Task
 from ablate.kernels import explain
 from ablate.plan.size import part_costs
 from ablate.plan.trial import Trial
+from ablate.space.choice import Choice
 from ablate.train.events import Outcome
+from ablate.train.optimizer import build_optimizer
 
 PEAK_MEMORY = "peak_memory"
 """In the detail of an outcome: the most bytes that the trial's tensors took on its GPU."""
@@ -69,12 +74,29 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
     activations = tokens * (kept * numbers + 3 * width * sizes.vocab_size)
     weights = parameters * width
-    training = 3 * weights + max(weights + activations, 2 * weights)
+    state = _optimizer_state(trial, model, catalogue, width)
+    training = weights + state + max(weights + activations, 2 * weights)
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return math.ceil(training)
     whole = trial.recipe.batch * sizes.seq_len
     passing = max(in_layers / sizes.n_layers / sizes.d_model, sizes.vocab_size)
     return math.ceil(max(training, weights + whole * width * passing))
+
+
+def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width: int) -> int:
+    """Bytes that the optimiser keeps of its own, for parameters of `width` bytes."""
+    optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
+    trained: list[nn.Parameter] = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for parameter in trained:
+        parameter.grad = torch.zeros_like(parameter)
+    try:
+        optimizer.step()
+    except (NotImplementedError, RuntimeError):  # a plug-in's may read a number, and here there is none
+        return 2 * width * sum(parameter.numel() for parameter in trained)
+    finally:
+        optimizer.zero_grad()
+    kept = (value for state in optimizer.state.values() for value in state.values())
+    return width * sum(value.numel() for value in kept if isinstance(value, torch.Tensor))
 
 
 def _score_holders(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
@@ -85,7 +107,7 @@ def _score_holders(model: nn.Module, architecture: Architecture, dtype: str, dev
 
 
 class Forecast:
-    """What trials will need: as measured where one of the same model and batch has run, else as predicted.
+    """What trials will need: as measured where one of the same model, optimiser and batch has run, else as predicted.
 
     `known` are trials of earlier runs and how they ended (in how many parts and ranks is in the detail).
     """
@@ -114,9 +136,10 @@ class Forecast:
             self._measured[like] = max(peak, self._measured.get(like, 0))
 
 
-_Like = tuple[Architecture, int, str, int, int]
+_Like = tuple[Architecture, Choice, int, str, int, int]
 
 
 def _like(trial: Trial, parts: int, ranks: int) -> _Like:
     """What trials have in common that need the same memory."""
-    return (trial.architecture, trial.recipe.batch, trial.recipe.dtype, parts, ranks)
+    recipe = trial.recipe
+    return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, parts, ranks)

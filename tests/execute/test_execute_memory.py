@@ -1,7 +1,9 @@
 """What a trial is said to need, against what it takes: every tensor that lives is counted, on the CPU."""
 
 import math
+import textwrap
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from ablate.compiler.profile import profile
 from ablate.components.registry import declarations
 from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
 from ablate.execute.task import Task
+from ablate.space.choice import Choice
 from ablate.train.events import Outcome
 from ablate.train.loss import cross_entropy, forward, parameter_type
 from ablate.train.optimizer import build_optimizer
@@ -114,6 +117,52 @@ def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
     trial = trial_of(tmp_path, "pre_ln", *settings)
     predicted = predict(trial, declarations(), device_type="cpu")
     assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
+
+
+OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_it_follows_the_optimiser(tmp_path, name):
+    """Few tokens, so that state and weights are most of it; the twin: what is said of another is out of bounds."""
+    few = ["recipe.batch=1", "model.context=8", "model.width=96"]
+
+    def said(other):
+        settings = [*few, f"recipe.optimizer={{{other}: {{lr: 1e-3}}}}"]
+        return predict(trial_of(tmp_path / other, "pre_ln", *settings), declarations(), device_type="cpu")
+
+    trial = trial_of(tmp_path / "own", "pre_ln", *few, f"recipe.optimizer={{{name}: {{lr: 1e-3}}}}")
+    assert TOO_LITTLE < said(name) / measured(trial) < TOO_MUCH
+    if name == "soap":
+        assert said("adamw") / measured(trial) < TOO_LITTLE
+    assert said("soap") > said("adamw") == said("adam") > said("muon") > said("sgd") == said("lion")
+
+
+def test_of_an_optimiser_that_reads_numbers_two_moments_are_assumed(tmp_path):
+    reads = """
+        from ablate.train.optimizers.declare import Settings, groups, implements, optimizer
+
+        @optimizer("reads", source="this test")
+        class Reads(Settings):
+            '''None of its own.'''
+
+        from ablate.train.optimizers.by_parameter import ByParameter
+
+        class ReadsIt(ByParameter):
+            def update(self, parameter, gradient, state, group):
+                if gradient.norm().item() > 0:
+                    parameter.sub_(group["lr"] * gradient)
+
+        @implements(Reads)
+        def build(parameters, settings):
+            return ReadsIt(groups(parameters), {"lr": settings.lr})
+    """
+    plugin = tmp_path / "reads.py"
+    plugin.write_text(textwrap.dedent(reads))
+    like_adam = trial_of(tmp_path / "adamw", "pre_ln")
+    chosen = Choice("reads", {"lr": 1e-3, "embedding_lr": None, "weight_decay": 0.0, "decays": []})
+    trial = replace(like_adam, recipe=like_adam.recipe.model_copy(update={"optimizer": chosen}))
+    assert predict(trial, declarations((plugin,))) == pytest.approx(predict(like_adam, declarations()), rel=1e-4)
 
 
 def test_half_a_batch_is_less_and_near_what_is_measured(tmp_path):
