@@ -54,6 +54,19 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping, corpora: Container
     return _placed(lay(grammar, written, corpora), written, written.entries[0][0].span)
 
 
+def lay_on_space(base: Mapping, over: Mapping, grammar: Mapping | None, corpora: Container[object]) -> Mapping:
+    """A space with `over` on top; an optimiser that `over` chooses instead has what the grammar says of that one."""
+    laid = lay(base, over, corpora)
+    settings = None if grammar is None else _at(_only_named(grammar, laid, OPTIMIZER), OPTIMIZER)
+
+    def change(value: Located) -> Located:
+        if not isinstance(value, Mapping) or not isinstance(settings, Mapping):
+            return value
+        return _placed(overlay(settings, value), value, value.span)
+
+    return _changed(laid, OPTIMIZER, change)
+
+
 def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], problems: Problems) -> Mapping | None:
     """What a grammar says of every space, with the preset that the space names on top; the space itself lies on that.
 

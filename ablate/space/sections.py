@@ -24,6 +24,7 @@ from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
+from ablate.space.layers import lay_on_space
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
@@ -120,7 +121,7 @@ class Sections:
 
     def recipe_with(self, over: Mapping, problems: Problems) -> Recipe | None:
         """The recipe with `over` laid upon the space, read as the space itself is; mistakes go to `problems`."""
-        located = overlay(self.located, over)
+        located = lay_on_space(self.located, over, self.grammar.space, self.grammar.catalogue.of_kind(CorpusSpec))
         return Sections(located, self.grammar, problems, Origins(located, Path(self.origins.file))).recipe()
 
     def _check_floor(self, recipe: Recipe) -> None:

@@ -171,11 +171,15 @@ class TuneReader:
         return None
 
     def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
-        """A field of the recipe, each value read as the recipe itself is."""
+        """A field of the recipe, each value read as the recipe itself is.
+
+        A mapping (`{sgd: {lr: 0.1}}`) goes by what is written of it: what is read has every setting there is.
+        """
         if self._recipe is None:
             return None
         steps, before = tuple(step.text for step in path), len(self._problems)
         values: list[Plain] = []
+        read: list[Plain] = []
         for value in given:
             problems = Problems()
             recipe = self._recipe_with(_laid(path, value), problems)
@@ -183,12 +187,12 @@ class TuneReader:
             for problem in here:
                 self._problems.append(problem)
             written = plain(to_python(value))
-            values.append(written if recipe is None else plain(_at(recipe.model_dump(), steps[1:], written)))
+            read.append(written if recipe is None else plain(_at(recipe.model_dump(), steps[1:], written)))
+            values.append(written if isinstance(value, Mapping) else read[-1])
         if len(self._problems) > before:
             return None
-        return self._different(
-            TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
-        )
+        field = TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
+        return self._different(field, read)
 
     def _of_the_block(self, entry: _Entry, given: tuple[Located, ...]) -> TunedField | None:
         """A field of the block, each value read as that of an override."""
@@ -222,7 +226,8 @@ class TuneReader:
         if len(self._problems) > before:
             return None
         values = tuple(plain(to_python(value)) for value in given)
-        return self._different(TunedField(name=address.text, path=(), key=entry.key, written=given, values=values))
+        field = TunedField(name=address.text, path=(), key=entry.key, written=given, values=values)
+        return self._different(field, values)
 
     def _note_absent(self, address: Address, entry: _Entry) -> None:
         """Say how far an address leads that no block has, and what is near."""
@@ -245,12 +250,12 @@ class TuneReader:
             notes = (f"its own values can be tuned: {where}: […]",)
             self._problems.add(f"{subject}: {where} has no fields", entry.place(word), notes=notes)
 
-    def _different(self, field: TunedField) -> TunedField | None:
-        """The field, if each of its values is there once."""
+    def _different(self, field: TunedField, read: Sequence[Plain]) -> TunedField | None:
+        """The field, if each of its values, as they were read, is there once."""
         repeated = False
-        for index, value in enumerate(field.values):
-            if any((value, type(value)) == (other, type(other)) for other in field.values[:index]):
-                self._note_repeated(field.name, field.written[index], value)
+        for index, value in enumerate(read):
+            if any((value, type(value)) == (other, type(other)) for other in read[:index]):
+                self._note_repeated(field.name, field.written[index], field.values[index])
                 repeated = True
         return None if repeated else field
 

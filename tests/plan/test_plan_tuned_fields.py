@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_worlds import space
 
+from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.fair import choose
 from ablate.plan.known import Known
@@ -50,6 +51,9 @@ FIELDS = [
     ("recipe.schedule.from_zero", "true", "recipe.schedule.from_zero", True),
     ("recipe.schedule.floor", "{rate: 1e-4}", "recipe.schedule.floor", "{rate: 0.0001}"),
     ("recipe.schedule.decay", "cosine", "recipe.schedule.decay", "cosine"),
+    ("recipe.schedule.decay", "{polynomial: {power: 2}}", "recipe.schedule.decay", "{polynomial: {power: 2}}"),
+    ("recipe.optimizer", "{sgd: {lr: 0.1}}", "recipe.optimizer", "{sgd: {lr: 0.1}}"),
+    ("recipe.optimizer", "{adamw: {lr: 3e-3}}", "recipe.optimizer", "{adamw: {lr: 0.003}}"),
     ("mlp.activation", "relu", "block.mlp.activation", "relu"),
     ("mlp.hidden", "2x", "block.mlp.hidden", "2x"),
     ("attention.scale", "0.5", "block.attention.scale", 0.5),
@@ -58,11 +62,14 @@ FIELDS = [
     ("layers.*.*_residual.gain", "0.5", "block.*_residual.gain", 0.5),
 ]
 OTHER = {"betas": "[0.85, 0.95]", "recipe.optimizer.adamw.decays": "[biases]", "recipe.schedule.from_zero": "false",
-         "recipe.schedule.decay": "linear", "mlp.activation": "silu", "mlp.hidden": "3x",
+         "recipe.schedule.decay": "{wsd: {over: 20%, shape: sqrt}}", "recipe.optimizer": "{muon: {lr: 1e-2}}",
+         "mlp.activation": "silu", "mlp.hidden": "3x",
          "attention.position": "none"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("address", "value", "said", "plain"), FIELDS, ids=[field[0] for field in FIELDS])
+@pytest.mark.parametrize(
+    ("address", "value", "said", "plain"), FIELDS, ids=[f"{field[0]} {field[1]}" for field in FIELDS]
+)
 def test_what_is_chosen_is_the_trial_of_a_space_that_says_it(tmp_path, address, value, said, plain):
     found = world(tmp_path, f"{{tune: {{{address}: [{value}, {OTHER.get(address, 0.25)}], seeds: 1}}}}")
     name = address.removeprefix("layers.*.")
@@ -197,3 +204,10 @@ def test_settings_that_come_to_the_same_share_their_trials(tmp_path):
     }
     chosen = choose(found, plan, ends)
     assert chosen.tuned[normed.id] == (("attention.pre_v", "none"), ("attention.pre_v.eps", 1e-6))
+
+
+def test_one_optimiser_is_not_listed_twice_however_it_is_written(tmp_path):
+    twice = "[{sgd: {lr: 0.1}}, {sgd: {momentum: 0.9, lr: 1e-1}}]"
+    with pytest.raises(InputError, match="stands twice"):
+        world(tmp_path, f"{{tune: {{recipe.optimizer: {twice}, seeds: 1}}}}")
+    assert world(tmp_path, f"{{tune: {{recipe.optimizer: {twice.replace('0.9', '0.8')}, seeds: 1}}}}")
