@@ -14,6 +14,7 @@ from ablate.extension import loader
 from ablate.extension.head import Declared
 from ablate.extension.kinds import COMPONENT, KINDS
 from ablate.source.problems import Problems
+from ablate.space.metrics import TRAINING, ProbeSpec, names_of
 
 
 def component_files() -> tuple[Path, ...]:
@@ -41,6 +42,8 @@ def _declarations(plugins: tuple[tuple[Path, str], ...]) -> Catalogue:
     for declared in own if not len(problems) else ():  # what a wrong declaration would offer is not known
         if isinstance(declared.spec, ComponentSpec):
             _check_slots(declared, declared.spec, catalogue, problems)
+        elif isinstance(declared.spec, ProbeSpec):
+            _check_metrics(declared, declared.spec, catalogue, problems)
     problems.raise_if_any()
     return catalogue
 
@@ -58,6 +61,19 @@ def _check_slots(declared: Declared, spec: ComponentSpec, catalogue: Catalogue, 
         if isinstance(kind, Part | Parts) and kind.slot not in filled:
             message = f"no component fits the slot {kind.slot!r} of field {name!r}"
             problems.add_unknown(message, declared.place(name), kind.slot, filled, "components fit")
+
+
+def _check_metrics(declared: Declared, spec: ProbeSpec, catalogue: Catalogue, problems: Problems) -> None:
+    """Note metrics whose numbers have names that those of training or of another probe have."""
+    taken = {each.metric: "training" for each in TRAINING}
+    for other in catalogue.of_kind(ProbeSpec).values():
+        if other is not spec:
+            taken |= {name: f"the probe {other.name}" for name, _ in names_of(other)}
+    for name, metric in names_of(spec):
+        if name in taken:
+            message = f"the metric {name!r} is one of {taken[name]} as well"
+            problems.add(message, declared.place(metric), notes=(f"give {metric} another name",))
+            return
 
 
 def implementation(spec: ComponentSpec) -> Any:

@@ -204,6 +204,14 @@ def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
         yield Judgeable(f"mean_{metric.metric}", mean, metric.source, probe)
 
 
+def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:
+    """Every name of the numbers of a probe, and the metric that it is of; those at other sites included."""
+    for each in (spec, *(at_site(spec, site) for site in SITES if spec.sites)):
+        for metric, own in zip(each.metrics, spec.metrics, strict=True):
+            for name in (metric.metric, f"mean_{metric.metric}", peak_name(metric)):
+                yield name, own.metric
+
+
 def bounded(catalogue: Catalogue) -> Mapping[str, float]:
     """What a number of a probe is at most, by its name, where its metric says so."""
     return {

@@ -95,6 +95,9 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
         ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
         ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
         ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),
+        ("    sparsity = m", "    kurtosis = m", "the metric 'kurtosis' is one of the probe kurtosis as well"),
+        ("    sparsity = m", "    train_loss = m", "the metric 'train_loss' is one of training as well"),
+        ("    sparsity = m", "    mean_kurtosis = m", "the metric 'mean_kurtosis' is one of the probe kurtosis"),
         ('"stream", sites', '"parameters", sites', "only a probe of the stream is read at other sites"),
     ],
 )  # fmt: skip
