@@ -15,7 +15,7 @@ from ablate.plan.plan import Variant
 from ablate.source.located import Mapping, Span
 from ablate.space.documents import Judged
 from ablate.space.fair import HIDDEN, Match
-from ablate.space.metrics import BITS, NATS, bounded
+from ablate.space.metrics import BITS, MEASURED_IN_TIME, NATS, bounded
 from ablate.space.origin import GRAMMAR
 from ablate.space.space import Space
 
@@ -31,12 +31,13 @@ PLACING = ("position", "bias")
 
 
 def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
-    """Margins beyond what models differ by, hidden layers narrower than the model, attention without positions, and
-    what of the model around the blocks the space has left to its grammar.
+    """Margins beyond what models differ by, metrics of the clock, hidden layers narrower than the model, attention
+    without positions, and what of the model around the blocks the space has left to its grammar.
     """
     at_most = bounded(models.space.grammar.catalogue)
     for name, judged in models.space.judge.metrics.items():
         yield from _wide_margin(name, judged, math.log(models.vocab_size), at_most.get(name))
+    yield from _timed(models.space)
     yield from _narrow(variants, models.space)
     yield from _left_to_the_grammar(models.space)
     catalogue = models.space.grammar.catalogue
@@ -92,6 +93,18 @@ def _wide_margin(name: str, judged: Judged, guess: float, at_most: float | None)
         )
     elif at_most is not None and float(margin) > WIDE * at_most:
         yield f"margin: {said} of {name}, which is at most {at_most:g}: {alike}"
+
+
+def _timed(space: Space) -> Iterator[str]:
+    """Metrics of the clock, whose numbers are not of the blocks alone."""
+    search = space.design.search
+    compared = (*space.judge.metrics, *(search.objective if search is not None else ()))
+    timed = [name for name in MEASURED_IN_TIME if name in compared]
+    if timed:
+        yield (
+            f"{' and '.join(timed)}: of this machine, and of what it does besides; trials that run side by side slow "
+            "each other, --workers 1 runs one at a time"
+        )
 
 
 def _narrow(variants: Sequence[Variant], space: Space) -> Iterator[str]:

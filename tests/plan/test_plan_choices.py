@@ -71,6 +71,25 @@ def test_a_margin_that_calls_everything_equivalent_is_told(tmp_path, metric, jud
     assert all(note.startswith(said or "") and "whatever differs by less is equivalent" in note for note in notes)
 
 
+SEARCH = "{search: {from: pre_ln, objective: {%s}, budget: {trials: 8}, sampler: random, confirm: none}}"
+
+
+@pytest.mark.parametrize(
+    ("design", "metrics", "said"),
+    [
+        ("{compare: [pre_ln, op]}", "tokens_per_second: {}, eval_loss: {}", "tokens_per_second: of this machine"),
+        ("{compare: [pre_ln, op]}", "mean_eval_loss: {}, eval_loss: {}", None),
+        (SEARCH % "eval_loss: min, step_seconds: min", "eval_loss: {}", "step_seconds: of this machine, and of what"),
+        (SEARCH % "eval_loss: min", "eval_loss: {}", None),
+    ],
+)
+def test_a_metric_of_the_clock_is_told_to_be_one(tmp_path, design, metrics, said):
+    judge = f"{{against: pre_ln, metrics: {{{metrics}}}}}"
+    notes = [note for start in ("tok", "step") for note in told(tmp_path, start, design=design, judge=judge)]
+    assert len(notes) == (said is not None)
+    assert all(note.startswith(said or "") and "--workers 1 runs one at a time" in note for note in notes)
+
+
 @pytest.mark.parametrize(("hidden", "said"), [("4", True), ("3x", False), ("32", False), ("5/4x", False)])
 def test_a_hidden_layer_narrower_than_the_model_is_told(tmp_path, hidden, said):
     notes = told(tmp_path, "hidden:", block=f"{{mlp.hidden: {hidden}, attention.position: rope}}")
