@@ -106,16 +106,8 @@ SHIPPED = {
 }
 
 
-def test_each_corpus_that_ships_is_held_to_the_contract():
-    assert (
-        SHIPPED.keys()
-        == declarations().of_kind(CorpusSpec).keys()
-        == {path.stem for path in CORPUS.files()}
-        - {
-            "__init__",
-            "declare",
-        }
-    )
+def test_each_corpus_held_to_the_contract_ships():
+    assert SHIPPED.keys() <= declarations().of_kind(CorpusSpec).keys() <= {path.stem for path in CORPUS.files()}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
