@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
+from ablate import api
 from ablate.space.choice import Choice
 from ablate.space.documents import Recipe, Schedule
 from ablate.space.optimizers import Settings
@@ -28,6 +30,21 @@ def adamw(**changes: Any) -> AdamW:
         "embedding_lr": None,
     }
     return AdamW(**{**plain, **changes})
+
+
+def written(optimizer: str) -> str:
+    """An optimiser at a rate of 1e-2 as a space says it, with the settings that the shipped grammar has for it.
+
+    One of which the grammar says nothing is written out: it can have no other settings than those of all.
+    """
+    shown = "lr: 1e-2" if optimizer in _shown() else "lr: 1e-2, embedding_lr: null, weight_decay: 0, decays: [weights]"
+    return f"{optimizer}: {{{shown}}}"
+
+
+@functools.cache
+def _shown() -> frozenset[str]:
+    located: Any = api.load_grammar("transformer").space
+    return frozenset(key.text for key, _ in located["recipe"]["optimizer"].entries)
 
 
 def chosen(settings: Settings) -> Choice:

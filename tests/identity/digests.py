@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from component_contract import costs, hosts, settings
+from recipes import written as written_optimizer
 from worlds import write_world
 
 from ablate import api
@@ -120,7 +121,7 @@ def cases(name: str, world: World) -> Iterator[tuple[str, Trial]]:
         probes = "gradient_norm" if of == "gain" else f"gradient_norm, {of}" if of != "gradient_norm" else of
         yield name, world.trial(world.space(f"measure.probes=[{probes}]", "design={compare: [sas_p, pre_ln]}"))
     elif kind == OPTIMIZER.name:
-        yield name, world.trial(world.space(f"recipe.optimizer={{{of}: {{lr: 1e-2}}}}"))
+        yield name, world.trial(world.space(f"recipe.optimizer={{{written_optimizer(of)}}}"))
     else:
         decay = SCHEDULES.get(of, of)
         yield name, world.trial(world.space(f"recipe.schedule.decay={decay}", "recipe.schedule.warmup=25%"))

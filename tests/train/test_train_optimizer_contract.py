@@ -1,11 +1,8 @@
-"""Every optimiser that ships holds the contract, with the defaults that its grammar shows; each part of it can fail.
-
-One of which the grammar says nothing is written out here: it can have no other settings than those of all.
-"""
+"""Every optimiser that ships holds the contract, with the defaults that its grammar shows; each part of it can fail."""
 
 import pytest
+from recipes import written
 
-from ablate import api
 from ablate.extension.kinds import OPTIMIZER
 from ablate.extension.loader import shipped
 from ablate.testing import OptimizerContract
@@ -13,13 +10,11 @@ from ablate.testing import OptimizerContract
 pytestmark = pytest.mark.fast
 
 SHIPPED = [spec.name for spec in shipped(OPTIMIZER)]
-SHOWN = api.load_grammar("transformer").space["recipe"]["optimizer"]
-OF_ALL = "lr: 1e-2, embedding_lr: null, weight_decay: 0, decays: [weights]"
 
 
 @pytest.fixture(params=SHIPPED)
 def optimizer(request):
-    return f"{request.param}: {{{'lr: 1e-2' if request.param in SHOWN else OF_ALL}}}"
+    return written(request.param)
 
 
 class TestShipped(OptimizerContract):
