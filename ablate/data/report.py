@@ -59,7 +59,7 @@ class CorpusReport(Document):
         for name in SPLITS:
             split = self.split(name)
             lines.append(
-                f"  {name:<8}{split.files:>8,} files {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
+                f"  {name:<8}{split.files:>8,} texts {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
                 f"{self.share(name):>7.2%} (asked {split.asked:.2%})"
             )
         lines += [f"  note: {note}" for note in self.notes]
@@ -94,7 +94,7 @@ def require_enough(
 
 
 def _tokens(split: SplitReport) -> str:
-    return f"{split.tokens:,} tokens in {split.files:,} {'file' if split.files == 1 else 'files'}"
+    return f"{split.tokens:,} tokens in {split.files:,} {'text' if split.files == 1 else 'texts'}"
 
 
 def share_notes(report: CorpusReport) -> tuple[str, ...]:

@@ -88,7 +88,7 @@ def test_a_corpus_that_is_too_small_is_shown_where_it_is_named(space, tmp_path):
         (tmp_path / f"{name}.txt").write_text("text")
     told = refused(api.plan_space, space("files: ['?.txt']"))
     assert "files ?.txt is too small\n --> tiny.yaml:6:8" in told
-    assert "= train holds 5 tokens in 1 file, and a batch of 4 x (16 + 1) takes 68" in told
+    assert "= train holds 5 tokens in 1 text, and a batch of 4 x (16 + 1) takes 68" in told
 
 
 def test_a_mistake_and_a_missing_corpus_are_told_together(space):
