@@ -30,7 +30,7 @@ def refused(folder: Path, *settings: str, **sections: str) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("name", CATALOGUE.of_kind(OptimizerSpec))
+@pytest.mark.parametrize("name", ["adam", "adamw", "lion", "muon", "sgd", "soap"])
 def test_the_grammar_shows_every_default_but_the_rate(tmp_path, name):
     found = chosen(tmp_path, f"recipe.optimizer.{name}.lr=0.1")
     assert (found.name, found.settings["lr"]) == (name, 0.1)
