@@ -65,6 +65,9 @@ A module whose parameters start from data is `Profiled`: it is shown one forward
 
 **Rates.** A module whose parameters learn at another rate has `rates`, from their names in it to multiples of the rate.
 
+**Tables.** `tables` of a module names its parameters that have two dimensions and are no linear map of vectors: numbers
+that are looked up or added, such as a bias for each head. Optimisers of matrices (Muon, SOAP) leave them to AdamW.
+
 **Equation.** Each Config says itself as text, with makers that give text, so `ablate show` prints a whole block:
 
     part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP

@@ -48,7 +48,7 @@ def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> o
 def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
     """Every trained parameter once, with what settings say of it; those without embedding_lr or decays say nothing."""
     embedding_lr, decays = getattr(settings, "embedding_lr", None), getattr(settings, "decays", ())
-    multiples = rate_multiples(model)
+    multiples, tables = rate_multiples(model), _tables(model)
     for address, parameter, kind in parameter_kinds(model):
         apart = embedding_lr if kind in EMBEDDINGS else None
         yield Trained(
@@ -59,6 +59,7 @@ def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
             peak=settings.lr if apart is None else apart,
             multiple=multiples.get(address, 1.0),
             weight_decay=settings.weight_decay if kind in decays else 0.0,
+            matrix=parameter.ndim == 2 and address not in tables,
         )
 
 
@@ -69,6 +70,15 @@ def rate_multiples(model: nn.Module) -> dict[str, float]:
         for address, module in model.named_modules()
         for name, multiple in getattr(module, "rates", {}).items()
     }
+
+
+def _tables(model: nn.Module) -> frozenset[str]:
+    """The addresses of parameters with two dimensions that their parts declare to be no linear map."""
+    return frozenset(
+        f"{address}.{name}".lstrip(".")
+        for address, module in model.named_modules()
+        for name in getattr(module, "tables", ())
+    )
 
 
 def parameter_kinds(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, ParameterKind]]:

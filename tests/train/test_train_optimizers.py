@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from builders import CATALOGUE
+from builders import CATALOGUE, architecture, node, sequence
+from pydantic import ValidationError
 from torch import nn
 
+from ablate.compiler import compile_model
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.extension.loader import implementation
 from ablate.space.optimizers import OptimizerSpec
 from ablate.train.checkpoint import Progress, load_state, save_state
-from ablate.train.optimizer import set_rates
+from ablate.train.divergence import Diverged
+from ablate.train.optimizer import set_rates, trained_parameters
 from ablate.train.optimizers.declare import Trained
 
 pytestmark = pytest.mark.fast
@@ -57,7 +61,7 @@ class Holder(nn.Module):
 def started(name, start, chosen, *, kind="weights", dtype=torch.float64, multiple=1.0):
     model = Holder(start, dtype)
     decay = chosen.weight_decay if kind in chosen.decays else 0.0
-    trained = Trained(model.weight, "weight", kind, "weights", chosen.lr, multiple, decay)
+    trained = Trained(model.weight, "weight", kind, "weights", chosen.lr, multiple, decay, model.weight.ndim == 2)
     return model, implementation(CATALOGUE.of_kind(OptimizerSpec)[name])([trained], chosen)
 
 
@@ -220,6 +224,49 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, shape, kind, dtype):
     fresh = started(name, half.weight.detach().numpy(), chosen, kind=kind, dtype=dtype)
     go_on(*fresh, range(7, STEPS), grads)
     assert not torch.equal(fresh[0].weight, whole.weight)  # the state matters
+
+
+@pytest.mark.parametrize("bias", ["t5", "transformer_xl"])
+def test_a_table_of_biases_learns_by_adamw_beside_muon_and_soap(bias):
+    """The twin: told to be a matrix, it does not."""
+    block = sequence(node("attention", bias=node(bias)))
+    model = compile_model(architecture(block), CATALOGUE, device="meta")
+    every = {each.address: each for each in trained_parameters(model, settings("muon")) if each.kind == "weights"}
+    tables = {address for address, each in every.items() if not each.matrix}
+    assert {address.rpartition(".")[2] for address in tables} == ({"weight"} if bias == "t5" else {"u", "v"})
+    assert tables < set(every) and all(".bias." in address for address in tables)
+    for name in ("muon", "soap"):
+        build = implementation(CATALOGUE.of_kind(OptimizerSpec)[name])
+        flag = {"muon": ("by", "muon"), "soap": ("rotated", True)}[name]
+        chosen = settings(name, **({"max_precond_dim": 4096} if name == "soap" else {}))
+        for groups, expected in (
+            (build(list(every.values()), chosen).param_groups, set(every) - tables),
+            (build([replace(each, matrix=True) for each in every.values()], chosen).param_groups, set(every)),
+        ):
+            held = {id(p) for group in groups if group[flag[0]] == flag[1] for p in group["params"]}
+            assert {address for address, each in every.items() if id(each.tensor) in held} == expected
+
+
+def test_a_first_gradient_whose_square_is_infinite_has_diverged():
+    model, optimizer = started("soap", np.ones((4, 3)), settings("soap"), dtype=torch.float32)
+    model.weight.grad = torch.full((4, 3), 1e25)
+    with pytest.raises(Diverged, match="has no eigenbasis"):
+        optimizer.step()
+    model.weight.grad = torch.ones(4, 3)
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"momentum": 0.0}, "dampening is of the momentum"),
+        ({"nesterov": True}, "nesterov needs a momentum above 0 and no dampening"),
+    ],
+)
+def test_what_would_say_nothing_of_sgd_is_refused(changes, told):
+    with pytest.raises(ValidationError, match=told):
+        settings("sgd", **changes)
+    assert settings("sgd", momentum=0.0, dampening=0.0)
 
 
 def test_adamw_is_fused_and_can_be_kept_from_it(monkeypatch):

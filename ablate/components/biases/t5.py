@@ -83,6 +83,8 @@ from ablate.kernels.kept import kept
 class T5(nn.Module):
     """The bias of every head."""
 
+    tables = frozenset({"weight"})
+
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.causal = sizes.causal

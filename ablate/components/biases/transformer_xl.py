@@ -57,6 +57,8 @@ from torch import Tensor, nn
 class TransformerXL(nn.Module):
     """The bias of every query, key and head."""
 
+    tables = frozenset({"u", "v"})
+
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         config.cost(sizes, width)

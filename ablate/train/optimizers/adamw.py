@@ -4,8 +4,9 @@
 
     s = (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)
 
-Decay is decoupled: η λ, so a part that learns at half the rate decays at half the rate. Released code has the same
-operations in other orders, which `eps_when` and `decay_when` choose:
+Decay is decoupled, and η λ as in PyTorch, so that a part that learns at half the rate decays at half the rate (Alg. 2
+has the schedule's share in the place of η). Released code has the same operations in other orders, which `eps_when` and
+`decay_when` choose:
 
     eps after the correction     s = (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)        Alg. 1, as PyTorch
     eps before the correction    s = (m / (1 - β₁ᵗ)) sqrt(1 - β₂ᵗ) / (sqrt(v) + eps)      ε̂ of Sec. 2, as Transformers

@@ -77,6 +77,7 @@ def optimizer(name: str, *, source: str = "", version: int = 1) -> Callable[[typ
 class Trained:
     """A trained parameter: its `tensor`, the `address` and `kind` of it, and what it learns and decays by.
 
+    `matrix`: it has two dimensions and maps vectors to vectors, or is an embedding; a table of biases is none.
     Its rate in a step is the schedule's share of `peak`, times the `multiple` that its part asks for. `name` is what
     `peak` is called where rates are reported: `weights` for the recipe's rate, `embedding` for the embeddings' own.
     """
@@ -88,6 +89,7 @@ class Trained:
     peak: float
     multiple: float
     weight_decay: float
+    matrix: bool
 
 
 def groups(parameters: Iterable[Trained], **settings: Any) -> list[dict[str, Any]]:

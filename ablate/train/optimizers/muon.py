@@ -7,12 +7,12 @@
     θ ← θ - η λ θ - η k X        k = 0.2 sqrt(max(m, n))    `match_rms_adamw`    arXiv:2502.16982, Eq. 4
                                  k = sqrt(max(1, m / n))    `original`           Jordan et al. 2024
 
-for a weight of m outputs and n inputs, transposed inside the iteration where m > n. All singular values of X come near
-1 (within 0.7 and 1.2 after five iterations). With `match_rms_adamw` a step has the size of one of AdamW's, so that both
-can have one rate.
+for a weight of m outputs and n inputs, transposed inside the iteration where m > n. After five iterations singular
+values of U beyond some 0.002 |U| end between 0.68 and 1.21; smaller ones are raised up to 3.4445⁵-fold. With
+`match_rms_adamw` a step has the size of one of AdamW's, so that both can have one rate.
 
-By Muon learn the parameters of kind `weights` with two dimensions: the matrices within blocks. Embeddings, the head,
-positions, gains, scales of norms, biases and weights of other shapes learn by AdamW (`betas`, `eps`), at `adamw_lr`
+By Muon learn the parameters of kind `weights` that are matrices, within blocks. Embeddings, the head, positions, gains,
+scales of norms, biases, tables of biases and weights of other shapes learn by AdamW (`betas`, `eps`), at `adamw_lr`
 (null: at `lr`) and embeddings at `embedding_lr` where there is one. Computed in the parameters' own precision; released
 code iterates in bfloat16.
 
@@ -81,7 +81,7 @@ def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
 
 def is_matrix(parameter: Trained) -> bool:
     """Whether a parameter learns by Muon."""
-    return parameter.kind == "weights" and parameter.tensor.ndim == 2
+    return parameter.kind == "weights" and parameter.matrix
 
 
 class MuonAdamW(ByParameter):

@@ -7,7 +7,7 @@
 The first b is the first g, whatever the dampening τ. Weight decay is an L2 penalty: λ θ joins the gradient. PyTorch's
 own `torch.optim.SGD`.
 
-    Polyak 1964, doi:10.1016/0041-5553(64)90137-5; Nesterov's form as in Sutskever et al. 2013, Sec. 3
+    Polyak 1964, doi:10.1016/0041-5553(64)90137-5; Nesterov's form as in Bengio et al. 2012, arXiv:1212.0901, Eq. 7
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ class SGD(Settings):
     nesterov: bool
 
     @model_validator(mode="after")
-    def _look_ahead_is_of_momentum(self) -> SGD:
+    def _momentum_is_there(self) -> SGD:
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError("nesterov needs a momentum above 0 and no dampening")
+        if self.momentum == 0 and self.dampening != 0:
+            raise ValueError("dampening is of the momentum, which is 0 here")
         return self
 
 

@@ -11,8 +11,9 @@ A side of more than `max_precond_dim` units keeps its own basis (Q = 1). The fir
 and Q their eigenvectors; it moves nothing, as in the released code: in a basis of its own all but its diagonal is
 rounding, which Adam would blow up to steps of full size.
 
-So learn weights, embeddings, positions and the head, where they have two dimensions. Gains, scales of norms, biases and
-what has other shapes learn by Adam, which is the same with Q = 1. In float64 or float32, whichever the parameter has.
+So learn weights, embeddings, positions and the head, where they are matrices. Gains, scales of norms, biases, tables of
+biases and what has other shapes learn by Adam, which is the same with Q = 1. In float64 or float32, whichever the
+parameter has.
 
     Vyas et al. 2024, arXiv:2409.11321, Alg. 3 and 4
 """
@@ -38,6 +39,7 @@ class SOAP(Settings):
 import torch
 from torch import Tensor, optim
 
+from ablate.train.divergence import Diverged
 from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 
 ROTATED = ("weights", "embedding", "head", "positions")
@@ -49,8 +51,7 @@ def build(parameters: list[Trained], settings: SOAP) -> optim.Optimizer:
     """SOAP over the matrices, Adam over the rest."""
 
     def rotated(each: Trained) -> bool:
-        shape = each.tensor.shape
-        return each.kind in ROTATED and len(shape) == 2 and min(shape) <= settings.max_precond_dim
+        return each.kind in ROTATED and each.matrix and min(each.tensor.shape) <= settings.max_precond_dim
 
     common = {
         "betas": settings.betas,
@@ -77,8 +78,12 @@ class AdamInEigenbasis(ByParameter):
 
     def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """L, R and their eigenvectors from a first gradient."""
+        products = _products(gradient, group["largest"])
+        if not all(product.isfinite().all() for _, product in products):
+            cause = "the square of a gradient is not finite, and has no eigenbasis"
+            raise Diverged({"cause": cause, "seen": "gradient", "address": "", "layer": None})
         state.update(updates=0, mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
-        for side, product in _products(gradient, group["largest"]):
+        for side, product in products:
             state[side] = (1 - group["betas"][1]) * product
             state[f"basis_{side}"] = torch.linalg.eigh(state[side])[1]
 

@@ -35,8 +35,8 @@ S = TypeVar("S", bound=Document)
 class Behind:
     """Where a step stands behind the peak: `done` steps of `steps`, which come behind `before` others, of `total`.
 
-    The last step of the peak has done 0, the last of all has done `steps`: there the rate is the `floor`, as a share of
-    the peak.
+    The last step of the peak has done 0, the last of all has done `steps`: there a rate that decays to its floor is at
+    the `floor`, as a share of the peak.
     """
 
     done: int

@@ -6,7 +6,7 @@ Both are Parzen estimators over all choices at once (`multivariate`); until 10 r
 where trials are few and choices many and of both kinds: it is quick, and takes one objective or several.
 
     Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, NeurIPS 24, Sec. 4; over several choices at once:
-    Falkner et al. 2018, arXiv:1807.01774, Sec. 3; over several objectives: Ozaki et al. 2022, JAIR 73:1209. As Optuna
+    Falkner et al. 2018, arXiv:1807.01774, Sec. 4; over several objectives: Ozaki et al. 2022, JAIR 73:1209. As Optuna
     has it.
 """
 
