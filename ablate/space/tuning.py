@@ -29,6 +29,7 @@ from ablate.source.overlay import overlay
 from ablate.source.problems import Problem, Problems, nearest, quote
 from ablate.space.documents import Count, Document, Recipe
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
+from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.override import Override, with_value
 from ablate.space.ways import HINTS
 
@@ -178,6 +179,8 @@ class TuneReader:
         if self._recipe is None:
             return None
         steps, before = tuple(step.text for step in path), len(self._problems)
+        if self._is_of_another(entry, path):
+            return None
         values: list[Plain] = []
         read: list[Plain] = []
         for value in given:
@@ -193,6 +196,26 @@ class TuneReader:
             return None
         field = TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
         return self._different(field, read)
+
+    def _is_of_another(self, entry: _Entry, path: Sequence[Scalar]) -> bool:
+        """Whether it is a setting of another optimiser or schedule than the space's, which is then noted."""
+        assert self._recipe is not None
+        for spec, *way in ((OptimizerSpec, RECIPE, OPTIMIZER), (ScheduleSpec, RECIPE, "schedule", "decay")):
+            inside, known = len(way), self._grammar.catalogue.of_kind(spec)
+            if [step.text for step in path[:inside]] != way or len(path) <= inside or path[inside].text not in known:
+                continue
+            chosen = self._recipe.optimizer if way[-1] == OPTIMIZER else self._recipe.schedule.decay
+            named, where = path[inside], ".".join(way)
+            if named.text != chosen.name:
+                message = (
+                    f"{entry.name} cannot be tuned: the space has {spec.kind.noun} {chosen.name}, not {named.text}"
+                )
+                here = f"here it is {where}.{chosen.name}.{path[-1].text}"
+                several = f"to choose among several: {where}: [{chosen.name}, {{{named.text}: {{…}}}}]"
+                notes = (here, several) if path[-1].text in chosen.settings else (several,)
+                self._problems.add(message, named.span, notes=notes)
+                return True
+        return False
 
     def _of_the_block(self, entry: _Entry, given: tuple[Located, ...]) -> TunedField | None:
         """A field of the block, each value read as that of an override."""

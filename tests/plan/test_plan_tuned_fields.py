@@ -211,3 +211,19 @@ def test_one_optimiser_is_not_listed_twice_however_it_is_written(tmp_path):
     with pytest.raises(InputError, match="stands twice"):
         world(tmp_path, f"{{tune: {{recipe.optimizer: {twice}, seeds: 1}}}}")
     assert world(tmp_path, f"{{tune: {{recipe.optimizer: {twice.replace('0.9', '0.8')}, seeds: 1}}}}")
+
+
+@pytest.mark.parametrize(
+    ("address", "values", "told"),
+    [
+        ("recipe.optimizer.sgd.lr", "[0.1, 0.2]", "the space has optimiser adamw, not sgd"),
+        ("recipe.optimizer.muon.momentum", "[0.9, 0.95]", "the space has optimiser adamw, not muon"),
+        ("recipe.schedule.decay.wsd.over", "[10%, 20%]", "the space has schedule linear, not wsd"),
+    ],
+)
+def test_a_setting_of_another_optimiser_or_schedule_is_not_tuned(tmp_path, address, values, told):
+    """It would put that one in the place of the space's own, for the verdict as well."""
+    with pytest.raises(InputError) as refused:
+        world(tmp_path, f"{{tune: {{{address}: {values}, seeds: 1}}}}")
+    assert told in str(refused.value) and "to choose among several" in str(refused.value)
+    assert ("here it is recipe.optimizer.adamw.lr" in str(refused.value)) == address.endswith(".lr")
