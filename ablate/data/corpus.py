@@ -11,7 +11,8 @@ from pathlib import Path
 from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
 from ablate.data.local_files import NamedFiles
-from ablate.data.refusal import CorpusError, Fault
+from ablate.data.local_rows import NamedRows
+from ablate.data.refusal import CORPUS, CorpusError, Fault
 from ablate.data.splits import assign_splits
 from ablate.data.text import SPLITS, Skipped, Source, Split, Text, folder_of
 from ablate.errors import InputError
@@ -118,7 +119,9 @@ def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> Fault:
     found = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
     reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
     message = f"{source.title} holds no text: {' and '.join(found) or 'there is no document'}"
-    return Fault(message, notes=(*reasons, "name files that hold UTF-8 text"))
+    if not isinstance(source, NamedRows):
+        return Fault(message, notes=(*reasons, "name files that hold UTF-8 text"))
+    return Fault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that holds text, or other files"))
 
 
 def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int]) -> None:
@@ -128,10 +131,14 @@ def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int]) -
     folders = sorted(name for name, size in sizes.items() if size > 0)
     if len(folders) >= len(needed):
         return
-    has = f"{len(folders)} {'folder' if len(folders) == 1 else 'folders'} of text ({', '.join(folders)})"
+    by_folder = isinstance(source, NamedFiles) and source.documents == "files"
+    noun = "folder" if by_folder else "row"
+    has = f"{len(folders)} {noun if len(folders) == 1 else f'{noun}s'} of text ({', '.join(folders)})"
     message = f"{source.title} has {has}, and {len(needed)} are needed: one for each of {', '.join(needed)}"
     notes = (
         "a folder, or a file outside any folder, goes to one split as a whole",
         "name more files, or divide a large one: split --number=l/20 input.txt part-",
     )
+    if not by_folder:
+        notes = ("a row goes to one split as a whole", "name more rows, or raise at_most where it is said")
     raise CorpusError([Fault(message, notes=notes)])

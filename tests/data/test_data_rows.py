@@ -208,6 +208,30 @@ def test_a_column_that_holds_no_text_is_told_with_those_that_do(tmp_path):
         list(source("parquet", tmp_path, "*.parquet", field="length").texts())
 
 
+def test_two_columns_of_one_name_are_told(tmp_path):
+    columns = [pyarrow.array(["a"]), pyarrow.array(["b"])]
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=["text", "text"]), tmp_path / "x.parquet")
+    with pytest.raises(RefusedError, match=r"has 2 columns named 'text'"):
+        list(source("parquet", tmp_path, "*.parquet").texts())
+
+
+def test_a_column_whose_name_has_a_dot_is_not_the_field_of_another(tmp_path):
+    table = pyarrow.table({"a": pyarrow.array([{"b": 1}, {"b": 2}]), "a.b": pyarrow.array(["one", "two"])})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    texts = list(source("parquet", tmp_path, "*.parquet", field="a.b").texts())
+    assert [getattr(text, "content", None) for text in texts] == [b"one", b"two"]
+
+
+def test_too_few_rows_and_rows_without_text_are_told_as_rows(tmp_path):
+    write("jsonl", tmp_path / "one.jsonl", documents(0, 1))
+    with pytest.raises(RefusedError, match=r"has 1 row of text (.|\n)*name more rows, or raise at_most") as told:
+        read_corpus(data("jsonl", "one.jsonl"), tmp_path)
+    assert "split --number" not in str(told.value)
+    write("jsonl", tmp_path / "no.jsonl", documents(0, 4))
+    with pytest.raises(RefusedError, match="name a field that holds text"):
+        read_corpus(data("jsonl", "no.jsonl", field="length"), tmp_path)
+
+
 @pytest.mark.parametrize("kind", [pyarrow.large_string(), pyarrow.dictionary(pyarrow.int32(), pyarrow.string())])
 def test_text_however_parquet_keeps_it(kind, tmp_path):
     column = pyarrow.array(["a", "b", "a", None]).cast(kind)

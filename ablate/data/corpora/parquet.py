@@ -63,14 +63,21 @@ class ParquetRows(NamedRows):
             with ParquetFile(file.path) as opened:
                 self._check_column(file, opened.schema_arrow)
                 batches = opened.iter_batches(batch_size=BATCH, columns=[self.field])
-                yield from enumerate(_text(value) for batch in batches for value in batch.column(0))
+                yield from enumerate(_text(value) for batch in batches for value in self._column(batch))
         except (OSError, ArrowException) as error:
             way = "name files that are Parquet, written wholly"
             raise CorpusError([self.fault(file, f"cannot read {file.path} as Parquet: {error}", "", way)]) from error
 
+    def _column(self, batch: Any) -> Any:
+        """The column itself: `columns=` also reads a field of a structure that has its name with a dot."""
+        return batch.column(batch.schema.get_field_index(self.field))
+
     def _check_column(self, file: FoundFile, schema: Any) -> None:
         if self.field not in schema.names:
             raise CorpusError([self.without_field(str(file.path), schema.names)])
+        if schema.names.count(self.field) > 1:
+            message = f"{file.path} has {schema.names.count(self.field)} columns named {quote(self.field)}"
+            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), notes=("write it with a name for each",))])
         kind = schema.field(self.field).type
         if not _is_text(kind):
             texts = [column.name for column in schema if _is_text(column.type)]
