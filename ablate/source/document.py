@@ -155,7 +155,9 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
     """Unknown and missing keys of one mapping; a misspelt key is not missing as well."""
     known = fields(bare(place.wanted))
     inside = f" in {place.name}" if place.name else ""
-    accepted = f"{place.name or 'this document'} accepts: {', '.join(known)}"
+    accepted = (
+        f"{place.name or 'this document'} accepts: {', '.join(known)}" if known else f"{place.name} has no settings"
+    )
     spelt = {key.text: key for key in _keys(place)}
     free = [key for key in known if key not in spelt]
     for word in unknown[:MANY]:

@@ -98,12 +98,15 @@ def read_choice(
     else:
         names = ", ".join(key.text for key, _ in located.entries) if isinstance(located, Mapping) else ""
         message = f"{where} names one {kind.noun}" + (f", not {names}" if names else "")
-        notes = (f"one of: {', '.join(known)}",) if len(known) <= 12 else (f"`ablate list {kind.plural}` lists them",)
-        problems.add(message, located.span, notes=notes)
+        listing = (f"one of: {', '.join(known)}",) if len(known) <= 12 else (f"`ablate list {kind.plural}` lists them",)
+        problems.add(message, located.span, notes=listing)
         return None
     if name not in known:
         message, command = f"unknown {kind.noun} {quote(key.text)}", f"ablate list {kind.plural}"
-        problems.add_unknown(message, key.span, key.text, known, f"{where} accepts", command=command)
+        notes: tuple[str, ...] = ()
+        if has := [name for name, each in known.items() if key.text in each.settings.model_fields]:
+            notes = (f"{key.text} is a setting: {where.rpartition('.')[2]}: {{{has[0]}: {{{key.text}: …}}}}",)
+        problems.add_unknown(message, key.span, key.text, known, f"{where} accepts", command=command, notes=notes)
         return None
     if not isinstance(body, Mapping):
         fields = ", ".join(known[name].settings.model_fields) or "it has none"

@@ -132,8 +132,9 @@ class Sections:
             notes = ("a schedule decays to its floor: lower it, or raise the rate",)
             self.origins.add(self.problems, message, at, ("recipe", "optimizer", chosen.name, "lr"), notes=notes)
         decay = recipe.schedule.decay.name
-        if floor != 0 and not self.grammar.catalogue.of_kind(ScheduleSpec)[decay].has_floor:
-            notes = ("leave it out, or decay linearly or by a cosine",)
+        schedules = self.grammar.catalogue.of_kind(ScheduleSpec)
+        if floor != 0 and not schedules[decay].has_floor:
+            notes = ("leave it out, or take a schedule that has one, such as linear",)
             self.origins.add(self.problems, f"a {decay} rate has no floor", at, (*at[:-1], "decay"), notes=notes)
 
     def _check_lengths(self, recipe: Recipe) -> None:
