@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m ablate`."""
+
+from ablate.cli import main
+
+main()
