@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from worlds import write_world
@@ -14,31 +16,9 @@ from ablate.probes.registry import probe_names
 from ablate.store.query import query
 from ablate.testing import ProbeContract
 
-OWN = '''"""Sparsity: which share of the stream is near zero?
-
-    mean over tokens and neurons of [ |x| < 0.1 rms(x) ]
-
-    this test
-"""
-
-from ablate.probes.declare import implements, metric, probe
-
-
-@probe("sparsity", reads="stream", sites=True, source="this test")
-class Sparsity:
-    """The share of small entries."""
-
-    sparsity = metric("share of the entries of the stream below a tenth of its root mean square", "this test")
-
-
-import torch
-
-
-@implements(Sparsity)
-def sparsity(x: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Over all tokens jointly."""
-    return {"sparsity": (x.abs() < 0.1 * x.square().mean().sqrt()).double().mean()}
-'''
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+OWN = next(code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "@probe(" in code)
+"""The example of README."""
 
 
 @pytest.mark.fast
@@ -91,7 +71,7 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
     ("old", "new", "said"),
     [
         ('reads="stream"', 'reads="steam"', "no probe reads 'steam'"),
-        ('source="this test")\nclass', 'source="")\nclass', "a probe says where it is from"),
+        ('source="this README")\nclass', 'source="")\nclass', "a probe says where it is from"),
         ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
         ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
         ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),
