@@ -2,4 +2,5 @@
 
 from ablate.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -78,14 +78,15 @@ class AdamInEigenbasis(ByParameter):
 
     def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """L, R and their eigenvectors from a first gradient."""
-        products = _products(gradient, group["largest"])
-        if not all(product.isfinite().all() for _, product in products):
-            cause = "the square of a gradient is not finite, and has no eigenbasis"
-            raise Diverged({"cause": cause, "seen": "gradient", "address": "", "layer": None})
-        state.update(updates=0, mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
-        for side, product in products:
-            state[side] = (1 - group["betas"][1]) * product
-            state[f"basis_{side}"] = torch.linalg.eigh(state[side])[1]
+        begun = {"updates": 0, "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
+        for side, product in _products(gradient, group["largest"]):
+            begun[side] = (1 - group["betas"][1]) * product
+            try:
+                begun[f"basis_{side}"] = torch.linalg.eigh(begun[side])[1]
+            except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]  # documented, not in `__all__`
+                cause = "the square of a gradient has no eigenbasis: it is not finite, or too ill-conditioned"
+                raise Diverged({"cause": cause, "seen": "gradient", "address": "", "layer": None}) from error
+        state.update(begun)
 
     def _direction(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Q_L N' Q_Rᵀ; then L, R and where they are due their bases follow."""
