@@ -151,6 +151,14 @@ class ArchitectureRecord(TypedDict):
     sizes: NotRequired[SizesRecord]
 
 
+class OptimizerRecord(TypedDict):
+    """An optimiser's settings."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    lr: NotRequired[float]
+
+
 class RecipeRecord(TypedDict):
     """How a trial is trained."""
 
@@ -158,7 +166,23 @@ class RecipeRecord(TypedDict):
 
     steps: NotRequired[int]
     batch: NotRequired[int]
-    optimizer: NotRequired[dict[str, dict[str, Any]]]
+    optimizer: NotRequired[dict[str, OptimizerRecord]]
+
+
+class PairsRecord(TypedDict):
+    """A tokenizer of byte pairs: how many it has learnt."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    bpe: int
+
+
+class DataRecord(TypedDict):
+    """The text of a trial."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    tokenizer: NotRequired[str | PairsRecord]
 
 
 class TrialRecord(TypedDict):
@@ -175,6 +199,8 @@ class TrialRecord(TypedDict):
     split: NotRequired[str]
     conditions: NotRequired[str]
     folder: NotRequired[str]
+    identity: NotRequired[int]
+    data: NotRequired[DataRecord]
     architecture: ArchitectureRecord
     recipe: RecipeRecord
 

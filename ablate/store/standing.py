@@ -49,7 +49,7 @@ def standings(folder: Path) -> tuple[Standing, ...]:
     return tuple(
         replace(
             _standing(space, str(trial_id), names.get(variant, variant), seed, journal, live, holders, now),
-            scheme=int(trials[str(trial_id)].get("identity", 1)) if str(trial_id) in trials else SCHEME,
+            scheme=trials[str(trial_id)].get("identity", 1) if str(trial_id) in trials else SCHEME,
         )
         for space, (_, plan) in journal.asked.plans.items()
         for names in [{v["id"]: v["name"] for v in plan["variants"]}]

@@ -135,6 +135,21 @@ def test_a_truth_value_is_no_number(folder, record):
     assert [one for one in answers(folder) if compact(record) in one]
 
 
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        *[("identity", other) for other in ({"": {}}, "2", [1], True, None)],
+        *[("data", other) for other in (-1.5, [], "bytes", {"tokenizer": 3}, {"tokenizer": {"bpe": "many"}})],
+        *[("recipe", {"optimizer": {"adamw": {"lr": other}}}) for other in ("x", [], True, {})],
+    ],
+)
+def test_a_specification_that_says_something_else_is_refused_in_words(folder, field, other):
+    specification = next(said for word, *_, said in lines.read(folder / ledger.PLANS).records if word == "trial")
+    put(folder, ledger.PLANS, ["trial", {**specification, field: other}])
+    refused = answers(folder)
+    assert refused and all(f"plans.jsonl is not as this version of ablate writes it: {field}" in one for one in refused)
+
+
 def test_an_outcome_of_a_newer_version_is_said_with_what_it_is(folder):
     _, ending = lines.read(folder / ledger.OUTCOMES).records[0]
     put(folder, ledger.OUTCOMES, ["ended", {**ending, "kind": "teleported"}])
