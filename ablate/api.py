@@ -172,7 +172,7 @@ def run(
     by another run or cannot be written, and where the corpus is missing or too small.
     """
     from ablate.output import terminal
-    from ablate.report import ended
+    from ablate.report.screens import interrupted
     from ablate.session import running  # with DuckDB, SciPy and rich
 
     console = console or terminal.Console(stderr=True)
@@ -187,9 +187,9 @@ def run(
     )
     if done.fruitless:
         before = not done.ended.kinds.total()
-        raise FailedError(ended.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
+        raise FailedError(interrupted.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
     if done.failed:
-        said = ended.failures(done.plan, done.failed, Path(results))
+        said = interrupted.failures(done.plan, done.failed, Path(results))
         console.print(terminal.Text(said), soft_wrap=True)
     return done
 

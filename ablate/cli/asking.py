@@ -41,18 +41,18 @@ def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plu
     """Say every mistake in a space or a grammar, each at its place; nothing is read or trained."""
     from ablate import api
     from ablate.grammar.named_files import find_file
-    from ablate.report import checked
+    from ablate.report.screens import check
     from ablate.source.yaml import read_yaml
 
     found = find_file(file, "space", "grammar")
-    if checked.is_grammar(read_yaml(found)):
-        answer(checked.grammar(api.load_grammar(found, plugins=plugin or ()), as_json=json))
+    if check.is_grammar(read_yaml(found)):
+        answer(check.grammar(api.load_grammar(found, plugins=plugin or ()), as_json=json))
     else:
         space = api.load_space(space_file(file), profile=profile, settings=settings or (), plugins=plugin or ())
         plan = api.check(space)
         if profile is None:
             api.check_profiles(space, settings=settings or (), plugins=plugin or ())
-        answer(checked.space(space, plan, as_json=json))
+        answer(check.space(space, plan, as_json=json))
 
 
 def plan(
@@ -66,8 +66,8 @@ def plan(
 ) -> None:
     """Show what a run would train, and what the results folder knows already."""
     from ablate import api
-    from ablate.report import checked
     from ablate.report.json_form import plan_to_json
+    from ablate.report.screens import check
 
     loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
     planned = api.plan_space(loaded, results=results)
@@ -85,13 +85,13 @@ def plan(
     show_plan(screen, planned, None, results=results)
     if kernels is not None:
         screen.print(described(planned.plan, kernels), markup=False, highlight=False, soft_wrap=True)
-        screen.print(checked.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
+        screen.print(check.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
 
 def machine(json: Json = False) -> None:
     """Print this machine: devices, versions, attention backends and operators that work, and why others do not."""
     from ablate.execute.machine import examine
-    from ablate.report import machine as report
+    from ablate.report.screens import machine as report
 
     found = examine()
     answer(report.as_json(found) if json else report.screen(found))
@@ -118,7 +118,7 @@ def sql(
 ) -> None:
     """Ask the results, also while a run is writing them. `ablate sql --cookbook` lists ready questions."""
     from ablate import api
-    from ablate.report import rows
+    from ablate.report.screens import query
 
     if cookbook and (statement or given or write):
         raise InputError("--cookbook lists the queries and takes nothing else\n  = ablate sql @NAME asks one")
@@ -130,13 +130,13 @@ def sql(
         answer = api.ask(text, given=given or (), results=results, writable=write, say=note)
     columns, found = answer.columns, answer.rows
     if json or form == "json":
-        write_text(rows.as_json(columns, found))
+        write_text(query.as_json(columns, found))
     elif form == "csv":
-        write_data(rows.as_csv(columns, found))
+        write_data(query.as_csv(columns, found))
     elif form == "spreadsheet":
-        write_data(rows.as_csv(columns, found, spreadsheet=True))
+        write_data(query.as_csv(columns, found, spreadsheet=True))
     else:
-        shown(rows.Answered(columns, found, folded=listed))
+        shown(query.Answered(columns, found, folded=listed))
 
 
 def show(
@@ -162,7 +162,7 @@ def show(
 ) -> None:
     """Show a block: every field of every part, its equations, a diagram, and what each part costs."""
     from ablate import api
-    from ablate.report import shown as shows
+    from ablate.report.screens import block as shows
 
     sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context, "vocab_size": vocabulary}
     found = shows.find(
@@ -198,55 +198,55 @@ def diff(
 ) -> None:
     """Name the edits between two blocks, in the order in which a path would apply them."""
     from ablate import api
-    from ablate.report import checked
+    from ablate.report.screens import check
 
     of = api.load_grammar(grammar, plugins=plugin or ())
-    answer(checked.difference(of, before, after, split=split, as_json=json))
+    answer(check.difference(of, before, after, split=split, as_json=json))
 
 
 @listing.command("spaces", cls=Verb)
 def list_spaces(json: Json = False) -> None:
     """The spaces that a name finds: one's own here, and those that ship; what each asks."""
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
     from ablate.space.known import known_spaces
 
-    answer(listed.spaces(known_spaces(), as_json=json))
+    answer(catalogue.spaces(known_spaces(), as_json=json))
 
 
 @listing.command("blocks", cls=Verb)
 def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """The named blocks of a grammar, under the papers they are from."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.blocks(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
+    answer(catalogue.blocks(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
 
 
 @listing.command("presets", cls=Verb)
 def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """The settings that a space takes by `preset: NAME`, under the papers they are from."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.presets(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
+    answer(catalogue.presets(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
 
 
 @listing.command("components", cls=Verb)
 def list_components(plugin: Plugin = None, json: Json = False) -> None:
     """Every component under its slot: what it does, and the paper it is from."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.components(api.catalogue(plugin or ()), as_json=json))
+    answer(catalogue.components(api.catalogue(plugin or ()), as_json=json))
 
 
 @listing.command("probes", cls=Verb)
 def list_probes(plugin: Plugin = None, json: Json = False) -> None:
     """The probes that a space may ask for: the metrics each gives, and what they mean."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.probes(api.catalogue(plugin or ()), as_json=json))
+    answer(catalogue.probes(api.catalogue(plugin or ()), as_json=json))
 
 
 @listing.command("optimizers", cls=Verb)
@@ -276,18 +276,18 @@ def list_corpora(plugin: Plugin = None, json: Json = False) -> None:
 def list_things(plural: str, plugin: list[Path] | None, as_json: bool) -> None:
     """Every thing of a kind, those of plugins included: what it does, where it is from, and its settings."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.things(plural, api.catalogue(plugin or ()).others.get(plural, {}).values(), as_json=as_json))
+    answer(catalogue.things(plural, api.catalogue(plugin or ()).others.get(plural, {}).values(), as_json=as_json))
 
 
 @listing.command("metrics", cls=Verb)
 def list_metrics(plugin: Plugin = None, json: Json = False) -> None:
     """The metrics that can be judged and searched for, and the probe that each needs."""
     from ablate import api
-    from ablate.report import listed
+    from ablate.report.screens import catalogue
 
-    answer(listed.metrics(api.catalogue(plugin or ()), as_json=json))
+    answer(catalogue.metrics(api.catalogue(plugin or ()), as_json=json))
 
 
 def answer(said: RenderableType) -> None:
@@ -307,7 +307,7 @@ def show_plan(
     results: Path = RESULTS,
 ) -> None:
     """The corpus and the table of a plan; after one that was shown `before`, the table and what is new."""
-    from ablate.report import ended
+    from ablate.report.screens import interrupted
     from ablate.report.tables import plan_table
 
     plan = planned.plan
@@ -330,6 +330,6 @@ def show_plan(
         account=planned.account,
         titled=before is None,
         failed=planned.failed,
-        retry=ended.retry(plan.space, results),
+        retry=interrupted.retry(plan.space, results),
     )
     screen.print(table)

@@ -13,15 +13,15 @@ from ablate.output.streams import write_text
 
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
-    from ablate.report import standing
+    from ablate.report.screens import status
     from ablate.store import lock
     from ablate.store.standing import not_over, standings
 
     found = standings(results)
     if json:
-        write_text(standing.as_json(found))
+        write_text(status.as_json(found))
     else:
-        show(standing.screen(found, results, lock.holder(results), not_over(results)))
+        show(status.screen(found, results, lock.holder(results), not_over(results)))
 
 
 def doctor(
@@ -34,7 +34,7 @@ def doctor(
     """Check every file of the results, say what is not as it was written, and put right what can be."""
     import json as form
 
-    from ablate.report import found
+    from ablate.report.screens import doctor as doctor_screen
     from ablate.store import doctor, mirror
 
     findings = doctor.examine(results, mirror=mirror.examine)
@@ -43,7 +43,7 @@ def doctor(
     if json:
         write_text(form.dumps(findings.document(), indent=2))
     else:
-        show(found.screen(findings))
+        show(doctor_screen.screen(findings))
     raise typer.Exit(findings.exit_code)
 
 

@@ -61,11 +61,11 @@ def resume(
 
     found, refused = api.resumable(results, space)
     if not found and not refused:
-        from ablate.report import standing
+        from ablate.report.screens import status
         from ablate.store.standing import standings
 
         write_text(f"nothing to resume in {results}: every trial that was asked for has ended", stderr=json)
-        for said in standing.failures(standings(results), results):
+        for said in status.failures(standings(results), results):
             write_text(said, stderr=json)
     codes = [0]
     for one in found:
@@ -148,7 +148,7 @@ def _train(
     retry: Collection[str] = (),
 ) -> int:
     """Run, show, and say with which code to exit."""
-    from ablate.report import ended
+    from ablate.report.screens import interrupted
     from ablate.session import running
 
     screen = console(stderr=json)
@@ -177,14 +177,16 @@ def _train(
     if done.ended.interrupted and not done.ended.lost:
         return INTERRUPTED
     if done.failed:
-        screen.print(ended.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True)
+        screen.print(
+            interrupted.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True
+        )
         return 1
     return 0
 
 
 def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
-    from ablate.report import ended
     from ablate.report.json_form import to_json
+    from ablate.report.screens import interrupted
     from ablate.report.tables import ResultScreen
 
     stopped = done.ended.interrupted
@@ -199,7 +201,7 @@ def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
             screen.print(said, style="dim", markup=False, highlight=False, soft_wrap=True)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
-        said = ended.stopped(done.ended, again=again(), searching=searching, grows=grows)
+        said = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)
         screen.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

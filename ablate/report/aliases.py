@@ -7,15 +7,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 
 from ablate.output.terminal import Text
-from ablate.plan.plan import Alias, Factors
-from ablate.report.asked import CROSS
+from ablate.plan.plan import Factors
 from ablate.report.parts import heading_line, new_table
+from ablate.verdict.aliases import alias_rows
 
 NOTED = "in estimates besides (aliases)"
 """How the note of a plan begins that has its aliases by letters."""
-
-LISTED = 8
-"""Aliases of one effect that are named, those first that enter most; of more the number is said."""
 
 
 def alias_table(designs: Sequence[tuple[str, Factors]]) -> Iterator[RenderableType]:
@@ -36,22 +33,3 @@ def beside_table(notes: Sequence[str], designs: Sequence[tuple[str, Factors]]) -
     """The notes of a plan without what the table of aliases says in full."""
     said = any(alias_rows(factors) for _, factors in designs)
     return [note for note in notes if not (said and note.startswith(NOTED))]
-
-
-def alias_rows(factors: Factors) -> tuple[tuple[str, str], ...]:
-    """Each effect that has aliases, and these with how often they enter: `a × b, -0.5 times c × d`."""
-    rows = []
-    for effect in factors.effects:
-        aliases = [alias for alias in factors.aliases if alias.term == effect]
-        aliases.sort(key=lambda alias: abs(alias.times), reverse=True)
-        said = [_times(alias) for alias in aliases[:LISTED]]
-        if len(aliases) > LISTED:
-            said.append(f"and {len(aliases) - LISTED} more")
-        if said:
-            rows.append((CROSS.join(effect), ", ".join(said)))
-    return tuple(rows)
-
-
-def _times(alias: Alias) -> str:
-    other = CROSS.join(alias.other)
-    return other if alias.times == 1 else f"{alias.times:.3g} times {other}"

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 
+from ablate.output import words
 from ablate.output.terminal import Text
 from ablate.report import wording
 from ablate.report.once import once, terms_of
 from ablate.report.parts import STYLES, new_list
-from ablate.report.summary import Effect, Summary
+from ablate.verdict.summary import Effect, Summary
 
 
 def answers(summary: Summary) -> Iterable[RenderableType]:
@@ -41,7 +42,7 @@ def sentences(summary: Summary) -> Iterator[tuple[str, Text]]:
         subject = f"{summary.arm(after).name} against {summary.arm(before).name}"
         terms = terms_of(effects[0], summary)
         if terms and not (len(terms) == 1 and summary.arm(after).name.endswith(f", {terms[0]}")):
-            subject = f"{subject} under {wording.listed(terms)}"
+            subject = f"{subject} under {words.listed(terms)}"
         yield "→" if edits else "•", _answer(subject, effects, summary)
     for effects in summary.comparisons("noise"):
         parts = [(wording.noise(effect, summary.metric(effect.metric)), "") for effect in effects]
@@ -74,7 +75,7 @@ def _diverged_runs(summary: Summary) -> Iterator[tuple[str, Text]]:
 def _under(subject: str, effect: Effect, summary: Summary) -> str:
     """A subject with its terms, where several are answered."""
     terms = terms_of(effect, summary)
-    return f"{subject} under {wording.listed(terms)}" if terms else subject
+    return f"{subject} under {words.listed(terms)}" if terms else subject
 
 
 def _answer(subject: str, effects: Sequence[Effect], summary: Summary) -> Text:

@@ -8,9 +8,9 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.table import Table
 
+from ablate.output import numbers
 from ablate.output.terminal import Text
 from ablate.report import wording
-from ablate.report.factorials import averaged
 from ablate.report.parts import (
     WIDE,
     Block,
@@ -22,7 +22,8 @@ from ablate.report.parts import (
     verdict_table,
     wrapped,
 )
-from ablate.report.summary import Anova, Effect, Summary
+from ablate.verdict.factorial import averaged
+from ablate.verdict.summary import Anova, Effect, Summary
 
 EDITS = {
     "path": "each against the step before it",
@@ -113,13 +114,13 @@ def _anova(lines: Sequence[Anova], summary: Summary, *, room: int) -> Table:
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:
     """A line of the analysis of variance, in words: term, sum of squares, degrees of freedom, F or U, p."""
-    squares = "" if line.sum_of_squares is None else wording.significant(line.sum_of_squares)
+    squares = "" if line.sum_of_squares is None else numbers.significant(line.sum_of_squares)
     df = "" if line.df is None else str(line.df)
-    return line.term, squares, df, anova_statistic(line), wording.chance(line.p)
+    return line.term, squares, df, anova_statistic(line), numbers.chance(line.p)
 
 
 def anova_statistic(line: Anova) -> str:
     """F, or the U of sphericity; nothing where the line is not tested."""
     if line.u is not None:
-        return f"U = {wording.significant(line.u)}"
-    return "" if line.f is None else wording.significant(line.f)
+        return f"U = {numbers.significant(line.u)}"
+    return "" if line.f is None else numbers.significant(line.f)

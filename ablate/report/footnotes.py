@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ablate.report.summary import Effect, Metric, Summary
-from ablate.report.wording import factor, listed, ordinal, percent, plain_level, plural, with_fate
+from ablate.output.numbers import factor, percent
+from ablate.output.words import listed, ordinal, plural
+from ablate.report.wording import plain_level, with_fate
 from ablate.space.metrics import NATS
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
+from ablate.verdict.summary import Effect, Metric, Summary
 
 FACTORIAL = ("main", "interaction")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
-from ablate.report.summary import Summary
 from ablate.statistics import Floor
+from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
     from ablate.data.epochs import Epochs

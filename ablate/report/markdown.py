@@ -9,7 +9,7 @@ from ablate.output.markdown import code, escape, paragraph, sentence
 from ablate.output.markdown import table as table_lines
 from ablate.report import footnotes, wording
 from ablate.report.effect_tables import KINDS, anova_row, anovas, described
-from ablate.report.summary import Arm, Effect, Metric, Summary
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 ANOVA_HEADING = ("metric", "term", "sum of squares", "df", "F", "p")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged", "parameters", "FLOPs per sequence")

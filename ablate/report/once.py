@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ablate.report.summary import Effect, Summary
+from ablate.verdict.summary import Effect, Summary
 
 Ends: TypeAlias = tuple[str, ...]
 """What tells a comparison from others, whatever its terms: its two variants, else what changes and the terms."""

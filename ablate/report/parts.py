@@ -14,7 +14,7 @@ from rich.table import Table
 
 from ablate.output.terminal import Text
 from ablate.report import wording
-from ablate.report.summary import Effect, Summary, Verdict
+from ablate.verdict.summary import Effect, Summary, Verdict
 
 STYLES: Mapping[Verdict, str] = {
     "better": "green",

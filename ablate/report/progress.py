@@ -18,8 +18,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from ablate.output import words
 from ablate.output.terminal import Text
-from ablate.report import wording
 from ablate.report.time_left import TimeLeft
 from ablate.train.events import GOES_ON
 
@@ -107,20 +107,20 @@ class Progress:
         with self._lock:
             counts = Counter(self._outcomes.values())
             ended = len(self._outcomes)
-            parts = [wording.plural(ended, "trial") if self._total is None else self._of_total(ended)]
+            parts = [words.plural(ended, "trial") if self._total is None else self._of_total(ended)]
             parts += [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if kind != "finished"]
             if self._running:
                 parts.append(f"{len(self._running)} running")
             return ", ".join(parts if self._total is None else [*parts, self._time_left()])
 
     def _of_total(self, ended: int) -> str:
-        return f"{ended} of {wording.plural(self._total or 0, 'trial')}"
+        return f"{ended} of {words.plural(self._total or 0, 'trial')}"
 
     def _time_left(self) -> str:
         seconds = self._left.remaining(self._clock())
         if seconds is None:
             return "estimating the time left"
-        return "done" if seconds == 0 and not self._running else f"about {wording.duration(seconds)} left"
+        return "done" if seconds == 0 and not self._running else f"about {words.duration(seconds)} left"
 
     def _say_ended(self, line: _Line | None, trial_id: str, outcome_kind: str, now: float) -> None:
         parts = [outcome_kind.replace("_", " ")]

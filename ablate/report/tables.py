@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 
+from ablate.output import words
 from ablate.output.terminal import Text
 from ablate.plan.plan import Plan, Variant
 from ablate.report import footnotes, wording
 from ablate.report.aliases import alias_table, beside_table
 from ablate.report.answers import answers
-from ablate.report.declared import unequal_lines
 from ablate.report.effect_tables import effect_tables
-from ablate.report.floors import floor_lines
-from ablate.report.judgement import Account
+from ablate.report.fairness import unequal_lines
+from ablate.report.noise_floor import floor_lines
 from ablate.report.parts import (
     STYLES,
     WIDE,
@@ -33,11 +33,12 @@ from ablate.report.parts import (
     title_lines,
     verdict_table,
 )
-from ablate.report.summary import Arm, Effect, Metric, Summary
 from ablate.report.to_come import to_come
-from ablate.report.unequal import Unequal
 from ablate.space.documents import Judge
 from ablate.statistics import Floor
+from ablate.verdict.fairness_audit import Unequal
+from ablate.verdict.judgement import Account
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 __all__ = [
     "STYLES",
@@ -119,7 +120,7 @@ def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
             full.append(variant)
             continue
         other, gone = min(near, key=lambda one: len(one[1]))
-        shown[variant.id] = (f"all of {other.name}{f' but {wording.listed(gone)}' if gone else ''}",)
+        shown[variant.id] = (f"all of {other.name}{f' but {words.listed(gone)}' if gone else ''}",)
     return shown
 
 
@@ -130,11 +131,11 @@ def _known(trials: Sequence[str], known: Container[str], failed: Container[str])
 
 
 def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> Text:
-    line = Text(wording.plural(len(plan.trials), "trial"), style="bold")
-    line.append(f" over {wording.plural(len(plan.seeds), 'seed')}: ", style="not bold")
+    line = Text(words.plural(len(plan.trials), "trial"), style="bold")
+    line.append(f" over {words.plural(len(plan.seeds), 'seed')}: ", style="not bold")
     if plan.open and plan.design.startswith("search"):
         line.append("the reference; what a search trains besides is found on the way", style="not bold")
-        time = "" if seconds is None else f"; at most about {wording.duration(seconds)}"
+        time = "" if seconds is None else f"; at most about {words.duration(seconds)}"
         return line.append(time, style="not bold")
     more = " for now" if plan.open else ""
     follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
@@ -144,7 +145,7 @@ def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str
     if to_run == 0:
         known = f"{len(plan.trials)} known already{of_known}" if failed else "all known already"
         return line.append(f"{known}, nothing to run{more}{follows}", style="not bold")
-    time = "time unknown until one is measured" if seconds is None else f"about {wording.duration(seconds)}"
+    time = "time unknown until one is measured" if seconds is None else f"about {words.duration(seconds)}"
     return line.append(
         f"{to_run} to run{more}, {len(plan.trials) - to_run} known already{of_known}; {time}{follows}", style="not bold"
     )
@@ -185,7 +186,7 @@ def _against(summary: Summary) -> str:
     bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
     if not summary.factors or not bare:
         return f"each against {summary.baseline}"
-    named = wording.listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
+    named = words.listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
     return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ablate.output.words import plural
 from ablate.plan.plan import Plan
-from ablate.report.wording import plural
 
 
 def to_come(plan: Plan) -> str:

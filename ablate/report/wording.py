@@ -2,140 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import get_args
 
+from ablate.output.numbers import decimals, factor, interval, ratio, significant, with_interval
+from ablate.output.words import plural, spoken
 from ablate.plan.plan import Plan
-from ablate.report.summary import Arm, Effect, Level, Metric, Summary, Verdict
+from ablate.verdict.summary import Arm, Effect, Level, Metric
 
-NEAR_ONE = 0.01
-"""A factor less than this off one is shown by what it is off."""
 LITTLE = 0.01
 """A standard deviation of logarithms below which two decimals of its factor would say nothing."""
-NARROW = 0.1
-"""An interval of factors whose half is less than this share of its lower end has the decimals of its half."""
-
-
-def spoken(name: str) -> str:
-    """A metric's name in a sentence.
-
-    >>> spoken("peak_kurtosis")
-    'peak kurtosis'
-    """
-    return name.replace("_", " ")
-
-
-def plural(count: int, noun: str) -> str:
-    """A count and its noun.
-
-    >>> plural(1, "seed"), plural(5, "seed")
-    ('1 seed', '5 seeds')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-
-
-def ordinal(number: int) -> str:
-    """A place in a row, from 1.
-
-    >>> ordinal(2), ordinal(11), ordinal(22)
-    ('second', '11th', '22nd')
-    """
-    if number <= len(ORDINALS):
-        return ORDINALS[number - 1]
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
-
-
-def percent(share: float) -> str:
-    """A share in hundredths, to three digits.
-
-    >>> percent(0.05), percent(0.0016)
-    ('5 %', '0.16 %')
-    """
-    return f"{100 * share:.3g} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def duration(seconds: float) -> str:
-    """A time in one or two units, no more exact than an estimate is.
-
-    >>> duration(42), duration(400), duration(5000), duration(300_000)
-    ('40 s', '7 min', '1 h 23 min', '3 d 11 h')
-    """
-    if seconds < 57.5:
-        return f"{max(5, 5 * round(seconds / 5))} s"
-    minutes = max(1, round(seconds / 60))
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
-
-
-def took(seconds: float) -> str:
-    """A time that was measured, to three digits or the second.
-
-    >>> took(4.83), took(42.2), took(400), took(5000)
-    ('4.8 s', '42 s', '6 min 40 s', '1 h 23 min')
-    """
-    whole = round(seconds)
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else duration(seconds)
-
-
-def factor(log: float) -> float:
-    """exp(log), infinite where that is too large a number."""
-    return math.exp(log) if log < 700 else math.inf
-
-
-def decimals(uncertainty: float) -> int:
-    """How many decimals (up to 6) show two significant digits of an uncertainty above zero.
-
-    >>> decimals(0.0143), decimals(22.0)
-    (3, 0)
-    """
-    return min(6, max(0, 1 - math.floor(math.log10(uncertainty))))
-
-
-def significant(value: float) -> str:
-    """Three significant digits, without an exponent where that stays short.
-
-    >>> significant(1234.5), significant(0.5), significant(2e-7)
-    ('1234', '0.500', '2e-07')
-    """
-    if 1000 <= abs(value) < 1e6:
-        return f"{value:.0f}"
-    return f"{value:#.3g}".rstrip(".") if 1e-3 <= abs(value) < 1000 else f"{value:.3g}"
-
-
-def ratio(log: float) -> str:
-    """A factor with three significant digits, or two of what it is off one where that is little.
-
-    >>> ratio(0.5), ratio(0.0004)
-    ('1.65', '1.00040')
-    """
-    found = factor(log)
-    off = abs(found - 1)
-    return f"{found:.{decimals(off)}f}" if 1e-6 < off < NEAR_ONE else significant(found)
 
 
 def level(value: Level | None, metric: Metric) -> str:
@@ -171,50 +48,6 @@ def difference(effect: Effect) -> str:
     return interval(effect.estimate, effect.low, effect.high, log=effect.scale == "log")
 
 
-def interval(estimate: float | None, low: float | None, high: float | None, *, log: bool) -> str:
-    """A difference and its interval as `difference` has them; `no value` where there is none.
-
-    >>> interval(-0.012, -0.02, -0.004, log=False)
-    '-0.0120 [-0.0200, -0.0040]'
-    """
-    if estimate is None:
-        return "no value"
-    return ("×" if log else "") + _with_interval(estimate, low, high, log=log, turned=False)
-
-
-def _with_interval(estimate: float, low: float | None, high: float | None, *, log: bool, turned: bool) -> str:
-    """`estimate [low, high]`; `turned` gives the size of a fall as a positive number or a factor above one."""
-    values = [estimate]
-    if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
-        values += [low, high]
-    if turned and estimate < 0:
-        values = [-estimate, *(-value for value in reversed(values[1:]))]
-    numbers = _rounded(values, log=log, sign="" if turned else "+")
-    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]" if len(numbers) > 1 else numbers[0]
-
-
-def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
-    if log:
-        return _factors([factor(value) for value in values])
-    half = (values[2] - values[1]) / 2 if len(values) > 1 else 0.0
-    return [_signed(f"{value:{sign}z.{decimals(half)}f}" if half else f"{value:{sign}z.4g}", sign) for value in values]
-
-
-def _signed(number: str, sign: str) -> str:
-    """Nought has no sign."""
-    return number if float(number) else number.removeprefix(sign)
-
-
-def _factors(values: Sequence[float]) -> list[str]:
-    """Three significant digits of factors, or where their interval is narrow two of its half."""
-    if len(values) == 1:
-        return [ratio(math.log(values[0])) if 0 < values[0] < math.inf else significant(values[0])]
-    half = (values[2] - values[1]) / 2
-    if not 0 < half < NARROW * values[1]:
-        return [significant(value) for value in values]
-    return [f"{value:.{decimals(half)}f}" for value in values]
-
-
 def margin(metric: Metric) -> str:
     """`1 %`, `±0.02`, or on the log scale `a factor 1.05`; empty where there is none."""
     if metric.margin is None:
@@ -222,17 +55,6 @@ def margin(metric: Metric) -> str:
     if metric.stated.endswith("%"):
         return metric.stated
     return f"a factor {factor(metric.margin):.3g}" if metric.log else f"±{metric.margin:.3g}"
-
-
-def chance(p: float | None) -> str:
-    """A p or a level: two significant digits, and no exponent; empty where there is none.
-
-    >>> chance(0.0314), chance(2e-7)
-    ('0.031', '< 0.0001')
-    """
-    if p is None:
-        return ""
-    return "< 0.0001" if p < 1e-4 else f"{p:.{decimals(p)}f}" if p < 0.99 else f"{p:.2f}"
 
 
 def verdict(effect: Effect) -> str:
@@ -307,7 +129,7 @@ def phrase(effect: Effect, metric: Metric) -> str:
     if effect.ranked:
         seen = "" if effect.estimate is None else f"; of survivors {difference(effect)}, n = {effect.n}"
         return f"{name} {spoken(effect.verdict)} over {plural(effect.ranked, 'seed')}{seen}"
-    size = _with_interval(effect.estimate or 0.0, effect.low, effect.high, log=metric.log, turned=True)
+    size = with_interval(effect.estimate or 0.0, effect.low, effect.high, log=metric.log, turned=True)
     size = f"a factor {size}" if metric.log else size
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
     if together:
@@ -335,13 +157,6 @@ def trials_of(plan: Plan) -> str:
     more = ", more may follow" if plan.open else ""
     seeds, variants = plural(len(plan.seeds), "seed"), plural(len(plan.variants), "variant")
     return f"{plural(len({trial.id for trial in plan.trials}), 'trial')} of {variants} at {seeds}{more}"
-
-
-def verdicts_of(summary: Summary) -> str:
-    """How often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
-    counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
-    said = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
-    return plural(counts.total(), "verdict") + (f": {said}" if said else "")
 
 
 def with_fate(arm: Arm) -> str:

@@ -14,8 +14,6 @@ from ablate.execute.controller import Ended, Work
 from ablate.execute.policy import is_settled
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.report.finals import Finals
-from ablate.report.judgement import Account
 from ablate.session import judging
 from ablate.session.fixed_run import judged_run
 from ablate.session.planned import Planned
@@ -25,6 +23,8 @@ from ablate.session.stages import Stage, counts, unfold
 from ablate.store.requests import Request
 from ablate.store.results import Results
 from ablate.train.events import Outcome
+from ablate.verdict.finals import Finals
+from ablate.verdict.judgement import Account
 
 
 class AdaptiveRun:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.report.summary import Effect, Summary
+from ablate.verdict.summary import Effect, Summary
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ablate.plan.plan import Plan
-from ablate.report.asked import questions as questions_of
-from ablate.report.finals import Finals
-from ablate.report.judgement import (
+from ablate.space.documents import Judge
+from ablate.store import questions
+from ablate.store.results import Results
+from ablate.verdict.contrasts import contrasts as contrasts_of
+from ablate.verdict.finals import Finals
+from ablate.verdict.judge import judge
+from ablate.verdict.judgement import (
     FOUND,
     Account,
     EarlierVerdict,
@@ -22,11 +26,7 @@ from ablate.report.judgement import (
     with_result,
     without_result,
 )
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
-from ablate.space.documents import Judge
-from ablate.store import questions
-from ablate.store.results import Results
+from ablate.verdict.summary import Summary
 
 
 def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
@@ -114,7 +114,7 @@ def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, fin
     """What the record of questions is to have of a summary: each family that anything was tested of."""
 
     found: list[dict[str, Any]] = []
-    asked, several, seeds = questions_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
+    asked, several, seeds = contrasts_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
     for one in summary.judgements:
         tested = any(
             effect.metric in one.metrics and effect.judged and effect.p is not None for effect in summary.effects

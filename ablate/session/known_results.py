@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import cast
 
 from ablate.plan.plan import Plan
-from ablate.report.finals import Finals
-from ablate.report.judgement import Account
 from ablate.session.judging import account_of
 from ablate.space.documents import Judge
 from ablate.store import questions
 from ablate.store.ends import ends_now
 from ablate.store.noise import Noise, noise_of
 from ablate.store.pace import trial_seconds
+from ablate.verdict.finals import Finals
+from ablate.verdict.judgement import Account
 
 
 @dataclass(frozen=True, slots=True)

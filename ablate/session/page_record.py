@@ -10,11 +10,8 @@ from ablate.block.printer import print_block
 from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.plan import Plan, Variant
-from ablate.report.checked import resolved
-from ablate.report.finals import Finals
 from ablate.report.page import PageRecord, Shown
-from ablate.report.unequal import Unequal, unequal
-from ablate.report.verdicts import judge
+from ablate.report.screens.check import resolved
 from ablate.session.judging import account_of
 from ablate.session.planned import Planned, meanings_in
 from ablate.session.step_time import step_times_of
@@ -22,6 +19,9 @@ from ablate.space.space import Space
 from ablate.store import pages, requests
 from ablate.store.ends import ends_now
 from ablate.store.requests import Request
+from ablate.verdict.fairness_audit import Unequal, unequal
+from ablate.verdict.finals import Finals
+from ablate.verdict.judge import judge
 
 PAGES = "pages"
 """Where in a results folder pages are."""

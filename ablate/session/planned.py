@@ -22,9 +22,9 @@ from ablate.space.space import Space
 from ablate.space.streamed import asked_bytes
 
 if TYPE_CHECKING:
-    from ablate.report.judgement import Account
     from ablate.statistics import Floor
     from ablate.store.noise import Noise
+    from ablate.verdict.judgement import Account
 
 
 @dataclass(frozen=True, slots=True)

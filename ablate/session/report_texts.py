@@ -11,8 +11,8 @@ from ablate.report.page import to_html as page_to_html
 from ablate.report.page import to_markdown as page_to_markdown
 from ablate.report.searched import json_form, markdown, page
 from ablate.report.searched.record import SearchRecord
-from ablate.report.summary import Summary
 from ablate.store.mlflow.sent import Texts
+from ablate.verdict.summary import Summary
 
 
 def of_search(record: SearchRecord) -> Mapping[str, str]:

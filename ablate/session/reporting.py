@@ -8,13 +8,13 @@ from pathlib import Path
 from ablate.errors import InputError, RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.report.page import PageRecord, to_html, to_markdown
-from ablate.report.summary import Summary
 from ablate.session.page_record import PAGES, gather
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
 from ablate.store.durable import write_whole, writing
 from ablate.store.requests import Request, latest, listing
+from ablate.verdict.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

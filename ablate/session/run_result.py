@@ -12,10 +12,10 @@ from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.report import wording
-from ablate.report.summary import Summary
-from ablate.report.unequal import Unequal
 from ablate.session import dataframes
 from ablate.train.events import GOES_ON, Outcome
+from ablate.verdict.fairness_audit import Unequal
+from ablate.verdict.summary import Summary, verdicts_of
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +51,7 @@ class Run:
         parts = [f"{plan.design}, {wording.trials_of(plan)}", f"{self.ended.kinds.total()} trained now"]
         parts.append(wording.failed(outcome.kind for _, outcome in self.failed) or "none failed")
         parts += ["stopped before its end"] if self.ended.interrupted else []
-        parts.append("no verdicts" if self.summary is None else wording.verdicts_of(self.summary))
+        parts.append("no verdicts" if self.summary is None else verdicts_of(self.summary))
         return f"<Run of {plan.space}: {'; '.join(parts)}>"
 
     @property

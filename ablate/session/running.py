@@ -13,9 +13,8 @@ from ablate.execute.controller import Controller, Ended
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
 from ablate.execute.task import cache_of
-from ablate.output import terminal
+from ablate.output import terminal, words
 from ablate.output.streams import line_writer
-from ablate.report import wording
 from ablate.report.progress import Progress
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun
@@ -175,5 +174,5 @@ def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
         note(f"MLflow was not brought up to date ({error}); the next run tries again")
         return
     if sent:
-        what = f"{wording.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
+        what = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
         line_writer(console, "dim")(f"MLflow: {what} ({sent.where})")

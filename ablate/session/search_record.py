@@ -15,12 +15,12 @@ from ablate.execute.search.search import Job, Search
 from ablate.execute.search.source import SearchSource
 from ablate.grammar.grammar import Grammar
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
-from ablate.report.summary import Summary
 from ablate.session.planned import Planned
 from ablate.space.design import Budget, Pruner
 from ablate.space.space import Space
 from ablate.store import requests
 from ablate.store.requests import Request
+from ablate.verdict.summary import Summary
 
 
 def record(

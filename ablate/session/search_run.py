@@ -19,9 +19,6 @@ from ablate.execute.task import cache_of
 from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
 from ablate.plan.trial import Trial
-from ablate.report.finals import Finals
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
 from ablate.session.judging import account_of, judgements
 from ablate.session.page_record import PAGES
 from ablate.session.planned import Planned
@@ -35,6 +32,9 @@ from ablate.store.lines import compact
 from ablate.store.requests import Request
 from ablate.store.results import Results
 from ablate.train.events import Outcome
+from ablate.verdict.finals import Finals
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 
 class SearchRun:

@@ -18,20 +18,20 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.execute.policy import FAILED
+from ablate.output.words import plural
 from ablate.plan.fair import choose
 from ablate.plan.known import Known
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.report.asked import question
-from ablate.report.finals import Finals
-from ablate.report.summary import Summary
-from ablate.report.wording import plural
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 from ablate.train.events import Outcome
+from ablate.verdict.contrasts import contrast
+from ablate.verdict.finals import Finals
+from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
-    from ablate.report.judgement import Account
+    from ablate.verdict.judgement import Account
 
 Build: TypeAlias = "Callable[[Known], Plan]"
 Ask: TypeAlias = "Callable[[Collection[str]], Finals]"
@@ -119,7 +119,7 @@ def _looked(
     account: Callable[[Plan, Finals], Account],
 ) -> Stage:
     """Look after look, as far as trials have ended: what was seen then decides whether there is a next one."""
-    from ablate.report.verdicts import judge  # with SciPy, which a plan that is not at a look yet does without
+    from ablate.verdict.judge import judge  # with SciPy, which a plan that is not at a look yet does without
 
     took: list[str] = []
     summary = None
@@ -146,7 +146,7 @@ def _said(plan: Plan, summary: Summary, look: int, after: int | None) -> str:
     """What a look came to, and what follows; what is asked twice of the same variants counts once."""
     factors = dict(plan.factors)
     asked = {
-        (c.kind, c.change, c.before, c.after, c.terms): question(c, factors)
+        (c.kind, c.change, c.before, c.after, c.terms): contrast(c, factors)
         for c in plan.comparisons
         if c.kind != "noise"
     }

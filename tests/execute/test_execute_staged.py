@@ -16,7 +16,7 @@ import ablate
 from ablate.execute.controller import Controller, Ended
 from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
-from ablate.report.ended import stopped
+from ablate.report.screens.interrupted import stopped
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun
 from ablate.session.planning import plan_space

@@ -26,7 +26,7 @@ from ablate.cli import app
 from ablate.cli.asking import check, sql
 from ablate.cli.console import console
 from ablate.errors import AblateError, AblateWarning
-from ablate.report import checked
+from ablate.report.screens import check as check_screen
 from ablate.report.tables import plan_table
 
 PLACE = re.compile(r"^ *(?:-->|:::) (.*):(\d+):(\d+)$", re.MULTILINE)
@@ -141,9 +141,9 @@ def _set(case: Case) -> None:
     space = api.load_space(_path(kind, name), settings=settings)
     plan = api.check(space)
     screen = console()
-    screen.print(checked.space(space, plan))
+    screen.print(check_screen.space(space, plan))
     screen.print(plan_table(plan, frozenset()))
-    screen.print(checked.resolved(space), markup=False, highlight=False, soft_wrap=True)
+    screen.print(check_screen.resolved(space), markup=False, highlight=False, soft_wrap=True)
 
 
 def _profile(case: Case) -> None:

@@ -23,7 +23,7 @@ from ablate.grammar.decide import Decision, choices, decide
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.vary import crossover, mutate
-from ablate.report import checked
+from ablate.report.screens import check
 
 pytestmark = pytest.mark.fast
 
@@ -206,13 +206,13 @@ def test_the_shipped_grammar_has_one_and_each_number_is_drawn() -> None:
 
 
 def test_check_says_which_numbers_there_are() -> None:
-    assert str(checked.grammar(SMALL)).splitlines()[1:] == [
+    assert str(check.grammar(SMALL)).splitlines()[1:] == [
         "  numbers in order: 5 from 0.1 to 0.9, linear",
         "  numbers in order: 3 from 0.01 to 1, log",
     ]
-    said = json.loads(str(checked.grammar(SMALL, as_json=True)))["ordered"]
+    said = json.loads(str(check.grammar(SMALL, as_json=True)))["ordered"]
     assert said[1] == {"numbers": [0.01, 0.1, 1], "scale": "log"}
-    assert "numbers" not in str(checked.grammar(grammar("block: [mlp]")))
+    assert "numbers" not in str(check.grammar(grammar("block: [mlp]")))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ablate.output.escape import for_html
 from ablate.output.spreadsheet import no_formula
-from ablate.report.rows import as_csv
+from ablate.report.screens.query import as_csv
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)
 

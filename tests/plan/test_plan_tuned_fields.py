@@ -13,8 +13,8 @@ from ablate.plan.fair import choose
 from ablate.plan.known import Known
 from ablate.plan.models import Models
 from ablate.plan.tuned import recipe_at
-from ablate.report.unequal import unequal
 from ablate.session.run_protocol import work_of
+from ablate.verdict.fairness_audit import unequal
 
 pytestmark = pytest.mark.fast
 

@@ -13,8 +13,8 @@ from space_worlds import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
-from ablate.report.finals import Final
 from ablate.space.documents import Judge, Judged
+from ablate.verdict.finals import Final
 
 DESIGNS = {
     "compare": "{compare: [pre_ln, op, sas, sas_p]}",

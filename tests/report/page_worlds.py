@@ -10,10 +10,10 @@ from report_worlds import BLOCK, LOSS, PEAK, TOKENS, finals, path, rules, trial
 
 from ablate.plan.plan import Alias, Comparison, Factors, Plan, Variant
 from ablate.report.page import PageRecord, Shown
-from ablate.report.unequal import Row, Unequal
-from ablate.report.verdicts import judge
 from ablate.statistics import Floor
 from ablate.store.pages import Course, Ended, LayerCourse
+from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.judge import judge
 
 EDITS = ("+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm")
 JUDGED = rules(eval_loss=LOSS, peak_kurtosis=PEAK, token_correlation=TOKENS)

@@ -13,8 +13,8 @@ from ablate.block.expression import Sequence as Parts
 from ablate.block.sizes import Sizes
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.plan.trial import Trial
-from ablate.report.finals import Final
 from ablate.space.documents import Data, Evaluation, Judge, Judged, Measure
+from ablate.verdict.finals import Final
 
 RECIPE = recipe(steps=300, batch=16, decay="cosine")
 DATA = Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1)

@@ -11,8 +11,8 @@ from report_worlds import LOSS, PEAK, TOKENS, finals, path, rules
 
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 ELOSS = Objective(
     metric="eval_loss", goal="min", definition="mean cross-entropy in nats over held-out windows", log=False

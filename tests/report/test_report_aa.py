@@ -17,10 +17,10 @@ from scipy.stats import binom
 from vectorised_judge import pooled_p
 
 from ablate.plan.plan import Plan
-from ablate.report.finals import Final
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judge
+from ablate.verdict.finals import Final
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 FEW, MANY = 250, 10_000
 METRICS = ("eval_loss", "peak_kurtosis", "token_correlation")

@@ -17,12 +17,12 @@ from scipy import stats
 from test_report_aa import any_claim, bound
 
 from ablate.plan.plan import Plan
-from ablate.report.asked import questions
-from ablate.report.finals import Final
-from ablate.report.judgement import FOUND, EarlierVerdict, NextJudgement, comparison_id
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
 from ablate.statistics.alpha_spending import KEPT, spent
+from ablate.verdict.contrasts import contrasts
+from ablate.verdict.finals import Final
+from ablate.verdict.judge import judge
+from ablate.verdict.judgement import FOUND, EarlierVerdict, NextJudgement, comparison_id
+from ablate.verdict.summary import Summary
 
 MOST = 40
 """Seeds up to which advice is followed."""
@@ -38,7 +38,7 @@ def at(plan: Plan, seeds: int) -> Plan:
 
 def next_held(held: NextJudgement, plan: Plan, summary: Summary) -> NextJudgement:
     """What the record of questions says after a judgement at fixed seeds."""
-    asked = questions(plan)
+    asked = contrasts(plan)
     given = {
         ("eval_loss", comparison_id(question)): EarlierVerdict(effect=effect, seeds=effect.n)
         for question, effect in zip(asked, summary.effects, strict=True)

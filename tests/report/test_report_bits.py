@@ -17,7 +17,7 @@ from ablate.report.markdown import to_markdown
 from ablate.report.page import to_html
 from ablate.report.page import to_markdown as page_markdown
 from ablate.report.tables import ResultScreen
-from ablate.report.verdicts import judge
+from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ablate.report import ended, standing
+from ablate.report.screens import interrupted, status
 from ablate.store.standing import Standing
 
 pytestmark = pytest.mark.fast
@@ -24,14 +24,14 @@ class Counts:
 
 def test_a_run_that_was_stopped_says_what_is_left() -> None:
     counts = Counts({"finished": 3, "bug": 1, "interrupted": 2}, 5)
-    assert ended.stopped(counts, again="ablate run a.yaml") == (
+    assert interrupted.stopped(counts, again="ablate run a.yaml") == (
         "stopped: 4 trials ended, 2 saved where they were, 5 not begun. To go on:\n  ablate run a.yaml"
     )
 
 
 def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None:
     counts = Counts({"finished": 1, "paused": 3, "interrupted": 2}, 1)
-    assert ended.stopped(counts, again="ablate run a.yaml", searching=True) == (
+    assert interrupted.stopped(counts, again="ablate run a.yaml", searching=True) == (
         "stopped: 1 trial ended, 2 saved where they were, 3 waiting at a rung; the search goes on from there. "
         "To go on:\n  ablate run a.yaml"
     )
@@ -39,7 +39,7 @@ def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None
 
 def test_of_a_plan_that_grows_more_may_follow() -> None:
     counts = Counts({"finished": 3, "interrupted": 1}, 2)
-    assert ended.stopped(counts, again="ablate run a.yaml", grows=True) == (
+    assert interrupted.stopped(counts, again="ablate run a.yaml", grows=True) == (
         "stopped: 3 trials ended, 1 saved where they were, 2 not begun, more may follow. To go on:\n  ablate run a.yaml"
     )
 
@@ -47,7 +47,7 @@ def test_of_a_plan_that_grows_more_may_follow() -> None:
 def shown(*states: str, holder: str | None = None, open: Mapping[str, str] | None = None) -> str:
     console = Console(file=io.StringIO(), width=200)
     found = [Standing("small", f"t{i}", "pre_ln", i, state, 3, 9) for i, state in enumerate(states)]
-    console.print(standing.screen(found, Path("results"), holder, open))
+    console.print(status.screen(found, Path("results"), holder, open))
     return console.file.getvalue()
 
 

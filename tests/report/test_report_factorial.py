@@ -16,12 +16,12 @@ from test_report_tables import render
 
 from ablate import statistics
 from ablate.plan.plan import Alias, Plan
-from ablate.report.factorials import averaged
-from ablate.report.summary import Effect, Summary
 from ablate.report.tables import plan_table
-from ablate.report.verdicts import judge
 from ablate.report.wording import verdict
 from ablate.space.documents import Judge, Judged
+from ablate.verdict.factorial import averaged
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Effect, Summary
 
 MARGIN = Judged(margin=0.02, scale="linear", better="lower")
 RATIO = Judged(margin="5%", scale="log", better="lower")

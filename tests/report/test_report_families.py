@@ -15,10 +15,10 @@ from scipy.stats import binom
 from statsmodels.stats.multitest import multipletests
 
 from ablate.plan.plan import Comparison, Plan
-from ablate.report.asked import family_size
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judged
+from ablate.verdict.contrasts import family_size
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 MARGIN = 0.02
 TIGHT = Judged(margin=MARGIN, scale="linear", better="lower")

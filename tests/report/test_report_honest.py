@@ -19,13 +19,13 @@ from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_
 
 from ablate.output.markdown import escape
 from ablate.plan.plan import Comparison, Plan
-from ablate.report.finals import Final
 from ablate.report.json_form import to_json
 from ablate.report.markdown import to_markdown
-from ablate.report.summary import Summary
 from ablate.report.tables import ResultScreen
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judged
+from ablate.verdict.finals import Final
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 pytestmark = pytest.mark.fast
 

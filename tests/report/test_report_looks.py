@@ -11,10 +11,10 @@ from test_report_tables import render
 
 from ablate import statistics
 from ablate.plan.plan import Plan
-from ablate.report.summary import Summary
 from ablate.report.tables import ResultScreen
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judged
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 LOOKS = (4, 6, 9)
 MARGIN = Judged(margin=0.02, scale="linear", better="lower")

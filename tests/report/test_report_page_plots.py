@@ -12,9 +12,9 @@ import pytest
 from page_worlds import QUESTION, course, layer_courses, record
 
 from ablate.report.html.drawn import SERIES, SHADES
-from ablate.report.page import curves, forest, front, gains, maps, panes
-from ablate.report.page.maps import Scale, _edges, _join
-from ablate.report.summary import Metric
+from ablate.report.page import curves, forest, gains, heatmaps, panels, pareto
+from ablate.report.page.heatmaps import Scale, _edges, _join
+from ablate.verdict.summary import Metric
 
 METRIC = Metric(name="eval_loss", scale="linear", better="lower", margin=0.02, stated="0.02", why_no_margin="")
 
@@ -128,14 +128,14 @@ def test_captions_say_how_many_seeds_which_diverged_and_which_steps_are_left_out
 
 def test_variants_stand_in_groups_each_with_the_baseline() -> None:
     found = worlds.many()
-    groups = panes.groups(found, [variant.id for variant in found.plan.variants])
+    groups = panels.groups(found, [variant.id for variant in found.plan.variants])
     assert [len(group) for group in groups] == [6, 6, 4]
     assert all(group[0].id == found.plan.baseline and len(group) <= SERIES for group in groups)
     assert {v.id for group in groups for v in group} == {v.id for v in found.plan.variants}
-    without = panes.groups(found, ["v1", "v2"])
+    without = panels.groups(found, ["v1", "v2"])
     assert [[v.id for v in group] for group in without] == [["v1", "v2"]]
-    colours = {panes.colour(place, without[0], found) for place in range(2)}
-    assert panes.colour(0, groups[0], found) not in colours and len(colours) == 2
+    colours = {panels.colour(place, without[0], found) for place in range(2)}
+    assert panels.colour(0, groups[0], found) not in colours and len(colours) == 2
 
 
 def test_every_variant_is_drawn_or_folded_under_its_name() -> None:
@@ -156,21 +156,21 @@ def test_a_shade_is_that_whose_key_holds_the_value(value: float) -> None:
 
 
 def test_a_map_has_all_layers_and_its_key_all_shades() -> None:
-    found = maps.maps(record(), "kurtosis")
+    found = heatmaps.maps(record(), "kurtosis")
     assert found is not None and len(found.plots) == 1
     ((svg, group),) = found.plots
     assert [v.name for v in group] == [v.name for v in record().plan.variants]
-    assert [shade for shade, _ in maps.key(found)] == list(range(SHADES))
+    assert [shade for shade, _ in heatmaps.key(found)] == list(range(SHADES))
     assert {f"var(--shade{shade})" for shade in range(SHADES)} >= set(re.findall(r"var\(--shade\d\)", svg))
     assert sum(text == "head" for text in texts(svg)) == 4
 
 
 def test_a_map_of_one_value_and_one_of_none() -> None:
     flat = tuple(replace(one, mean=(2.0,) * 4) for one in layer_courses(["v0"]))
-    found = maps.maps(record(layers=flat), "kurtosis")
-    assert found is not None and maps.key(found) == [(0, "2.00")]
+    found = heatmaps.maps(record(layers=flat), "kurtosis")
+    assert found is not None and heatmaps.key(found) == [(0, "2.00")]
     lost = tuple(replace(one, mean=(None, math.inf, math.nan, None)) for one in layer_courses(["v0"]))
-    assert maps.maps(record(layers=lost), "kurtosis") is None
+    assert heatmaps.maps(record(layers=lost), "kurtosis") is None
 
 
 def test_cells_of_one_shade_are_one_box() -> None:
@@ -182,7 +182,7 @@ def test_cells_of_one_shade_are_one_box() -> None:
 
 
 def test_parts_are_in_the_order_of_the_model() -> None:
-    assert maps.in_order(["head", "10", "2", "embedding", "final_norm", "1"]) == [
+    assert heatmaps.in_order(["head", "10", "2", "embedding", "final_norm", "1"]) == [
         "embedding", "1", "2", "10", "final_norm", "head",
     ]  # fmt: skip
 
@@ -200,13 +200,13 @@ def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:
 
 
 def test_the_front_is_drawn_without_arms_of_noise_and_says_who_is_missing() -> None:
-    plots = front.fronts(worlds.noise())
+    plots = pareto.fronts(worlds.noise())
     assert len(plots) == 2 and not any("A/A" in text for svg, _ in plots for text in texts(svg))
-    ((_, caption), *_) = front.fronts(worlds.diverged())
+    ((_, caption), *_) = pareto.fronts(worlds.diverged())
     assert "Not shown: 1 without a finished seed." in caption
-    assert front.fronts(worlds.all_diverged()) == []
+    assert pareto.fronts(worlds.all_diverged()) == []
     one = record(summary=replace(record().summary, metrics=record().summary.metrics[:1]))
-    assert front.fronts(one) == []
+    assert pareto.fronts(one) == []
 
 
 def test_two_edits_interact_by_the_means_of_their_runs() -> None:
@@ -214,23 +214,23 @@ def test_two_edits_interact_by_the_means_of_their_runs() -> None:
     ((terms, factors),) = found.plan.factors
     metric = found.summary.metrics[0]
     means = {arm.variant: arm.levels["eval_loss"].mean for arm in found.summary.arms}
-    assert front._mean(found, factors, metric, {0: 1, 1: -1}) == means["f1"]
-    assert math.isclose(front._mean(found, factors, metric, {0: 1}), (means["f1"] + means["f3"]) / 2)
+    assert pareto._mean(found, factors, metric, {0: 1, 1: -1}) == means["f1"]
+    assert math.isclose(pareto._mean(found, factors, metric, {0: 1}), (means["f1"] + means["f3"]) / 2)
     log = found.summary.metrics[1]
     peaks = {arm.variant: arm.levels["peak_kurtosis"].mean for arm in found.summary.arms}
-    assert math.isclose(front._mean(found, factors, log, {0: 1}), math.sqrt(peaks["f1"] * peaks["f3"]))
-    assert len(front.interactions(found, factors, terms)) == 3
+    assert math.isclose(pareto._mean(found, factors, log, {0: 1}), math.sqrt(peaks["f1"] * peaks["f3"]))
+    assert len(pareto.interactions(found, factors, terms)) == 3
     alone = replace(factors, effects=factors.effects[:2])
-    assert front.interactions(found, alone, terms) == []
+    assert pareto.interactions(found, alone, terms) == []
 
 
 def test_frames_of_courses_cut_what_soars_and_nothing_else() -> None:
-    assert panes.framed([1.0, 2.0, 3.0, 4.0], log=False)[2] is False
-    low, high, cut = panes.framed([*(1.0 + k / 10 for k in range(20)), 1e9], log=False)
+    assert panels.framed([1.0, 2.0, 3.0, 4.0], log=False)[2] is False
+    low, high, cut = panels.framed([*(1.0 + k / 10 for k in range(20)), 1e9], log=False)
     assert cut and low < 1.0 and 2.0 < high < 100
-    assert panes.framed([*(1.0 + k / 10 for k in range(20)), 1e9, 50.0], log=False, must=[50.0])[1] > 50
-    assert panes.framed([math.nan, math.inf], log=True) == (1.0, 10.0, False)
-    assert panes.framed([2.0], log=False)[0] < 2.0 < panes.framed([2.0], log=False)[1]
+    assert panels.framed([*(1.0 + k / 10 for k in range(20)), 1e9, 50.0], log=False, must=[50.0])[1] > 50
+    assert panels.framed([math.nan, math.inf], log=True) == (1.0, 10.0, False)
+    assert panels.framed([2.0], log=False)[0] < 2.0 < panels.framed([2.0], log=False)[1]
 
 
 def test_a_plan_without_courses_has_no_plots_but_all_its_parts() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from ablate.output.words import duration
 from ablate.report.progress import Progress
 from ablate.report.time_left import TimeLeft
-from ablate.report.wording import duration
 
 pytestmark = pytest.mark.fast
 

@@ -15,10 +15,10 @@ from ablate.plan.plan import Plan
 from ablate.report import wording
 from ablate.report.answers import answers, sentences
 from ablate.report.html.style import CSS
-from ablate.report.page import PageRecord, accounts, answer, forest, maps, panes, to_html, to_markdown, verdicts
-from ablate.report.page.maps import Maps, Scale
-from ablate.report.summary import Arm, Effect, Level, Metric
+from ablate.report.page import PageRecord, answer, cost, forest, heatmaps, panels, to_html, to_markdown, verdicts
+from ablate.report.page.heatmaps import Maps, Scale
 from ablate.report.tables import ResultScreen
+from ablate.verdict.summary import Arm, Effect, Level, Metric
 
 pytestmark = pytest.mark.fast
 
@@ -156,20 +156,20 @@ def test_edits_that_add_up_are_said_to_have_no_interaction() -> None:
     ],
 )
 def test_ticks_are_told_apart(ticks: tuple[float, ...], said: list[str]) -> None:
-    assert [panes.tick(one, ticks) for one in ticks] == said
+    assert [panels.tick(one, ticks) for one in ticks] == said
 
 
 def test_shades_are_told_apart() -> None:
     edges = tuple(1.12 + 0.0004 * place for place in range(8))
-    key = maps.key(Maps(metric="m", plots=(), scale=Scale(edges=edges, log=False), steps=(1, 1)))
+    key = heatmaps.key(Maps(metric="m", plots=(), scale=Scale(edges=edges, log=False), steps=(1, 1)))
     assert len({text for _, text in key[1:]}) == 7 and key[0][1] == key[1][1].replace("from", "below")
-    assert panes.apart([1.0, 2.0]) == ["1.00", "2.00"]
+    assert panels.apart([1.0, 2.0]) == ["1.00", "2.00"]
 
 
 def test_time_in_the_table_of_cost_is_what_it_took() -> None:
     found = record()
     short = tuple(replace(one, seconds=0.3 + place / 10) for place, one in enumerate(found.endings))
-    column = [row[-1] for row in accounts.cost(replace(found, endings=short)).rows]
+    column = [row[-1] for row in cost.cost(replace(found, endings=short)).rows]
     assert len(set(column)) == len(column) and column[0] == f"{sum(0.3 + k / 10 for k in range(5)):.1f} s"
 
 
@@ -186,7 +186,7 @@ def test_a_variant_with_steps_of_its_own_says_them_on_both_pages() -> None:
     changed = replace(found, plan=plan)
     assert "Its own: steps 143." in to_html(changed) and "Its own: steps 143." in to_markdown(changed)
     waiting = replace(own, setting=replace(own.setting, steps=None, open=True))
-    assert list(accounts.own(waiting)) == ["Its own: steps or settings that are not known yet."]
+    assert list(cost.own(waiting)) == ["Its own: steps or settings that are not known yet."]
     assert "Its own" not in to_html(found)
 
 

@@ -15,7 +15,7 @@ from ablate.block.cost import Cost
 from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.plan.size import block_costs
-from ablate.report import listed, shown
+from ablate.report.screens import block, catalogue
 from ablate.report.tree import DIM, tree
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
@@ -32,8 +32,8 @@ def text(renderable: object, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def find(name: str, **sizes: int) -> shown.Shown:
-    return shown.find(name, transformer(), None, sizes)
+def find(name: str, **sizes: int) -> block.Shown:
+    return block.find(name, transformer(), None, sizes)
 
 
 @pytest.mark.parametrize("name", [*many_blocks(), *transformer().blocks])
@@ -68,8 +68,8 @@ def test_costs_are_those_of_the_plan(name: str) -> None:
 
 
 def test_the_screen_says_which_sizes_the_numbers_are_for() -> None:
-    assert "L = 12 layers, d = 768, H = 12 heads" in text(shown.screen(find("op")))
-    asked = text(shown.screen(find("op", n_layers=3, d_model=32, n_heads=2, seq_len=8, vocab_size=99)))
+    assert "L = 12 layers, d = 768, H = 12 heads" in text(block.screen(find("op")))
+    asked = text(block.screen(find("op", n_layers=3, d_model=32, n_heads=2, seq_len=8, vocab_size=99)))
     assert "L = 3 layers, d = 32, H = 2 heads, T = 8 tokens of V = 99" in asked
     assert "as asked, the others for display" in " ".join(asked.split())
     assert "β = 1/√(2L) = 0.4082" in asked
@@ -79,21 +79,21 @@ def test_what_is_solved_for_a_depth_is_shown_at_one_that_has_a_solution() -> Non
     assert find("e_spa_tat").sizes.n_layers > 12
     assert find("pre_ln").sizes.n_layers == 12
     with pytest.raises(InputError):
-        text(shown.screen(find("e_spa_tat", n_layers=12)))
+        text(block.screen(find("e_spa_tat", n_layers=12)))
 
 
 def test_a_space_gives_its_sizes_and_its_overrides() -> None:
     space = load_space(ROOT / "spaces" / "op_vs_preln.yaml", CATALOGUE)
-    found = shown.find("op", None, space, {})
+    found = block.find("op", None, space, {})
     assert (found.sizes.d_model, found.sizes.vocab_size) == (space.model.width, 256)
     assert "RoPE" in found.equation().text and "ReLU" in found.equation().text
     assert "with its overrides" in found.where
-    other = shown.find("sas", None, space, {})
+    other = block.find("sas", None, space, {})
     assert "with its overrides" not in other.where and other.block == transformer().block("sas")
 
 
 def test_the_json_says_all_of_it() -> None:
-    said = json.loads(shown.as_json(find("op")))
+    said = json.loads(block.as_json(find("op")))
     assert said["name"] == "op" and said["equation"]["lines"][0] == "x₁ = x + β Attn(x)"
     assert (
         said["block"][0]["residual"]["branch"][0]["attention"]["entropy"]["qk_norm"]["norm"]["rms_norm"]["eps"] == 1e-8
@@ -107,30 +107,30 @@ def test_an_unknown_block_is_told_with_what_was_meant() -> None:
 
 
 def test_blocks_stand_under_their_papers() -> None:
-    found = text(listed.blocks(transformer()))
+    found = text(catalogue.blocks(transformer()))
     papers = {named.paper for named in transformer().blocks.values() if named.paper}
     assert papers
     for paper in papers:
         assert found.replace("\n", " ").count(paper) == 1
     for name in transformer().blocks:
         assert f"\n{name} " in f"\n{found}"
-    rows = json.loads(str(listed.blocks(transformer(), as_json=True)))
+    rows = json.loads(str(catalogue.blocks(transformer(), as_json=True)))
     assert [row["name"] for row in rows] == list(transformer().blocks)
     assert {"about", "source", "paper", "written", "fingerprint"} <= set(rows[0])
 
 
 def test_presets_are_listed() -> None:
-    assert [row["name"] for row in json.loads(str(listed.presets(transformer(), as_json=True)))] == list(
+    assert [row["name"] for row in json.loads(str(catalogue.presets(transformer(), as_json=True)))] == list(
         transformer().presets
     )
     none = replace(transformer(), presets={})
-    assert "has no presets" in text(listed.presets(none))
+    assert "has no presets" in text(catalogue.presets(none))
 
 
 def test_components_are_listed_with_their_source() -> None:
-    found = text(listed.components(CATALOGUE))
+    found = text(catalogue.components(CATALOGUE))
     assert "slot norm" in found or "slot part, norm" in found
-    rows = json.loads(str(listed.components(CATALOGUE, as_json=True)))
+    rows = json.loads(str(catalogue.components(CATALOGUE, as_json=True)))
     assert [row["name"] for row in rows] == [spec.name for spec in CATALOGUE]
     assert all(row["source"] and row["summary"] for row in rows)
 
@@ -139,7 +139,7 @@ def test_components_are_listed_with_their_source() -> None:
 def test_screen_is_as_it_was_read(name: str) -> None:
     """ABLATE_WRITE_EXPECTED=1 writes the texts anew; read each as a user would before keeping it."""
     path = GOLDEN / f"{name}.txt"
-    found = text(shown.screen(find(name)))
+    found = text(block.screen(find(name)))
     if os.environ.get("ABLATE_WRITE_EXPECTED"):
         path.write_text(f"{found}\n", encoding="utf-8")
     assert f"{found}\n" == path.read_text(encoding="utf-8")

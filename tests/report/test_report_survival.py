@@ -17,11 +17,11 @@ from report_worlds import rules as path_rules
 from scipy.stats import norm, rankdata, t
 
 from ablate.plan.plan import Plan
-from ablate.report.finals import Final
 from ablate.report.json_form import document
-from ablate.report.summary import Effect, Summary
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judged
+from ablate.verdict.finals import Final
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Effect, Summary
 
 FREE = Judged(margin="none", scale="linear", better="lower")
 PAIR = "{compare: [pre_ln, op]}"

@@ -18,9 +18,9 @@ from rich.text import Text
 
 from ablate.report import wording
 from ablate.report.json_form import plan_to_json, to_json
-from ablate.report.summary import Summary
 from ablate.report.tables import STYLES, ResultScreen, plan_table
-from ablate.report.verdicts import judge
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 pytestmark = pytest.mark.fast
 

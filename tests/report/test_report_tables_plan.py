@@ -12,13 +12,13 @@ from report_worlds import path
 from scipy import stats
 from test_report_tables import render
 
-from ablate.report.declared import unequal_lines
+from ablate.report.fairness import unequal_lines
 from ablate.report.json_form import plan_to_json
 from ablate.report.tables import ResultScreen, plan_table
-from ablate.report.unequal import Row, Unequal
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import Floor
+from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast
 

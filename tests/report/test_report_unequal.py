@@ -5,7 +5,7 @@ from space_worlds import space
 from ablate.plan.build import build_plan
 from ablate.plan.known import Known
 from ablate.plan.models import Models
-from ablate.report.unequal import unequal
+from ablate.verdict.fairness_audit import unequal
 
 JUDGE = "{against: pre_ln, metrics: {eval_loss: {margin: 1%}}}"
 

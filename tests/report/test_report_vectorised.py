@@ -9,10 +9,10 @@ import pytest
 from designed_worlds import DESIGNS, LOOKS, designed, ends, rules, sweeps, tables
 from vectorised_judge import FIRST, answers, contrasts, distinct, pooled_p
 
-from ablate.report.asked import family_size
-from ablate.report.floors import floor_lines
-from ablate.report.verdicts import judge
+from ablate.report.noise_floor import floor_lines
 from ablate.space.documents import Judged
+from ablate.verdict.contrasts import family_size
+from ablate.verdict.judge import judge
 
 MANY = 20_000
 MARGIN = Judged(margin=0.012, scale="linear", better="lower")  # type: ignore[arg-type]

@@ -13,10 +13,10 @@ from statsmodels.stats.multitest import multipletests
 
 from ablate.plan.plan import Comparison
 from ablate.plan.setting import Setting
-from ablate.report.finals import Final
-from ablate.report.summary import Effect
-from ablate.report.verdicts import absolute_margin, judge
 from ablate.space.documents import Judged
+from ablate.verdict.finals import Final
+from ablate.verdict.judge import absolute_margin, judge
+from ablate.verdict.summary import Effect
 
 FREE = Judged(margin="none", scale="linear", better="lower")
 TIGHT = Judged(margin=0.02, scale="linear", better="lower")

@@ -18,13 +18,13 @@ from ablate import statistics
 from ablate.report import footnotes, wording
 from ablate.report.html import document
 from ablate.report.html.style import CSS
-from ablate.report.page import accounts
+from ablate.report.page import cost
 from ablate.report.page.forest import forests
 from ablate.report.page.verdicts import verdicts
-from ablate.report.summary import Summary
 from ablate.report.tables import ResultScreen
-from ablate.report.verdicts import judge
 from ablate.space.documents import Judge, Judged
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 pytestmark = pytest.mark.fast
 
@@ -214,7 +214,7 @@ def test_what_varies_is_planned_without_the_sign_test():
 def test_the_page_promises_of_a_floor_without_spread_what_the_sign_test_does(seeds, visible):
     flat = statistics.Floor(metric="eval_loss", scale="linear", n=6, sd=0.0, whose="pre_ln")
     record = worlds.record(floors=(flat,))
-    ((_, _, _, seen, _, _),) = accounts.noise(replace(record, plan=replace(record.plan, looks=(seeds,)))).rows
+    ((_, _, _, seen, _, _),) = cost.noise(replace(record, plan=replace(record.plan, looks=(seeds,)))).rows
     assert seen == visible
 
 

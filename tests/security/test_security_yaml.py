@@ -13,7 +13,7 @@ from space_worlds import text
 from ablate import api
 from ablate.data.corpus import read_corpus
 from ablate.errors import InputError, RefusedError
-from ablate.report import checked
+from ablate.report.screens import check
 from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml
 from ablate.space.documents import Data
 
@@ -213,7 +213,7 @@ def test_an_absolute_pattern_is_read_and_said(world):
     space = space_of(world, data=f'{{corpus: {{files: ["{absolute}"]}}, tuning: 20%, verdict: 20%}}')
     report = fingerprint(space.data, space.folder, world / "cache")
     assert said in report.notes and f"note: {said}" in report.describe()
-    assert f"note: {said}" in str(checked.space(space, api.check(space)))
+    assert f"note: {said}" in str(check.space(space, api.check(space)))
 
 
 @pytest.mark.parametrize("name", ["../secret/grammar.yaml", "./../secret/grammar.yaml", "../../secret/grammar"])
@@ -235,9 +235,9 @@ def test_a_grammar_is_no_link_outside(world, name):
 def test_an_absolute_grammar_is_read_and_said(world):
     said = f"the grammar {world}/secret/grammar.yaml is from outside the folder of the space, {world}/mine"
     space = space_of(world, grammar=str(world / "secret" / "grammar.yaml"))
-    assert said in str(checked.space(space, api.check(space)))
+    assert said in str(check.space(space, api.check(space)))
     inside = space_of(world, grammar=str(world / "mine" / "inside.yaml"))
-    assert "outside" not in str(checked.space(inside, api.check(inside)))
+    assert "outside" not in str(check.space(inside, api.check(inside)))
 
 
 @pytest.mark.parametrize(

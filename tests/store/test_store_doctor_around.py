@@ -14,7 +14,7 @@ from rich.console import Console
 from store_worlds import opened, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.report.found import screen
+from ablate.report.screens.doctor import screen
 from ablate.store import claim, doctor
 from ablate.store.findings import Finding, Findings
 from ablate.store.lock import Lock

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from store_worlds import opened, plan
 
 from ablate.errors import AblateError, RefusedError
-from ablate.report.verdicts import judge
 from ablate.session.judging import account_of, document, judgements
 from ablate.session.resuming import resumable
 from ablate.space.documents import Judge, Judged
@@ -27,6 +26,7 @@ from ablate.store.paces import Conditions, Paces
 from ablate.store.query import query
 from ablate.store.requests import Request
 from ablate.store.standing import standings
+from ablate.verdict.judge import judge
 
 SEGMENT = f"{segment.FOLDER}/{OPEN}.jsonl"
 FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, questions.FILE, paces.FILE, SEGMENT)

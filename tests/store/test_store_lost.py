@@ -13,13 +13,13 @@ from store_worlds import fill, opened, plan
 
 from ablate.data import cache
 from ablate.errors import InputError
-from ablate.report.found import screen
-from ablate.report.verdicts import judge
+from ablate.report.screens.doctor import screen
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
 from ablate.store import doctor, mirror, verdicts
 from ablate.store.query import query
 from ablate.store.results import Results
+from ablate.verdict.judge import judge
 
 RULES = Judge(metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="a1", confidence=0.95)
 

@@ -10,13 +10,13 @@ from scipy import stats
 from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
 
 from ablate.report import footnotes, wording
-from ablate.report.summary import Summary
-from ablate.report.verdicts import judge
 from ablate.session.judging import account_of, judged
 from ablate.space.documents import Judge, Judged
 from ablate.store import doctor, lines, questions, verdicts
 from ablate.store.query import query
 from ablate.train.events import Outcome, Row
+from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
 FIVE, EIGHT = tuple(range(5)), tuple(range(8))
 OP = list(VARIANTS)[2]

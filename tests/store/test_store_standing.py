@@ -7,7 +7,7 @@ from rich.console import Console
 from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, saved, state_of, trial
 
 from ablate.errors import InputError
-from ablate.report.standing import screen
+from ablate.report.screens.status import screen
 from ablate.store.claim import Claim
 from ablate.store.query import query
 from ablate.store.standing import standings

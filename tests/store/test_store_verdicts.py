@@ -11,12 +11,12 @@ from store_worlds import DOCUMENTS, fill, opened, plan
 
 from ablate.plan.plan import Alias, Comparison, Factors
 from ablate.plan.setting import Setting
-from ablate.report.verdicts import judge
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
 from ablate.store import describe, doctor, ledger, lines, projection, rescue, verdicts
 from ablate.store.durable import DAMAGED
 from ablate.store.query import query
+from ablate.verdict.judge import judge
 
 RULES = Judge(
     metrics={

@@ -6,14 +6,14 @@
     accounts.py       tables of cost, of what was unequal, of noise, of trials and what they ran with
     forest.py         every comparison with its interval, a panel for each metric
     curves.py         losses and probes over training
-    maps.py           probes by layer and step
+    heatmaps.py       probes by layer and step
     token_kernels.py  kernels of tokens by position
     gains.py          trained gains over training
-    front.py          two metrics against each other; the means of two edits that interact
-    panes.py          what plots share: colours of variants, axes, how many fit
+    pareto.py         two metrics against each other; the means of two edits that interact
+    panels.py         what plots share: colours of variants, axes, how many fit
     html.py           the file for a browser
     markdown.py       Markdown
-    defined.py        what the numbers mean
+    glossary.py       what the numbers mean
 
 Every figure has a table beside it or says where its numbers are; what is folded or drawn at fewer steps is said.
 """

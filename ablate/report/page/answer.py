@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report import seeds, wording
+from ablate.output import words
+from ablate.output.words import plural
+from ablate.report import wording
 from ablate.report.once import effects_once, once, terms_of
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Effect, Summary
-from ablate.report.wording import plural
+from ablate.verdict import seeds
+from ablate.verdict.summary import Effect, Summary
 
 FACTORIAL = ("main", "interaction")
 """Kinds of comparison that are no difference of two variants."""
@@ -90,7 +92,7 @@ def subject(effect: Effect, summary: Summary) -> str:
         terms = () if len(terms) == 1 and after.endswith(f", {terms[0]}") else terms
     elif effect.kind == "noise":
         named = f"A/A: {effect.change}"
-    return f"{named} under {wording.listed(terms)}" if terms else named
+    return f"{named} under {words.listed(terms)}" if terms else named
 
 
 def _sentence(effects: Sequence[Effect], of: Sequence[Effect], record: PageRecord) -> str:

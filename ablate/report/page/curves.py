@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablate.output.numbers import significant
+from ablate.output.words import spoken
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import Draw, drawn
 from ablate.report.html.grid import Grid
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.wording import significant, spoken
 from ablate.space.metrics import BITS, NATS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant
     """The plots of a metric with their captions and variants, one for each group of variants."""
     of = chosen(record, metric)
     found: list[tuple[str, str, tuple[Variant, ...]]] = []
-    for place, group in enumerate(panes.groups(record, of)):
+    for place, group in enumerate(panels.groups(record, of)):
         drawn_here = [of[variant.id] for variant in group]
         whole = _draw(record, group, drawn_here, 0)
         draw: list[Draw] = [whole]
@@ -55,7 +56,7 @@ def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant
             f"{spoken(metric)} over training: mean and standard deviation over seeds of each variant. "
             f"The table below has its last values; the view curves has all.",
             height=TALL if len(draw) == 1 else LOW,
-            width=panes.WIDTH,
+            width=panels.WIDTH,
         )
         found.append((svg, " ".join(_caption(record, metric, group, drawn_here, two=len(draw) > 1)), group))
     return found
@@ -94,11 +95,11 @@ def _caption(
     if any(_ends(record, variant.id) for variant in group):
         yield "×: a seed diverged there; dotted: the mean of those that are left."
     values = [one for course in courses for one in _values(course, log=log, start=0)]
-    if panes.framed(values, log=log, must=[_line(course, log=log)[0] for course in courses])[2]:
+    if panels.framed(values, log=log, must=[_line(course, log=log)[0] for course in courses])[2]:
         yield "Cut above: a course, or its band, leaves the frame."
     thinned = [one for one in courses if len(one.steps) < one.measured]
     if thinned:
-        yield panes.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
+        yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
 
 
 def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course], start: float) -> Draw:
@@ -109,8 +110,8 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course
         for place, (variant, course) in enumerate(zip(group, courses, strict=True)):
             line = np.asarray(_line(course, log=log))
             low, high = _band(course, log=log)
-            colour = panes.colour(place, group, record)
-            style, label = panes.STYLES[place % len(panes.STYLES)], panes.short(variant.name)
+            colour = panels.colour(place, group, record)
+            style, label = panels.STYLES[place % len(panels.STYLES)], panels.short(variant.name)
             steps = np.asarray(course.steps, dtype=float)
             fewer = np.asarray(course.n) < course.n[0]
             axes.plot(steps, np.where(fewer, np.nan, line), ls=style, color=colour, lw=1.5, label=label)
@@ -119,9 +120,9 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course
             _mark_ends(axes, _ends(record, variant.id), steps, line, colour)
             inside += _values(course, log=log, start=start)
         must = [_line(course, log=log)[0] for course in courses] if start == 0 else []
-        bottom, top, _ = panes.framed(inside, log=log, must=must)
-        panes.plain_ticks(axes, "y", log=log, over=top / bottom if bottom > 0 else 1.0)
-        panes.by_steps(axes)
+        bottom, top, _ = panels.framed(inside, log=log, must=must)
+        panels.plain_ticks(axes, "y", log=log, over=top / bottom if bottom > 0 else 1.0)
+        panels.by_steps(axes)
         axes.set_ylim(bottom, top)
         last = max(course.steps[-1] for course in courses)
         axes.set_xlim(start - 0.02 * last, 1.02 * last or 1.0)

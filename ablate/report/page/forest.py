@@ -7,15 +7,16 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ablate.output.numbers import factor
+from ablate.output.words import spoken
 from ablate.report import wording
 from ablate.report.html.drawn import INK, drawn
 from ablate.report.once import effects_once
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.answer import subject
-from ablate.report.page.panes import plain_ticks, short
+from ablate.report.page.panels import plain_ticks, short
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Effect, Metric, Summary
-from ablate.report.wording import factor, spoken
+from ablate.verdict.summary import Effect, Metric, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +57,7 @@ def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
                 f"forest-{place}-{start // ROWS}",
                 f"{title}. The tables of verdicts have its numbers.",
                 height=EDGE + ROW * len(part),
-                width=panes.WIDTH,
+                width=panels.WIDTH,
             )
             yield svg, " ".join(_caption(metric, len(of), start, part, frame, summary))
 

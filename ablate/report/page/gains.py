@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ablate.output.words import spoken
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import INK, SHADES, drawn
 from ablate.report.html.grid import Grid
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.wording import spoken
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ IN_TABLE = ("gain_sd", "gain_rms")
 """What has no plot of its own: the standard deviation is the band around the mean."""
 
 
-def panels(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
+def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
     """Each variant with each kind of its gains, means before root mean squares."""
     found: dict[tuple[str, str], list[Course]] = {}
     for course in record.gains:
@@ -49,7 +49,7 @@ def plots(record: PageRecord) -> list[tuple[str, str, str]]:
     squares in the table alone.
     """
     found = []
-    for place, (variant, metric, courses) in enumerate(panels(record)):
+    for place, (variant, metric, courses) in enumerate(courses_of(record)):
         if metric in IN_TABLE:
             continue
         spread = {course.of: course for course in _spreads(record, variant)} if metric == "gain_mean" else {}
@@ -58,10 +58,10 @@ def plots(record: PageRecord) -> list[tuple[str, str, str]]:
             f"gains-{place}",
             f"Trained gains of {variant.name} over training. The table below has first and last values.",
             height=2.6,
-            width=panes.WIDTH,
+            width=panels.WIDTH,
         )
         thinned = [course for course in courses if len(course.steps) < course.measured]
-        steps = panes.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
+        steps = panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
         about = f"{variant.name}{ABOUT[metric]}: means over seeds; faint lines are early layers, strong ones late."
         about += " Bands: ± one standard deviation over channels or heads." if spread else ""
         found.append((svg, about + steps, variant.name))
@@ -81,17 +81,17 @@ def _panel(axes: Axes, metric: str, courses: Sequence[Course], spread: Mapping[s
     for course, layer in zip(courses, layers, strict=True):
         shade = SHADES - 1 if layer is None else 2 + round((SHADES - 3) * (layer - 1) / max(1, most - 1))
         kind = _kind(course.of)
-        label = panes.short(kind, 30) if kind not in said and len(kinds) > 1 else "_nolegend_"
+        label = panels.short(kind, 30) if kind not in said and len(kinds) > 1 else "_nolegend_"
         said.add(kind)
         line = [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
-        style = panes.STYLES[kinds.index(kind) % len(panes.STYLES)]
+        style = panels.STYLES[kinds.index(kind) % len(panels.STYLES)]
         if course.of in spread and spread[course.of].steps == course.steps:
             sd = [math.nan if one is None else one for one in spread[course.of].mean]
             low, high = ([m + sign * s for m, s in zip(line, sd, strict=True)] for sign in (-1, 1))
             axes.fill_between(course.steps, low, high, color=INK[f"shade{shade}"], alpha=0.15, lw=0)
         axes.plot(course.steps, line, ls=style, color=INK[f"shade{shade}"], lw=1.3, label=label)
-    panes.plain_ticks(axes, "y", log=False)
-    panes.by_steps(axes)
+    panels.plain_ticks(axes, "y", log=False)
+    panels.by_steps(axes)
     axes.set_ylabel("gain" if metric == "gain" else spoken(metric))
 
 
@@ -109,10 +109,10 @@ def _kind(address: str) -> str:
 def table(record: PageRecord) -> Grid:
     """First and last value of every gain."""
     rows = []
-    for variant, metric, courses in panels(record):
+    for variant, metric, courses in courses_of(record):
         for course in sorted(courses, key=lambda one: (_kind(one.of), _layer(one.of) or 0)):
             known = [one for one in course.mean if one is not None and math.isfinite(one)]
-            ends = (panes.number(known[0]), panes.number(known[-1])) if known else ("–", "–")
+            ends = (panels.number(known[0]), panels.number(known[-1])) if known else ("–", "–")
             sd = course.sd[-1]
             spread = "–" if sd is None or not math.isfinite(sd) else f"{sd:.2g}"
             rows.append((variant.name, f"{course.of}{ABOUT[metric]}", *ends, spread, str(course.n[-1])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.output.escape import for_html as escape
+from ablate.output.words import plural, spoken
 from ablate.plan.plan import Variant
 from ablate.report.html.document import (
     beware,
@@ -22,9 +23,8 @@ from ablate.report.html.document import (
     with_code,
 )
 from ablate.report.html.grid import Grid
-from ablate.report.page import accounts, answer, curves, defined, forest, front, gains, maps, token_kernels, verdicts
+from ablate.report.page import answer, cost, curves, forest, gains, glossary, heatmaps, pareto, token_kernels, verdicts
 from ablate.report.page.record import PageRecord
-from ablate.report.wording import plural, spoken
 
 COURSES = 8
 """Courses of losses and probes that are shown at once; those of others are folded."""
@@ -67,12 +67,12 @@ def _parts(record: PageRecord) -> Iterator[tuple[str, str]]:
         ("Kernels", _kernels(record)),
         ("Gains", _gains(record)),
         ("Trade-offs", _trade_offs(record)),
-        ("Cost", untitled(accounts.cost(record))),
+        ("Cost", untitled(cost.cost(record))),
         ("Equal terms", _unequal(record)),
-        ("Noise and power", untitled(accounts.noise(record))),
+        ("Noise and power", untitled(cost.noise(record))),
         ("What did not help", _negatives(record)),
         ("Repeat it", _repeat(record)),
-        ("What the numbers mean", iter([bullets(defined.definitions(record))])),
+        ("What the numbers mean", iter([bullets(glossary.definitions(record))])),
     )
     for title, pieces in found:
         text = "\n".join(pieces)
@@ -90,7 +90,7 @@ def _changes(record: PageRecord) -> Iterator[str]:
             names = "the baseline"
         edits = "".join(f"<li><code>{escape(name)}</code> {escape(detail)}</li>" for name, detail in shown.edits)
         listed = f"<ul>{edits}</ul>" if edits else ""
-        setting = "".join(f"<p>{escape(line)}</p>" for line in accounts.own(variant))
+        setting = "".join(f"<p>{escape(line)}</p>" for line in cost.own(variant))
         yield (
             f"<details><summary><b>{escape(variant.name)}</b> {names}</summary>{setting}{listed}"
             f'<pre class="wrap">{escape(shown.block)}</pre></details>'
@@ -109,7 +109,9 @@ def _verdicts(record: PageRecord) -> Iterator[str]:
 
 def _factorial(record: PageRecord) -> Iterator[str]:
     for terms, factors in verdicts.factorials(record):
-        yield figures((figure(svg, caption) for svg, caption in front.interactions(record, factors, terms)), small=True)
+        yield figures(
+            (figure(svg, caption) for svg, caption in pareto.interactions(record, factors, terms)), small=True
+        )
         yield from section(verdicts.runs(record, terms, factors), level=3)
         found = verdicts.aliases(terms, factors)
         if found is not None:
@@ -148,8 +150,8 @@ def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid
 
 
 def _layers(record: PageRecord) -> Iterator[str]:
-    names = maps.names(record)
-    every = [(metric, maps.maps(record, metric)) for metric in names]
+    names = heatmaps.names(record)
+    every = [(metric, heatmaps.maps(record, metric)) for metric in names]
     texts = [_of_metric(record, metric, found) for metric, found in every if found is not None]
     if texts:
         yield '<p class="note">Layers from the first (below) to the last, steps from left to right.</p>'
@@ -160,13 +162,14 @@ def _layers(record: PageRecord) -> Iterator[str]:
         yield folded(f"maps of {plural(len(left), 'more probe')}: {', '.join(left)}", inside)
 
 
-def _of_metric(record: PageRecord, metric: str, found: maps.Maps) -> str:
+def _of_metric(record: PageRecord, metric: str, found: heatmaps.Maps) -> str:
     shades = "".join(
-        f'<span><i style="background:var(--shade{shade})"></i>{escape(text)}</span> ' for shade, text in maps.key(found)
+        f'<span><i style="background:var(--shade{shade})"></i>{escape(text)}</span> '
+        for shade, text in heatmaps.key(found)
     )
     measured, shown = found.steps
     steps = f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
-    about = f"{spoken(metric).capitalize()}, means over seeds; {maps.combined(metric)}.{steps}"
+    about = f"{spoken(metric).capitalize()}, means over seeds; {heatmaps.combined(metric)}.{steps}"
     first, *rest = [svg for svg, _ in found.plots]
     more = ""
     if rest:
@@ -174,7 +177,7 @@ def _of_metric(record: PageRecord, metric: str, found: maps.Maps) -> str:
         names = ", ".join(variant.name for _, group in found.plots[1:] for variant in group)
         inside = "".join(f"<figure>{svg}</figure>" for svg in rest)
         more = folded(f"maps of {plural(left, 'more variant')}: {names}", inside)
-    numbers = folded(f"numbers of {spoken(metric)} by layer", table(maps.table(record, metric)))
+    numbers = folded(f"numbers of {spoken(metric)} by layer", table(heatmaps.table(record, metric)))
     return (
         f"<div><figure>{first}<figcaption>{escape(about)}"
         f'<div class="key">{shades}</div></figcaption></figure>{more}{numbers}</div>'
@@ -199,13 +202,13 @@ def _gains(record: PageRecord) -> Iterator[str]:
 
 
 def _trade_offs(record: PageRecord) -> Iterator[str]:
-    shown = figures((figure(svg, caption) for svg, caption in front.fronts(record)), small=True)
+    shown = figures((figure(svg, caption) for svg, caption in pareto.fronts(record)), small=True)
     if shown:
         yield shown
 
 
 def _unequal(record: PageRecord) -> Iterator[str]:
-    for grid in accounts.unequal(record):
+    for grid in cost.unequal(record):
         yield from section(grid, level=3)
 
 
@@ -217,9 +220,9 @@ def _negatives(record: PageRecord) -> Iterator[str]:
 def _repeat(record: PageRecord) -> Iterator[str]:
     yield f"<pre>{escape(chr(10).join(record.again))}</pre>"
     yield f'<h3 id="text">Text</h3>{bullets(record.corpus)}'
-    yield f'<h3 id="ran-with">Ran with</h3>{bullets(accounts.ran_with(record) or ["nothing has run yet"])}'
-    yield from section(accounts.fingerprints(record), level=3)
-    listed = accounts.trials(record)
+    yield f'<h3 id="ran-with">Ran with</h3>{bullets(cost.ran_with(record) or ["nothing has run yet"])}'
+    yield from section(cost.fingerprints(record), level=3)
+    listed = cost.trials(record)
     remarks = "".join(f"<p>{with_code(line)}</p>" for line in listed.remarks)
     yield folded(f"{plural(len(record.plan.trials), 'trial')}, {listed.note}", table(listed) + remarks)
     yield folded("the space's file", f"<pre>{escape(record.source)}</pre>")

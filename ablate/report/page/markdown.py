@@ -9,7 +9,7 @@ from ablate.output.markdown import sentence as written
 from ablate.report import markdown
 from ablate.report.html.document import sentence
 from ablate.report.html.grid import Grid
-from ablate.report.page import accounts, answer, curves, defined, gains, maps, verdicts
+from ablate.report.page import answer, cost, curves, gains, glossary, heatmaps, verdicts
 from ablate.report.page.record import PageRecord
 
 
@@ -35,19 +35,19 @@ def _lines(record: PageRecord) -> Iterator[str]:
     yield from _factorial(record)
     yield from _training(record)
     yield "## Cost and terms\n"
-    for grid in (accounts.cost(record), *accounts.unequal(record), accounts.noise(record)):
+    for grid in (cost.cost(record), *cost.unequal(record), cost.noise(record)):
         yield from _grid(grid)
     if lines := answer.negatives(record):
         yield from ("## What did not help\n", *_bullets(lines))
     yield from _repeat(record)
-    yield from ("## What the numbers mean\n", *_bullets(defined.definitions(record)))
+    yield from ("## What the numbers mean\n", *_bullets(glossary.definitions(record)))
 
 
 def _changes(record: PageRecord) -> Iterator[str]:
     for shown in record.blocks:
         base = " (the baseline)" if shown.variant == record.plan.baseline else ""
         yield f"- **{escape(record.variant(shown.variant).name)}**{base}"
-        yield from (f"  - {written(line)}" for line in accounts.own(record.variant(shown.variant)))
+        yield from (f"  - {written(line)}" for line in cost.own(record.variant(shown.variant)))
         yield from (f"  - {code(name)}: {escape(detail)}" for name, detail in shown.edits)
         yield f"  - block: {code(shown.block)}"
     yield ""
@@ -68,8 +68,8 @@ def _training(record: PageRecord) -> Iterator[str]:
         yield "## Training\n\nPlots of these, by step and by layer, are on the HTML page.\n"
         for metric in names:
             yield from _grid(curves.table(record, metric))
-    for metric in maps.names(record):
-        yield from _grid(maps.table(record, metric))
+    for metric in heatmaps.names(record):
+        yield from _grid(heatmaps.table(record, metric))
     if record.gains:
         yield from _grid(gains.table(record))
 
@@ -78,9 +78,9 @@ def _repeat(record: PageRecord) -> Iterator[str]:
     yield "## Repeat it\n"
     yield fenced("sh", "\n".join(record.again)) + "\n"
     yield from _bullets(record.corpus)
-    yield from _bullets(accounts.ran_with(record) or ["nothing has run yet"])
-    yield from _grid(accounts.fingerprints(record))
-    yield from _grid(accounts.trials(record))
+    yield from _bullets(cost.ran_with(record) or ["nothing has run yet"])
+    yield from _grid(cost.fingerprints(record))
+    yield from _grid(cost.trials(record))
     yield f"The space's file:\n\n{fenced('yaml', record.source.rstrip())}\n"
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablate.plan.plan import Plan, Variant
-from ablate.report.summary import Arm, Metric, Summary
-from ablate.report.unequal import Unequal
 from ablate.space.documents import Judge
 from ablate.statistics import Floor
+from ablate.verdict.fairness_audit import Unequal
+from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
     from ablate.store.pages import Course, Ended, Kernel, LayerCourse

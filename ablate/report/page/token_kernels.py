@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ablate.report.html.drawn import INK, SHADES, drawn
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def plots(record: PageRecord) -> list[tuple[str, str]]:
             f"Normalised kernel matrices of {variant.name}: rows and columns are positions. The view kernels has them.",
             height=1.7,
             columns=columns,
-            width=panes.WIDTH,
+            width=panels.WIDTH,
             legend=False,
         )
         about = (

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ablate.output import numbers, words
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
-from ablate.report.aliases import alias_rows
 from ablate.report.effect_tables import KINDS, anova_statistic, described
 from ablate.report.html.grid import Grid
 from ablate.report.once import effects_once, terms_of
 from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Anova, Arm, Effect, Metric, Summary
 from ablate.space.metrics import BITS, NATS
+from ablate.verdict.aliases import alias_rows
+from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
 LEVELS = {1: "with", -1: "without"}
 """How a run's level of an edit is shown."""
@@ -33,7 +34,7 @@ def verdicts(record: PageRecord) -> list[Grid]:
     for (kind, terms), effects in groups.items():
         grids.append(
             Grid(
-                title=_under(_title(kind, summary), wording.listed(terms) if terms else ""),
+                title=_under(_title(kind, summary), words.listed(terms) if terms else ""),
                 note=MEANINGS.get(kind) or described(kind, summary),
                 heading=_heading(summary),
                 rows=tuple(_row(effect, summary) for effect in effects),
@@ -70,7 +71,7 @@ def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
 
 
 def _chance(p: float | None) -> str:
-    return wording.chance(p) or "–"
+    return numbers.chance(p) or "–"
 
 
 def variants(record: PageRecord) -> Grid:
@@ -153,7 +154,7 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
         return None
     total = sum(one.sum_of_squares or 0.0 for one in lines)
     return Grid(
-        title=_under(f"Analysis of variance, {wording.spoken(metric.name)}", terms),
+        title=_under(f"Analysis of variance, {words.spoken(metric.name)}", terms),
         note="seeds are blocks; F of a term is against how it varies over seeds, and its p is not adjusted for how "
         f"many there are; {footnotes.SPHERICITY}" + ("; of natural logarithms" if metric.log else ""),
         heading=("source", "sum of squares", "share", "df", "F", "p"),

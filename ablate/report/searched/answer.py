@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from ablate.output.words import plural, spoken
 from ablate.report.searched.held import Left, left, verdicts
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Objective, SearchRecord
-from ablate.report.wording import plural, spoken
 
 OUTCOMES = {
     "finished": "finished",

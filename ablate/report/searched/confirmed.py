@@ -9,8 +9,8 @@ from ablate.report import wording
 from ablate.report.searched.held import Kept, kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import apart_in_words, percent
-from ablate.report.summary import Arm, Effect, Metric, Summary
 from ablate.report.tables import STYLES, add_block, new_table
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 
 def table(record: SearchRecord, summary: Summary, *, wide: bool = False) -> Table:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ablate.execute.policy import FAILED
-from ablate.report import wording
+from ablate.output import words
 from ablate.report.html.grid import Grid
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.reckoned import BEYOND, Reckoned
@@ -56,7 +56,7 @@ def failures(record: SearchRecord) -> tuple[str, ...]:
     if not failed:
         return ()
     return (
-        f"{wording.plural(failed, 'block')} failed: a failed trial is not tried again within its search, since what "
+        f"{words.plural(failed, 'block')} failed: a failed trial is not tried again within its search, since what "
         "followed was proposed knowing it; --fresh trains all anew",
     )
 
@@ -176,9 +176,9 @@ def cost(record: SearchRecord) -> list[str]:
     seconds = math.fsum(entry.seconds for entry in record.entries)
     lines = [budget(record)]
     if record.entries:
-        one = f", of it {record.reference} {wording.took(record.entries[0].seconds)}"
+        one = f", of it {record.reference} {words.took(record.entries[0].seconds)}"
         lines.append(
-            f"training took {wording.took(seconds)}, summed over {wording.plural(len(record.entries), 'block')}"
+            f"training took {words.took(seconds)}, summed over {words.plural(len(record.entries), 'block')}"
             f"{one}" + ("; confirmation is not in it" if record.confirmed is not None else "")
         )
     return lines
@@ -196,7 +196,7 @@ def counts(record: SearchRecord, found: Reckoned) -> list[str]:
     became = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     parts = [f"{record.proposed:,} proposed", f"{record.folded:,} the same as an earlier one"]
     parts += [f"{record.passed_over:,} passed over by the zero-cost order"] if record.passed_over else []
-    parts.append(f"{wording.plural(len(record.trained), 'block')} trained" + (f" ({became})" if became else ""))
+    parts.append(f"{words.plural(len(record.trained), 'block')} trained" + (f" ({became})" if became else ""))
     there = f", of which {record.known_failed:,} failed there" if record.known_failed else ""
     parts += [f"{record.known:,} of them known from trials of other spaces{there}"] if record.known else []
     lines = [", ".join(parts)]
@@ -206,7 +206,7 @@ def counts(record: SearchRecord, found: Reckoned) -> list[str]:
     said = ", ".join(f"{n:,} by {_BY[kind]}" for kind, n in by.items())
     lines.append(f"removed before training: {said or 'none'}" + f"; {chance_in_words(record)}" * bool(record.proposed))
     seconds = math.fsum(entry.seconds for entry in record.entries)
-    cost = [budget(record)] + ([f"training took {wording.took(seconds)}"] if record.entries else [])
+    cost = [budget(record)] + ([f"training took {words.took(seconds)}"] if record.entries else [])
     lines.append("; ".join(cost + ([last_better(record, found)] if found.curve else [])))
     return lines + ([_rungs_in_words(record)] if record.pruner != "none" else [])
 

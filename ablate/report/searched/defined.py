@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ablate.output.words import plural
 from ablate.report import footnotes, wording
 from ablate.report.searched.record import SearchRecord
-from ablate.report.summary import Summary
-from ablate.report.wording import plural
+from ablate.verdict.summary import Summary
 
 
 def definitions(record: SearchRecord) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ablate.report.searched.reckoned import Reckoned, difference, shares
 from ablate.report.searched.record import Entry, Objective, SearchRecord
-from ablate.report.summary import Effect
+from ablate.verdict.summary import Effect
 
 
 def verdicts(record: SearchRecord, name: str) -> list[Effect]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablate.output.numbers import factor
+from ablate.output.words import spoken
 from ablate.report.html.drawn import INK, Draw, drawn
 from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts
 from ablate.report.searched.reckoned import Reckoned
 from ablate.report.searched.record import Objective, SearchRecord
-from ablate.report.wording import factor, spoken
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ablate.report.summary import Summary
 from ablate.space.design import Goal
+from ablate.verdict.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

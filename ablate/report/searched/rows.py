@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ablate.output import numbers, words
 from ablate.report import wording
 from ablate.report.html.grid import Grid
 from ablate.report.searched.answer import OUTCOMES
@@ -32,7 +33,7 @@ def described(record: SearchRecord, found: Reckoned) -> list[Entry]:
 
 def front_title(record: SearchRecord, found: Reckoned) -> tuple[str, str]:
     """The title of the table of found blocks, and what they are."""
-    among = wording.plural(len(found.compared), "block")
+    among = words.plural(len(found.compared), "block")
     if len(record.objectives) == 1:
         return "Best", f"by {record.objectives[0].metric}, of {among} that finished"
     return "Front", f"{len(found.front)} of {among} that finished, dominated by none"
@@ -101,8 +102,8 @@ def percent(share: float) -> str:
 def apart_in_words(apart: float, objective: Objective) -> str:
     """`-0.0517`, or on the log scale `×0.542`."""
     if objective.log:
-        return f"×{wording.significant(wording.factor(apart))}"
-    return ("+" if apart >= 0 else "-") + (wording.significant(abs(apart)) if apart else "0")
+        return f"×{numbers.significant(numbers.factor(apart))}"
+    return ("+" if apart >= 0 else "-") + (numbers.significant(abs(apart)) if apart else "0")
 
 
 def left(record: SearchRecord) -> Grid:
@@ -114,7 +115,7 @@ def left(record: SearchRecord) -> Grid:
         share = "" if one.share is None else percent(one.share)
         mean = "no value" if one.mean is None else number(one.mean)
         rows.append((one.name, one.objective.metric, number(one.value), mean, searched, confirmed, share))
-    n = wording.plural(len(record.confirm_seeds), "fresh seed")
+    n = words.plural(len(record.confirm_seeds), "fresh seed")
     return Grid(
         title="What was left",
         note=f"of the search's numbers at {n}",

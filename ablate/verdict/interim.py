@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from ablate import statistics
 from ablate.plan.plan import Factors, Plan
-from ablate.report.asked import Difference, Question, Sum, Term, questions
-from ablate.report.corrected import NOTHING, Asked, Corrected, correct
-from ablate.report.factorials import Analysed, analyse
-from ablate.report.finals import Finals
-from ablate.report.judgement import FIRST, Account
-from ablate.report.margins import judged_metric
-from ablate.report.pairing import Side, pair, sides
-from ablate.report.summary import Metric
-from ablate.report.tested import Ruling, Tested, test_pairs, test_sum
 from ablate.space.documents import Judge
+from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts
+from ablate.verdict.factorial import Analysed, analyse
+from ablate.verdict.finals import Finals
+from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
+from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.margins import judged_metric
+from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, correct
+from ablate.verdict.pairing import Side, pair, sides
+from ablate.verdict.summary import Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
+class InterimAnalyses:
     """The looks that count, one after another, and how many seeds the last had (None: none counts, and the one there is
     only shows numbers). `every` are the variants at all seeds. `left` counts the trials that verdicts wait for, of
     `asked` in all; `held` is by metric the level that adjusted p's are held against.
@@ -55,7 +55,7 @@ class Replayed:
         return self.looks[-1]
 
 
-def replay(plan: Plan, rules: Judge, finals: Finals, account: Account) -> Replayed:
+def analyse_looks(plan: Plan, rules: Judge, finals: Finals, account: Account) -> InterimAnalyses:
     """What the trials that have ended come to: at the plan's seeds, or at one look after another until all is decided.
 
     A look counts once every trial of its seeds has ended, with a result or without: whoever judged what there is so
@@ -63,12 +63,12 @@ def replay(plan: Plan, rules: Judge, finals: Finals, account: Account) -> Replay
     found. Nor is it where the `account` does not count the judgement, which also says what of α it may spend.
     """
     every = sides(plan, finals)
-    asked = tuple(one for one in dict.fromkeys(questions(plan)) if one is not None)
+    asked = tuple(one for one in dict.fromkeys(contrasts(plan)) if one is not None)
     tests = max(1, len(asked) * (len(rules.metrics) if rules.family == "page" else 1))
     alpha, several = 1 - rules.confidence, bool(plan.looks)
     held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
     if several:
-        return _replay_looks(plan, rules, every, asked, tests, held, account)
+        return _each_look(plan, rules, every, asked, tests, held, account)
     rulings = {
         name: Ruling(
             confidence=rules.confidence,
@@ -84,7 +84,7 @@ def replay(plan: Plan, rules: Judge, finals: Finals, account: Account) -> Replay
     if left:
         look = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
     look = _uncounted(look, account)
-    return Replayed(
+    return InterimAnalyses(
         looks=(look,), looked=None, every=every, held=held, left=left, asked=sum(len(side.seeds) for side in judged)
     )
 
@@ -97,15 +97,15 @@ def _uncounted(look: Look, account: Account) -> Look:
     return replace(look, corrected={one: found if counted[one] else NOTHING for one, found in look.corrected.items()})
 
 
-def _replay_looks(
+def _each_look(
     plan: Plan,
     rules: Judge,
     every: Mapping[str, Side],
-    asked: Sequence[Question],
+    asked: Sequence[Contrast],
     tests: int,
     held: Mapping[str, float],
     account: Account,
-) -> Replayed:
+) -> InterimAnalyses:
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
     whole = statistics.boundaries(plan.looks, tests, alpha=1 - rules.confidence, margin=margin)
     bounds = {
@@ -132,11 +132,11 @@ def _replay_looks(
         look = _uncounted(_look(plan, rules, every, asked, seeds, rulings, held), account)
         if not complete:
             nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
-            return Replayed(looks=(nothing,), looked=None, every=every, held=held)
+            return InterimAnalyses(looks=(nothing,), looked=None, every=every, held=held)
         reached.append(look)
         if all(is_decided(one, reached, held[one[0]]) for one in look.tested):
             break
-    return Replayed(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
+    return InterimAnalyses(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
 
 
 def is_decided(one: Asked, looks: Sequence[Look], level: float) -> bool:
@@ -146,7 +146,7 @@ def is_decided(one: Asked, looks: Sequence[Look], level: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Found:
     """The looks at which a difference was first found, and first one inside the margin; None where none was, or where
     the interval of the last look leaves out what an earlier one found: `no_difference` and `not_inside` are that one.
     """
@@ -162,7 +162,7 @@ class Standing:
         return self.inside or self.difference
 
 
-def stand(one: Asked, looks: Sequence[Look], level: float) -> Standing:
+def stand(one: Asked, looks: Sequence[Look], level: float) -> Found:
     """What the looks found of a question, the last of them at hand.
 
     A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
@@ -174,7 +174,7 @@ def stand(one: Asked, looks: Sequence[Look], level: float) -> Standing:
     inside = next((look for look in looks if look.corrected[one].equivalent(level)), None)
     other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
     outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
-    return Standing(
+    return Found(
         difference=None if other_sign else difference,
         inside=None if outside else inside,
         no_difference=difference if other_sign else None,
@@ -196,7 +196,7 @@ def _beyond(test: Tested, margin: float) -> bool:
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
-def lost(question: Question, look: Look) -> bool:
+def lost(question: Contrast, look: Look) -> bool:
     """Whether a variant that it is about diverged at every seed, so that there is nothing to compare."""
     if isinstance(question, Term):
         analysed = [one for (_, effect), one in look.tested.items() if effect == question]
@@ -205,7 +205,7 @@ def lost(question: Question, look: Look) -> bool:
     return any(look.sides[variant].lost for variant in variants_of(question))
 
 
-def variants_of(question: Question) -> tuple[str, ...]:
+def variants_of(question: Contrast) -> tuple[str, ...]:
     """The ids of the variants whose results it is about."""
     if isinstance(question, Difference):
         return question.one, question.other
@@ -228,7 +228,7 @@ def _look(
     plan: Plan,
     rules: Judge,
     every: Mapping[str, Side],
-    asked: Sequence[Question],
+    asked: Sequence[Contrast],
     seeds: tuple[int, ...],
     rulings: Mapping[str, Ruling],
     held: Mapping[str, float],

@@ -14,16 +14,17 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ablate.block.fingerprint import digest
+from ablate.output import numbers, words
+from ablate.output.numbers import interval
 from ablate.plan.identity import training_of
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.report import wording
-from ablate.report.asked import Difference, Question, Sum, questions
-from ablate.report.finals import Finals
-from ablate.report.summary import Effect, Judgement
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END
 from ablate.statistics.alpha_spending import spent
+from ablate.verdict.contrasts import Contrast, Difference, Sum, contrasts
+from ablate.verdict.finals import Finals
+from ablate.verdict.summary import Effect, Judgement
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
 """The verdicts that stand at later judgements: what the numbers of seeds have shown."""
@@ -78,7 +79,7 @@ class Family:
 
     id: str
     metrics: tuple[str, ...]
-    comparisons: Mapping[str, Question]
+    comparisons: Mapping[str, Contrast]
 
 
 def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
@@ -89,7 +90,7 @@ def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
     these, and judges the same trainings anew, spends from the same account.
     """
     trained = {t.variant: training_of(t) for t in reversed(tuple(_judged_trials(plan)))}
-    comparisons = {comparison_id(one): one for one in questions(plan) if one is not None}
+    comparisons = {comparison_id(one): one for one in contrasts(plan) if one is not None}
     about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
     return tuple(
@@ -132,7 +133,7 @@ def _judged_trials(plan: Plan) -> Iterator[Trial]:
     return (trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0)
 
 
-def comparison_id(question: Question) -> str:
+def comparison_id(question: Contrast) -> str:
     """What is compared, by the ids of its variants: the same for whichever is called before, and after."""
     if isinstance(question, Difference):
         return digest(["difference", question.one, question.other], 16)
@@ -148,17 +149,17 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     margin. What was found equivalent, or is now, is so whatever else was found: it is too small to matter.
     """
     then = earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
-    now = f"at the {seeds} seeds seen now: {wording.difference(effect)}"
-    at = f"found at {wording.plural(earlier.seeds, 'seed')}"
+    now = f"at the {seeds} seeds seen now: {_difference(effect)}"
+    at = f"found at {words.plural(earlier.seeds, 'seed')}"
     told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):
         found = "equivalence" if then.verdict == "equivalent" else "a difference"
         past = replace(then, note="")
-        note = f"{found} was {told}: {wording.difference(past)}; {now}, no more so"
+        note = f"{found} was {told}: {_difference(past)}; {now}, no more so"
         verdict = "undecided" if effect.verdict in FOUND else effect.verdict
         return replace(effect, verdict=verdict, differs=False, note=_with(effect.note, note))
     if effect.verdict == "equivalent" and then.verdict != "equivalent":
-        note = f"a difference was {told}: {wording.difference(then)}"
+        note = f"a difference was {told}: {_difference(then)}"
         return replace(effect, differs=True, note=_with(effect.note, note))
     differs = then.differs or (then.verdict == "equivalent" and effect.verdict in ("better", "worse"))
     return replace(
@@ -172,6 +173,10 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
         seeds_needed=None,
         note=_with(then.note, f"{told}; {now}"),
     )
+
+
+def _difference(effect: Effect) -> str:
+    return interval(effect.estimate, effect.low, effect.high, log=effect.scale == "log")
 
 
 def _with(note: str, more: str) -> str:
@@ -227,7 +232,7 @@ def turned(effect: Effect) -> Effect:
 
 def judged_as(effect: Effect) -> str:
     """`judged the first time, at 4 %`."""
-    return f"judged the {wording.ordinal(effect.judgement or 1)} time, at {wording.percent(effect.level or 0.0)}"
+    return f"judged the {words.ordinal(effect.judgement or 1)} time, at {numbers.percent(effect.level or 0.0)}"
 
 
 def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterator[str]:
@@ -242,7 +247,7 @@ def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterat
 
 
 def _judgement_note(one: Judgement) -> str:
-    ordinal, level = wording.ordinal(one.number), wording.percent(one.level)
+    ordinal, level = words.ordinal(one.number), numbers.percent(one.level)
     time = f"a {ordinal} time" if one.number > 1 else "the first time"
     if one.pending:
         return f"no verdicts yet: {one.pending}, and then it is judged {time}, at {level}"
@@ -264,7 +269,7 @@ def effect_of(document: Mapping[str, Any]) -> Effect:
 
 
 def effect_documents(
-    effects: Sequence[Effect], asked: Sequence[Question | None], metrics: Sequence[str]
+    effects: Sequence[Effect], asked: Sequence[Contrast | None], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The effects of a family on its metrics as the record keeps them: each comparison once."""
     found: dict[tuple[str, str], dict[str, Any]] = {}

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ablate.output.numbers import percent, ratio, significant
+from ablate.output.words import ordinal, plural, spoken
 from ablate.plan.designs.terms import MEAN, columns
 from ablate.plan.plan import Factors, Plan
-from ablate.report.asked import family_size
-from ablate.report.judgement import FIRST, Account
-from ablate.report.margins import absolute_margin
-from ablate.report.wording import ordinal, percent, plural, ratio, significant, spoken
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, power_of, seeds_for_signs
+from ablate.verdict.contrasts import family_size
+from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.margins import absolute_margin
 
 PLANNED = (8, 12)
 """Seeds of a factorial whose power is told beside that of the plan's own."""

@@ -14,9 +14,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ablate.execute.policy import FAILED
+from ablate.output import words
 from ablate.output.terminal import Text
 from ablate.plan.identity import SCHEME
-from ablate.report import ended, wording
+from ablate.report import wording
+from ablate.report.screens import interrupted
 from ablate.store.standing import Standing
 
 UNDER_WAY = ("running", "dead", "paused")
@@ -58,7 +60,7 @@ def failures(standings: Iterable[Standing], results: Path) -> Iterator[str]:
     failed = [one for one in standings if one.state in FAILED]
     for space in dict.fromkeys(one.space for one in failed):
         kinds = wording.failed(one.state for one in failed if one.space == space)
-        yield f"{space}: {kinds}; to try again what failed: {ended.retry(space, results)}"
+        yield f"{space}: {kinds}; to try again what failed: {interrupted.retry(space, results)}"
 
 
 def _headline(space: str, trials: Sequence[Standing]) -> Text:
@@ -66,7 +68,7 @@ def _headline(space: str, trials: Sequence[Standing]) -> Text:
     counts = Counter(one.state for one in trials)
     for place, state in enumerate(sorted(counts, key=ORDER.index)):
         text.append(", " if place else "").append(f"{counts[state]} {state}", style=STYLES.get(state, ""))
-    return text.append(f", of {wording.plural(len(trials), 'trial')}")
+    return text.append(f", of {words.plural(len(trials), 'trial')}")
 
 
 def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
@@ -94,7 +96,7 @@ def _of_earlier_identity(space: str, trials: Sequence[Standing]) -> Iterator[Tex
     """Name the trials that another version of this program identified otherwise: nothing of them is taken over."""
     earlier = sum(trial.scheme < SCHEME for trial in trials)
     if earlier:
-        which = "all of them have" if earlier == len(trials) else f"{wording.plural(earlier, 'trial')} of them have"
+        which = "all of them have" if earlier == len(trials) else f"{words.plural(earlier, 'trial')} of them have"
         yield Text(
             f"{which} an identity of an earlier version of ablate: their results stay, and are read by SQL; "
             f"`ablate run {space}` trains them anew",
@@ -113,4 +115,4 @@ def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> It
 
 
 def _ago(seconds: float) -> str:
-    return f"{max(0.0, seconds):.1f} s" if seconds < 60 else wording.duration(seconds)
+    return f"{max(0.0, seconds):.1f} s" if seconds < 60 else words.duration(seconds)

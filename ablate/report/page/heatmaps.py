@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablate.output.words import spoken
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import INK, SHADES, drawn
 from ablate.report.html.grid import Grid
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.curves import is_log
 from ablate.report.page.record import PageRecord
-from ablate.report.wording import spoken
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def maps(record: PageRecord, metric: str) -> Maps | None:
             f"{spoken(metric)} by layer and step, a map for each variant. The table below has the last step.",
             height=tall,
             columns=min(2, len(group)),
-            width=panes.WIDTH,
+            width=panels.WIDTH,
             legend=False,
         )
         plots.append((svg, group))
@@ -109,8 +109,8 @@ def key(found: Maps) -> list[tuple[int, str]]:
     """Each shade with the values that it stands for."""
     edges = found.scale.edges
     if len(edges) == 1:
-        return [(0, panes.number(edges[0]))]
-    first, *rest = panes.apart(edges[1:])
+        return [(0, panels.number(edges[0]))]
+    first, *rest = panels.apart(edges[1:])
     said = [(0, f"below {first}")]
     said += [(place, f"from {edge}") for place, edge in enumerate((first, *rest), 1)]
     return said
@@ -135,10 +135,10 @@ def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCourse], parts: Se
     axes.set_ylim(0, len(parts))
     every = max(1, -(-len(parts) // 9))
     ticks = [place for place in range(len(parts)) if place % every == 0 or not parts[place].isdecimal()]
-    axes.set_yticks([place + 0.5 for place in ticks], [panes.short(parts[place], 12) for place in ticks], fontsize=8)
+    axes.set_yticks([place + 0.5 for place in ticks], [panels.short(parts[place], 12) for place in ticks], fontsize=8)
     axes.set_xticks([0, last // 2, last], [f"{step:,}" for step in (0, last // 2, last)], fontsize=8)
     axes.tick_params(length=2)
-    axes.set_title(panes.short(variant.name, 30), fontsize=9, loc="left", color=INK["ink"])
+    axes.set_title(panels.short(variant.name, 30), fontsize=9, loc="left", color=INK["ink"])
 
 
 def _join(boxes: list[tuple[float, float, float]], row: float, start: float, end: float) -> None:
@@ -163,7 +163,7 @@ def table(record: PageRecord, metric: str) -> Grid:
     for course in record.layers:
         if course.metric == metric:
             values = known(course)
-            of[course.variant, course.part] = panes.number(values[-1]) if values else "–"
+            of[course.variant, course.part] = panels.number(values[-1]) if values else "–"
     variants = [v for v in record.plan.variants if any(variant == v.id for variant, _ in of)]
     parts = in_order(part for _, part in of)
     rows = tuple((_part(part), *(of.get((v.id, part), "") for v in variants)) for part in parts)

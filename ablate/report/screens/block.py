@@ -24,7 +24,7 @@ from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.output.terminal import Text
 from ablate.plan.size import block_costs
-from ablate.report import checked
+from ablate.report.screens import check
 from ablate.report.tree import tree
 from ablate.source.located import to_python
 from ablate.source.yaml import parse_yaml
@@ -89,7 +89,7 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
     of = grammar if space is None else space.grammar
     assert of is not None
     overridden = space is not None and name in space.blocks
-    block = space.blocks[name] if space is not None and overridden else checked.block(of, name)
+    block = space.blocks[name] if space is not None and overridden else check.block(of, name)
     base = DISPLAY if space is None else sizes_of(space)
     if space is None and "n_layers" not in sizes:
         base = _displayable(block, replace(base, **sizes), of.catalogue)

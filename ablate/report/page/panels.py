@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ablate.output.numbers import significant
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import INK, SERIES
 from ablate.report.page.record import PageRecord
-from ablate.report.wording import significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,15 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from ablate.output import numbers
+from ablate.output.words import plural, took
 from ablate.plan.plan import Variant
-from ablate.report import declared, wording
+from ablate.report import fairness
 from ablate.report.html.grid import Grid
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Metric
-from ablate.report.unequal import Row, Unequal
-from ablate.report.wording import plural, took
 from ablate.space.fair import text_of
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
+from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.summary import Metric
 
 LISTED = 500
 """Trials that are listed on the page; of more, how to list the rest."""
@@ -93,8 +94,8 @@ def _unequal(found: Unequal) -> Grid:
 
 
 def _unequal_row(row: Row) -> tuple[str, ...]:
-    share = "–" if row.share is None else declared.share(row.share)
-    equal = f"yes, {declared.nearness(row)}" if row.declared else "no"
+    share = "–" if row.share is None else fairness.share(row.share)
+    equal = f"yes, {fairness.nearness(row)}" if row.declared else "no"
     return row.name, row.quantity, row.baseline, row.here, share, equal
 
 
@@ -168,7 +169,7 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
 
 def _size(value: float, metric: Metric) -> str:
     """A size of a difference: a factor on the log scale."""
-    return f"×{wording.ratio(value)}" if metric.log else f"{value:.2g}"
+    return f"×{numbers.ratio(value)}" if metric.log else f"{value:.2g}"
 
 
 def ran_with(record: PageRecord) -> list[str]:

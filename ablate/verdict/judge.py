@@ -10,21 +10,21 @@ from types import MappingProxyType
 import numpy as np
 
 from ablate import statistics
+from ablate.output import numbers
 from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.report import wording
-from ablate.report.asked import Difference, Question, Sum, Term, family_size, questions
-from ablate.report.corrected import NOTHING, Corrected
-from ablate.report.finals import Finals
-from ablate.report.fronts import front
-from ablate.report.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
-from ablate.report.looked import Look, Replayed, Standing, lost, replay, stand
-from ablate.report.margins import absolute_margin
-from ablate.report.needed import seeds_needed
-from ablate.report.pairing import Side, pair
-from ablate.report.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
-from ablate.report.tested import Ruling, Tested, missing, test_pairs
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
+from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts, family_size
+from ablate.verdict.finals import Finals
+from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
+from ablate.verdict.interim import Found, InterimAnalyses, Look, analyse_looks, lost, stand
+from ablate.verdict.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
+from ablate.verdict.margins import absolute_margin
+from ablate.verdict.multiplicity import NOTHING, Corrected
+from ablate.verdict.pairing import Side, pair
+from ablate.verdict.pareto import front
+from ablate.verdict.seeds_needed import seeds_needed
+from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
 
 __all__ = ["absolute_margin", "judge"]
 
@@ -41,20 +41,20 @@ def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> S
     (default: it is the first). What was planned and could not be made counts among them; comparisons with noise do not.
     Before all trials have ended there are numbers and no verdicts.
     """
-    replayed = replay(plan, rules, finals, account)
-    look = replayed.look
-    asked = questions(plan)
+    analyses = analyse_looks(plan, rules, finals, account)
+    look = analyses.look
+    asked = contrasts(plan)
     effects = [
-        _noise(comparison, metric, replayed.every, rules)
+        _noise(comparison, metric, analyses.every, rules)
         if question is None
-        else _effect(comparison, question, metric.name, replayed, account)
+        else _effect(comparison, question, metric.name, analyses, account)
         for comparison, question in zip(plan.comparisons, asked, strict=True)
         for metric in look.metrics
     ]
-    judgements = _judgements(plan, rules, replayed, account)
+    judgements = _judgements(plan, rules, analyses, account)
     steps = {trial.variant: trial.recipe.steps for trial in plan.trials if trial.split == "verdict"}
     arms = tuple(
-        _arm(v, look.sides.get(v.id, replayed.every[v.id]), look.metrics, steps.get(v.id)) for v in plan.variants
+        _arm(v, look.sides.get(v.id, analyses.every[v.id]), look.metrics, steps.get(v.id)) for v in plan.variants
     )
     return Summary(
         space=plan.space,
@@ -65,9 +65,9 @@ def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> S
         metrics=look.metrics,
         arms=arms,
         effects=tuple(effects),
-        notes=(*plan.notes, *_looking(plan, replayed), *judgement_notes(judgements, several=len(rules.metrics) > 1)),
+        notes=(*plan.notes, *_looking(plan, analyses), *judgement_notes(judgements, several=len(rules.metrics) > 1)),
         looks=plan.looks,
-        looked=replayed.looked,
+        looked=analyses.looked,
         factors=plan.factors,
         anova=tuple(_anova(look)),
         front=front(look.sides, look.metrics),
@@ -77,10 +77,12 @@ def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> S
     )
 
 
-def _effect(comparison: Comparison, question: Question, name: str, replayed: Replayed, account: Account) -> Effect:
+def _effect(
+    comparison: Comparison, question: Contrast, name: str, analyses: InterimAnalyses, account: Account
+) -> Effect:
     """What was found, with the numbers of the look that found it; where nothing was, with those of the last."""
-    now, held = replayed.look, account.get(name, FIRST)
-    found = stand((name, question), replayed.looks, replayed.held[name])
+    now, held = analyses.look, account.get(name, FIRST)
+    found = stand((name, question), analyses.looks, analyses.held[name])
     diverged = lost(question, now)
     look = now if diverged or found.shown is None else found.shown
     metric = next(metric for metric in look.metrics if metric.name == name)
@@ -88,7 +90,7 @@ def _effect(comparison: Comparison, question: Question, name: str, replayed: Rep
     before, after = _two_sides(comparison, question, look)
     verdict = _verdict(metric, found, test, diverged=diverged)
     corrected = look.corrected[name, question]
-    judged = replayed.left == 0 and held.counted
+    judged = analyses.left == 0 and held.counted
     effect = _filled(
         comparison,
         metric,
@@ -104,12 +106,12 @@ def _effect(comparison: Comparison, question: Question, name: str, replayed: Rep
             *_over_looks(comparison, question, metric, found, look, now),
         ],
     )
-    effect = replace(effect, level=replayed.held[name], judgement=held.number)
+    effect = replace(effect, level=analyses.held[name], judgement=held.number)
     earlier = held.given.get((name, comparison_id(question))) if held.given else None
     return effect if earlier is None else carried_over(effect, earlier, len(now.seeds))
 
 
-def _seen(comparison: Comparison, question: Question, name: str, look: Look) -> Tested:
+def _seen(comparison: Comparison, question: Contrast, name: str, look: Look) -> Tested:
     """The test of a question at a look, turned as the comparison has it."""
     test = look.tested[name, question]
     turned = isinstance(question, Difference) and comparison.before != question.one
@@ -117,14 +119,14 @@ def _seen(comparison: Comparison, question: Question, name: str, look: Look) -> 
 
 
 def _over_looks(
-    comparison: Comparison, question: Question, metric: Metric, found: Standing, shown: Look, now: Look
+    comparison: Comparison, question: Contrast, metric: Metric, found: Found, shown: Look, now: Look
 ) -> Iterator[str]:
     """What was found at another look than the one whose numbers are shown, and what the last makes of it."""
 
     def at(look: Look) -> str:
         test = _seen(comparison, question, metric.name, look)
-        seen = wording.interval(test.estimate, test.low, test.high, log=metric.log)
-        return seen if test.ranks is None else f"{seen} of survivors, and by ranks p = {wording.chance(test.ranks.p)}"
+        seen = numbers.interval(test.estimate, test.low, test.high, log=metric.log)
+        return seen if test.ranks is None else f"{seen} of survivors, and by ranks p = {numbers.chance(test.ranks.p)}"
 
     last = len(now.seeds)
     if shown is not now:
@@ -202,7 +204,7 @@ def _filled(
     )
 
 
-def _verdict(metric: Metric, found: Standing, test: Tested, *, diverged: bool) -> Verdict:
+def _verdict(metric: Metric, found: Found, test: Tested, *, diverged: bool) -> Verdict:
     """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
     if diverged:
         return "diverged"
@@ -216,7 +218,7 @@ def _verdict(metric: Metric, found: Standing, test: Tested, *, diverged: bool) -
     return "undecided"
 
 
-def _two_sides(comparison: Comparison, question: Question, look: Look) -> tuple[list[Side], list[Side]]:
+def _two_sides(comparison: Comparison, question: Contrast, look: Look) -> tuple[list[Side], list[Side]]:
     """The variants whose results enter with a minus, and those that enter with a plus."""
     if isinstance(question, Difference):
         return [look.sides[comparison.before]], [look.sides[comparison.after]]
@@ -234,7 +236,7 @@ def _two_sides(comparison: Comparison, question: Question, look: Look) -> tuple[
 
 
 def _notes(
-    question: Question, before: Sequence[Side], after: Sequence[Side], test: Tested, metric: Metric, verdict: Verdict
+    question: Contrast, before: Sequence[Side], after: Sequence[Side], test: Tested, metric: Metric, verdict: Verdict
 ) -> list[str]:
     notes = []
     ends = [(sum(len(s.diverged) for s in of), sum(s.ended for s in of)) for of in (before, after)]
@@ -304,15 +306,15 @@ def _anova(look: Look) -> Iterator[Anova]:
             )
 
 
-def _looking(plan: Plan, replayed: Replayed) -> Iterator[str]:
+def _looking(plan: Plan, analyses: InterimAnalyses) -> Iterator[str]:
     """Where it is looked several times: what is still to come before the last look that was asked for counts."""
-    if plan.looks and replayed.looked is None:
+    if plan.looks and analyses.looked is None:
         yield f"nothing is judged before the first look, at {plan.looks[0]} seeds: not all of its trials have ended"
-    elif plan.looks and replayed.looked != len(plan.seeds) and replayed.look.seeds != plan.seeds:
-        yield f"judged at {replayed.looked} of {len(plan.seeds)} seeds: the rest have not all ended, or came after it"
+    elif plan.looks and analyses.looked != len(plan.seeds) and analyses.look.seeds != plan.seeds:
+        yield f"judged at {analyses.looked} of {len(plan.seeds)} seeds: the rest have not all ended, or came after it"
 
 
-def _judgements(plan: Plan, rules: Judge, replayed: Replayed, account: Account) -> tuple[Judgement, ...]:
+def _judgements(plan: Plan, rules: Judge, analyses: InterimAnalyses, account: Account) -> tuple[Judgement, ...]:
     """How each family was judged."""
     alpha, several = 1 - rules.confidence, bool(plan.looks)
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
@@ -320,8 +322,8 @@ def _judgements(plan: Plan, rules: Judge, replayed: Replayed, account: Account) 
     for metrics in groups:
         held = account.get(metrics[0], FIRST)
         pending = ""
-        if replayed.left:
-            pending = f"{replayed.left} of {replayed.asked} trials have not ended; they come when all have"
+        if analyses.left:
+            pending = f"{analyses.left} of {analyses.asked} trials have not ended; they come when all have"
         elif not held.counted:
             pending = "these seeds are not in the record of questions; `ablate run` puts them there"
         found.append(
@@ -329,7 +331,7 @@ def _judgements(plan: Plan, rules: Judge, replayed: Replayed, account: Account) 
                 question=held.question,
                 metrics=metrics,
                 number=held.number,
-                level=replayed.held[metrics[0]],
+                level=analyses.held[metrics[0]],
                 next_level=alpha * held.next_share(looks=several),
                 left=alpha * (held.left - held.share(looks=several)),
                 pending=pending,

@@ -35,10 +35,10 @@ class Term:
     runs: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-Question: TypeAlias = Difference | Sum | Term
+Contrast: TypeAlias = Difference | Sum | Term
 
 
-def question(comparison: Comparison, factors: Mapping[str, Factors]) -> Question:
+def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast:
     """What a comparison asks. ValueError for an effect that its factorial does not estimate."""
     if comparison.weights:
         return Sum(comparison.weights)
@@ -52,12 +52,12 @@ def question(comparison: Comparison, factors: Mapping[str, Factors]) -> Question
     raise ValueError(f"{comparison.change!r} is no effect of this plan's factorial under {comparison.terms!r}")
 
 
-def questions(plan: Plan) -> tuple[Question | None, ...]:
+def contrasts(plan: Plan) -> tuple[Contrast | None, ...]:
     """What each comparison of a plan asks, in its order; None for noise, which is not judged."""
     factors = dict(plan.factors)
-    return tuple(None if one.kind == "noise" else question(one, factors) for one in plan.comparisons)
+    return tuple(None if one.kind == "noise" else contrast(one, factors) for one in plan.comparisons)
 
 
 def family_size(plan: Plan, *, metrics: int = 1) -> int:
     """How many distinct questions a plan asks of so many metrics together."""
-    return len(set(questions(plan)) - {None}) * metrics
+    return len(set(contrasts(plan)) - {None}) * metrics

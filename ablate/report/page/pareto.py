@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ablate.output.numbers import factor
+from ablate.output.words import spoken
 from ablate.plan.plan import Factors
 from ablate.report.html.drawn import INK, Draw, drawn
-from ablate.report.page import panes
+from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.summary import Arm, Metric
-from ablate.report.wording import factor, spoken
+from ablate.verdict.summary import Arm, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def fronts(record: PageRecord) -> list[tuple[str, str]]:
             f"plane-{place}",
             f"{spoken(metrics[0].name)} against {spoken(other.name)}. The table Variants has its numbers.",
             height=3.3,
-            width=panes.WIDTH,
+            width=panels.WIDTH,
         )
         left = len(every) - len(arms)
         caption = "Means over seeds, with one standard deviation each way. A name that would cover another is left out."
@@ -56,7 +57,7 @@ def _plane(axes: Axes, record: PageRecord, x: Metric, y: Metric, arms: Sequence[
         kind = "front" if best else "beaten by another"
         ink, marker = (INK["front"], "D") if best else (INK["faint"], "o")
         if base:
-            kind, ink, marker = f"{panes.short(arm.name, 24)} (baseline)", INK["reference"], "D" if best else "o"
+            kind, ink, marker = f"{panels.short(arm.name, 24)} (baseline)", INK["reference"], "D" if best else "o"
         (across, left, right), (up, low, high) = _spread(arm, x), _spread(arm, y)
         axes.errorbar(
             [across], [up], xerr=[[across - left], [right - across]], yerr=[[up - low], [high - up]],
@@ -65,11 +66,11 @@ def _plane(axes: Axes, record: PageRecord, x: Metric, y: Metric, arms: Sequence[
         seen.add(kind)
     for which, metric in (("x", x), ("y", y)):
         means = [arm.levels[metric.name].mean for arm in arms]
-        panes.plain_ticks(axes, which, log=metric.log, over=max(means) / min(means) if metric.log else 1.0)  # type: ignore[arg-type]
+        panels.plain_ticks(axes, which, log=metric.log, over=max(means) / min(means) if metric.log else 1.0)  # type: ignore[arg-type]
     axes.margins(0.12)
     axes.autoscale_view()
     axes.set(xlabel=_label(x), ylabel=_label(y))
-    panes.named_points(axes, [(arm.name, arm.levels[x.name].mean, arm.levels[y.name].mean) for arm in arms])
+    panels.named_points(axes, [(arm.name, arm.levels[x.name].mean, arm.levels[y.name].mean) for arm in arms])
 
 
 def _spread(arm: Arm, metric: Metric) -> tuple[float, float, float]:
@@ -103,7 +104,7 @@ def interactions(record: PageRecord, factors: Factors, terms: str) -> list[tuple
             f"Means of {spoken(metric.name)} by two edits. The table Runs has the numbers.",
             height=2.4,
             columns=min(2, len(draw)),
-            width=panes.WIDTH,
+            width=panels.WIDTH,
             legend=False,
         )
         more = f" {len(pairs) - PAIRS} more pairs are in the tables alone." if len(pairs) > PAIRS else ""
@@ -124,9 +125,9 @@ def _pair(axes: Axes, record: PageRecord, factors: Factors, metric: Metric, pair
         )
     axes.set_xlim(-0.3, 1.3)
     axes.set_xticks([0, 1], ["without", "with"], fontsize=8)
-    axes.set_xlabel(panes.short(pair[0], 28), fontsize=8)
-    axes.set_title(panes.short(pair[1], 28), fontsize=8, loc="left", color=INK["line1"])
-    panes.plain_ticks(axes, "y", log=metric.log)
+    axes.set_xlabel(panels.short(pair[0], 28), fontsize=8)
+    axes.set_title(panels.short(pair[1], 28), fontsize=8, loc="left", color=INK["line1"])
+    panels.plain_ticks(axes, "y", log=metric.log)
     axes.margins(y=0.25)
     axes.set_ylabel(spoken(metric.name))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ablate.report.pairing import Side, pair
-from ablate.report.summary import Metric
+from ablate.verdict.pairing import Side, pair
+from ablate.verdict.summary import Metric
 
 
 def front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str, ...]:

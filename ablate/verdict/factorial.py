@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablate import statistics
+from ablate.output.numbers import chance
+from ablate.output.words import listed
 from ablate.plan.designs.terms import estimable, in_estimates
 from ablate.plan.plan import Alias, Factors
-from ablate.report.aliases import alias_rows
-from ablate.report.asked import CROSS
-from ablate.report.pairing import Side, cells
-from ablate.report.summary import Metric, Summary
-from ablate.report.tested import Ruling, Tested, by_ranks, missing, worse
-from ablate.report.wording import chance, listed
 from ablate.statistics import Analysis, Estimate, Line, Sphericity
+from ablate.verdict.aliases import alias_rows
+from ablate.verdict.contrasts import CROSS
+from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
+from ablate.verdict.pairing import Side, cells
+from ablate.verdict.summary import Metric, Summary
 
 MOST_NAMED = 6
 """Runs without some result that are named; more are counted."""

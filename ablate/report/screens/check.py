@@ -15,8 +15,8 @@ from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.include import looks_included
 from ablate.output.terminal import Text
+from ablate.output.words import plural
 from ablate.plan.plan import Plan
-from ablate.report.wording import plural
 from ablate.source.located import Located, Mapping, to_python
 from ablate.source.problems import quote, unknown
 from ablate.source.yaml import parse_yaml

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 
+from ablate.output import words
 from ablate.output.terminal import Text
-from ablate.report import wording
 from ablate.store.findings import TRAINED_AGAIN, Finding, Findings, Kind, Severity
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
@@ -35,7 +35,7 @@ def _line(finding: Finding, *, done: bool) -> Text:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count:,}" + wording.plural(count, noun).removeprefix(str(count))
+    return f"{count:,}" + words.plural(count, noun).removeprefix(str(count))
 
 
 def _where(finding: Finding) -> str:
@@ -50,7 +50,7 @@ def _verdict(findings: Findings) -> Text:
     if not findings.to_repair:
         seen = f" as far as can be seen while {findings.holder} is writing there" if findings.holder else ""
         return Text(f"all is well{seen}", style="green")
-    parts = [f"{wording.plural(mended, 'thing')} {'repaired' if findings.repaired else 'to repair'}"] if mended else []
+    parts = [f"{words.plural(mended, 'thing')} {'repaired' if findings.repaired else 'to repair'}"] if mended else []
     if lost:
         parts.append(_lost(lost))
     if not findings.repaired and not findings.holder:
@@ -60,7 +60,7 @@ def _verdict(findings: Findings) -> Text:
 
 def _lost(lost: Sequence[Finding]) -> str:
     """How many things are lost, and how many of them cost a training; what the others cost is with each."""
-    things, trained = wording.plural(len(lost), "thing"), sum(finding.kind in TRAINED_AGAIN for finding in lost)
+    things, trained = words.plural(len(lost), "thing"), sum(finding.kind in TRAINED_AGAIN for finding in lost)
     if not trained:
         return f"{things} lost, no result of a trial: what follows is said above"
     if trained < len(lost):

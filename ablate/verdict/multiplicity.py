@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate import statistics
-from ablate.report.asked import Question
-from ablate.report.tested import Tested
 from ablate.space.documents import Judge
+from ablate.verdict.contrasts import Contrast
+from ablate.verdict.hypothesis_test import Tested
 
-Asked = tuple[str, Question]
+Asked = tuple[str, Contrast]
 """A metric's name and what is asked of it."""
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report.unequal import Row, Unequal
-from ablate.report.wording import listed
+from ablate.output.words import listed
+from ablate.verdict.fairness_audit import Row, Unequal
 
 COUNTED = ("layers", "width", "hidden width of MLPs", "steps")
 """Quantities that are shown as they are; of others it is enough by how much they differ."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ablate.plan.plan import Plan
-from ablate.report.finals import Finals
+from ablate.verdict.finals import Finals
 
 OTHER_VERSIONS = "run with other versions or on another device before and after"
 

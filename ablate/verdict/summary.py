@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from ablate.output.numbers import interval
+from ablate.output.words import plural, spoken
 from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, NATS
 
@@ -168,9 +171,8 @@ class Effect:
     rank_sum: float | None = None
 
     def __repr__(self) -> str:
-        from ablate.report import wording
-
-        said = "no pair" if self.estimate is None else f"{wording.difference(self)}, n = {self.n}"
+        difference = interval(self.estimate, self.low, self.high, log=self.scale == "log")
+        said = "no pair" if self.estimate is None else f"{difference}, n = {self.n}"
         verdict = f": {self.verdict}" if self.judged else ""
         return f"<Effect of {self.kind} {self.change} on {self.metric}: {said}{verdict}>"
 
@@ -257,9 +259,7 @@ class Summary:
     judgements: tuple[Judgement, ...] = ()
 
     def __repr__(self) -> str:
-        from ablate.report import wording
-
-        return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {wording.verdicts_of(self)}>"
+        return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {verdicts_of(self)}>"
 
     @property
     def decided(self) -> bool:
@@ -302,3 +302,10 @@ class Summary:
             if effect.kind == kind:
                 groups.setdefault((effect.terms, effect.change, effect.before, effect.after), []).append(effect)
         return tuple(tuple(group) for group in groups.values())
+
+
+def verdicts_of(summary: Summary) -> str:
+    """How often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
+    counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
+    said = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
+    return plural(counts.total(), "verdict") + (f": {said}" if said else "")

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ablate.report.pairing import Side
-from ablate.report.summary import Metric
 from ablate.space.documents import Judged
+from ablate.verdict.pairing import Side
+from ablate.verdict.summary import Metric
 
 
 def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablate import statistics
-from ablate.report import seeds
-from ablate.report.pairing import Pairs, Rows, Side, align
-from ablate.report.summary import Method, Metric
-from ablate.report.wording import plural
+from ablate.output.words import plural
 from ablate.statistics import Paired, Ranked
 from ablate.statistics.flips import EXACT
+from ablate.verdict.pairing import Pairs, Rows, Side, align
+from ablate.verdict.seeds import by_reason, named
+from ablate.verdict.summary import Method, Metric
 
 Floats = NDArray[np.float64]
 
@@ -189,7 +189,7 @@ def _of_sum(found: Tested, sums: Floats, size: float, rows: Rows, notes: Sequenc
 
 def missing(reasons: Mapping[int, str], what: str) -> list[str]:
     """`seeds 2, 4 not paired: bug before`: seeds that share a reason in one line."""
-    return [f"{seeds.named(of)} {what}: {reason}" for reason, of in seeds.by_reason(reasons.items()).items()]
+    return [f"{named(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
 
 
 def _of(found: Paired, metric: Metric, ruling: Ruling) -> Tested:

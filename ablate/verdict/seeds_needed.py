@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ablate import statistics
-from ablate.report.summary import Metric
-from ablate.report.tested import Ruling, Tested
 from ablate.statistics import Ranked
+from ablate.verdict.hypothesis_test import Ruling, Tested
+from ablate.verdict.summary import Metric
 
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:

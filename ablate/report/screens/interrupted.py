@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.execute.policy import FAILED
+from ablate.output.words import plural
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.report import wording
-from ablate.report.wording import plural
 from ablate.train.events import GOES_ON, Outcome
 
 REASONS = 3

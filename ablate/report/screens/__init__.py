@@ -1,0 +1,11 @@
+"""What small verbs show, a file for each.
+
+block.py        a block: its tree, equations, diagram and costs
+catalogue.py    blocks, presets and components, under the papers they are from
+check.py        what was checked: spaces, grammars, the edits between two blocks
+doctor.py       what is not as it was written in a results folder
+interrupted.py  how a run ended when it did not simply finish
+machine.py      this machine and what it can run
+query.py        the rows of a query
+status.py       what runs, what waits, what has ended
+"""
