@@ -15,9 +15,11 @@ from ablate.report.parts import (
     WIDE,
     Block,
     add_block,
+    by_itself,
     difference_heading,
     heading_line,
     new_table,
+    single_interval,
     styled,
     verdict_table,
     wrapped,
@@ -79,10 +81,20 @@ def anovas(summary: Summary) -> dict[str, list[Anova]]:
 
 def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading: str, *, width: int) -> Table:
     wide, blocks = width >= WIDE, []
+    alone = by_itself((effect for effects in comparisons for effect in effects), summary, width)
     for effects in comparisons:
-        rows = [(e.metric, wording.difference(e), wording.pairs(e), styled(e, wide=wide)) for e in effects]
+        rows: list[tuple[str | Text, ...]] = [
+            (
+                e.metric,
+                wording.difference(e),
+                *([single_interval(e)] * len(alone)),
+                wording.pairs(e),
+                styled(e, wide=wide),
+            )
+            for e in effects
+        ]
         blocks.append(Block(effects[0].change, _diverged_of(effects[0]), rows))
-    headings = (heading, "metric", difference_heading(summary), "n", "verdict")
+    headings = (heading, "metric", difference_heading(summary), *alone, "n", "verdict")
     return verdict_table(headings, blocks, room=24 if wide else 16, width=width)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, ordinal, plural
@@ -127,9 +127,8 @@ def _difference(summary: Summary) -> Iterator[str]:
         standing = any(_stands(effect, summary) for effect in summary.effects)
         stood = ", or those of the judgement whose verdict stands" if standing else ""
         pairs = f"paired over the n seeds finished on both sides (in brackets where they are fewer{stood})"
-        student = "" if "repeated" in methods else "Student's "
-        interval = f"{student}{confidence} interval, not adjusted for the number of comparisons"
-        yield f"difference: {after}, {pairs}; {interval}"
+        yield f"difference: {after}, {pairs}"
+    yield from _intervals(summary, confidence, methods)
     if "main" in kinds:
         yield (
             "an edit's effect: the mean difference that it makes over the runs of the factorial, by least squares with "
@@ -158,6 +157,25 @@ def _difference(summary: Summary) -> Iterator[str]:
             "A/A: the baseline with another initialisation, the same batches and windows: what differs is noise, not a "
             "finding"
         )
+
+
+def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> Iterator[str]:
+    """What the intervals hold, and with what confidence."""
+    student = "" if "repeated" in methods else "Student's "
+    shown = [effect for effect in summary.effects if effect.low is not None]
+    alone = f"{student}{confidence} interval of one comparison"
+    if not any(effect.adjusted_low is not None for effect in shown):
+        if shown:
+            yield f"interval: {alone} by itself, not adjusted for their number"
+        return
+    several = f"the {summary.tests} comparisons it is one of and for " if summary.tests > 1 else ""
+    yield (
+        f"interval, adjusted: for {several}judging again, as the verdict is, at {confidence} for all together; so the "
+        "two agree: better and worse have no zero in it, equivalent lies inside the margin, undecided neither"
+    )
+    others = [effect for effect in shown if effect.adjusted_low is None and effect.judged]
+    rest = f"; so {'is' if len(others) == 1 else 'are'} those of survivors, where ranks decide" if others else ""
+    yield f"by itself: {alone}, narrower, and no verdict goes by it{rest}"
 
 
 def _error(summary: Summary, confidence: str) -> str:

@@ -9,6 +9,7 @@ from ablate.output.markdown import code, escape, paragraph, sentence
 from ablate.output.markdown import table as table_lines
 from ablate.report import footnotes, wording
 from ablate.report.effect_tables import KINDS, anova_row, anovas, described
+from ablate.report.parts import difference_heading
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 ANOVA_HEADING = ("metric", "term", "sum of squares", "df", "F", "p")
@@ -44,7 +45,8 @@ def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) ->
 def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """The title, heading and rows of each table."""
     several = len(summary.terms) > 1
-    heading = ("change", "metric", f"difference [{100 * summary.confidence:g} %]", "n", "verdict")
+    alone = f"by itself [{100 * summary.confidence:g} %]"
+    heading = ("change", "metric", difference_heading(summary), alone, "n", "verdict")
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
         under = f", {terms}" if several and terms else ""
         yield _title(kind, summary) + under, heading, [_row(effect) for effect in group]
@@ -80,6 +82,7 @@ def _row(effect: Effect) -> tuple[str, ...]:
         effect.change,
         effect.metric,
         wording.difference(effect),
+        wording.single(effect) or "–",
         wording.pairs(effect),
         wording.verdict(effect) + note,
     )

@@ -29,6 +29,12 @@ STYLES: Mapping[Verdict, str] = {
 WIDE = 100
 """Columns from which a variant's mean and its difference stand side by side."""
 
+ROOMY = 128
+"""Columns from which the interval of a comparison by itself stands beside the one that goes with its verdict."""
+
+ADJUSTED = "adjusted"
+"""What an interval is called that goes with its verdict."""
+
 GAP = 2
 """Columns between two of a table."""
 
@@ -140,7 +146,26 @@ def wrapped(name: str, room: int, signs: str = "=.,/(") -> list[str]:
 
 def difference_heading(summary: Summary) -> str:
     """The heading over differences: what they are given with."""
-    return f"difference [{100 * summary.confidence:.4g} %]"
+    kind = interval_kind(summary)
+    return f"difference ({kind})" if kind == ADJUSTED else f"difference [{kind}]"
+
+
+def interval_kind(summary: Summary) -> str:
+    """What the intervals shown are: `adjusted` where they go with verdicts, else the confidence of each by itself."""
+    adjusted = any(effect.adjusted_low is not None for effect in summary.effects)
+    return ADJUSTED if adjusted else f"{100 * summary.confidence:.4g} %"
+
+
+def by_itself(effects: Iterable[Effect], summary: Summary, width: int) -> tuple[str, ...]:
+    """The heading of a column of single intervals, where there are such beside others and room for them."""
+    if width < ROOMY or not any(wording.single(effect) for effect in effects):
+        return ()
+    return (f"by itself [{100 * summary.confidence:.4g} %]",)
+
+
+def single_interval(effect: Effect | None) -> Text:
+    """A single interval, dimmer than the one that goes with the verdict."""
+    return Text(wording.single(effect) if effect is not None else "", style="dim")
 
 
 def styled(effect: Effect, *, wide: bool = True) -> Text:

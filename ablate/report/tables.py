@@ -26,9 +26,11 @@ from ablate.report.parts import (
     Block,
     add_block,
     bullet_list,
+    by_itself,
     difference_heading,
     heading_line,
     new_table,
+    single_interval,
     styled,
     title_lines,
     verdict_table,
@@ -192,19 +194,23 @@ def _against(summary: Summary) -> str:
 
 def _variants(summary: Summary, *, width: int) -> Table:
     wide = width >= WIDE
-    numbers = ("mean ± sd", difference_heading(summary))
-    headings = ("variant", "metric", *(numbers if wide else ("\n".join(numbers),)), "n", "verdict")
     compared = (*summary.comparisons("noise"), *summary.comparisons("baseline"))
+    alone = by_itself((effect for effects in compared for effect in effects), summary, width)
+    numbers = ("mean ± sd", difference_heading(summary))
+    headings = ("variant", "metric", *(numbers if wide else ("\n".join(numbers),)), *alone, "n", "verdict")
     against = {(e.after, e.metric): e for effects in compared for e in effects}
     blocks = []
     for arm in summary.arms:
-        rows = [_variant_row(arm, m, against.get((arm.variant, m.name)), summary, wide) for m in summary.metrics]
+        rows = [
+            _variant_row(arm, m, against.get((arm.variant, m.name)), summary, wide, alone=bool(alone))
+            for m in summary.metrics
+        ]
         blocks.append(Block(arm.name, f"diverged {arm.diverged} of {arm.ended}", rows))
     return verdict_table(headings, blocks, room=20 if wide else 16, width=width)
 
 
 def _variant_row(
-    arm: Arm, metric: Metric, effect: Effect | None, summary: Summary, wide: bool
+    arm: Arm, metric: Metric, effect: Effect | None, summary: Summary, wide: bool, *, alone: bool
 ) -> tuple[str | Text, ...]:
     level = arm.levels.get(metric.name)
     mean, difference = wording.level(level, metric), wording.difference(effect) if effect else ""
@@ -212,4 +218,5 @@ def _variant_row(
     verdict = (
         styled(effect, wide=wide) if effect else Text("baseline" if arm.name == summary.baseline else "", style="dim")
     )
-    return metric.name, *shown, wording.seeds_of(level.n if level else 0, effect), verdict
+    single = (single_interval(effect),) if alone else ()
+    return metric.name, *shown, *single, wording.seeds_of(level.n if level else 0, effect), verdict

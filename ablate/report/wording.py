@@ -45,7 +45,22 @@ def difference(effect: Effect) -> str:
     """The paired difference and its interval: `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
     if effect.estimate is None:
         return "no pair" if effect.before and effect.after else "cannot be told"
-    return interval(effect.estimate, effect.low, effect.high, log=effect.scale == "log")
+    return interval(effect.estimate, *bounds(effect), log=effect.scale == "log")
+
+
+def bounds(effect: Effect) -> tuple[float | None, float | None]:
+    """The ends of the interval to show: that which agrees with the verdict, where there is one, else the single one."""
+    if effect.adjusted_low is None:
+        return effect.low, effect.high
+    return effect.adjusted_low, effect.adjusted_high
+
+
+def single(effect: Effect) -> str:
+    """The interval of a comparison by itself, `[-0.018, -0.006]`; empty where there is none, or no other is shown."""
+    if effect.estimate is None or effect.low is None or effect.adjusted_low is None:
+        return ""
+    shown = interval(effect.estimate, effect.low, effect.high, log=effect.scale == "log")
+    return shown[shown.index("[") :] if "[" in shown else ""
 
 
 def margin(metric: Metric) -> str:
@@ -129,7 +144,7 @@ def phrase(effect: Effect, metric: Metric) -> str:
     if effect.ranked:
         seen = "" if effect.estimate is None else f"; of survivors {difference(effect)}, n = {effect.n}"
         return f"{name} {spoken(effect.verdict)} over {plural(effect.ranked, 'seed')}{seen}"
-    size = with_interval(effect.estimate or 0.0, effect.low, effect.high, log=metric.log, turned=True)
+    size = with_interval(effect.estimate or 0.0, *bounds(effect), log=metric.log, turned=True)
     size = f"a factor {size}" if metric.log else size
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
     if together:

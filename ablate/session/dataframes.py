@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 WORDS = ("kind", "change", "terms", "metric", "before", "after", "verdict", "method", "scale", "note")
 VERDICTS = (
     *("kind", "change", "terms", "metric", "before", "after", "n", "verdict"),
-    *("estimate", "low", "high", "ratio", "ratio_low", "ratio_high", "sd"),
+    *("estimate", "low", "high", "adjusted_low", "adjusted_high", "adjusted_confidence"),
+    *("ratio", "ratio_low", "ratio_high", "ratio_adjusted_low", "ratio_adjusted_high", "sd"),
     *("p", "p_adjusted", "q", "p_equivalent", "p_equivalent_adjusted", "method", "df"),
     *("scale", "margin", "differs", "more_seeds", "level", "judgement", "note", "ranked"),
 )
+RATIOS = ("ratio", "ratio_low", "ratio_high", "ratio_adjusted_low", "ratio_adjusted_high")
 TRIALS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
 """The columns that are there whatever was measured; a column for each summary follows."""
 
@@ -74,7 +76,7 @@ def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
 
 
 def _verdict(effect: Effect, names: Mapping[str, str]) -> dict[str, Any]:
-    ends = (effect.estimate, effect.low, effect.high)
+    ends = (effect.estimate, effect.low, effect.high, effect.adjusted_low, effect.adjusted_high)
     ratios = (_ratio(value) if effect.scale == "log" else None for value in ends)
     needed = effect.seeds_needed if effect.verdict == "undecided" and effect.judged else None
     return {
@@ -82,7 +84,7 @@ def _verdict(effect: Effect, names: Mapping[str, str]) -> dict[str, Any]:
         "before": names.get(effect.before),
         "after": names.get(effect.after),
         "verdict": effect.verdict if effect.judged else None,
-        **dict(zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True)),
+        **dict(zip(RATIOS, ratios, strict=True)),
         "more_seeds": None if needed is None else needed - (effect.ranked or effect.n),
     }
 

@@ -70,11 +70,16 @@ class Run:
             verdict     better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; None for
                         noise. By rank: with a diverged run on a side, over all seeds, the diverged the worst
             estimate    mean of after less before: a difference, or on the log scale the logarithm of a ratio
-            low, high   its interval at the space's confidence, not adjusted for the number of comparisons; infinite
-                        where n bounds nothing
-            ratio, ratio_low, ratio_high
-                        on the log scale after over before, by geometric means, and its interval: estimate, low and
-                        high as factors; NaN on the linear scale
+            low, high   its interval at the space's confidence, of this comparison by itself; infinite where n bounds
+                        nothing
+            adjusted_low, adjusted_high
+                        the interval that agrees with the verdict, adjusted for the number of comparisons as
+                        p_adjusted is; NaN where none does, as by ranks
+            adjusted_confidence
+                        its confidence, of one comparison
+            ratio, ratio_low, ratio_high, ratio_adjusted_low, ratio_adjusted_high
+                        on the log scale after over before, by geometric means, and its intervals: estimate, low, …
+                        as factors; NaN on the linear scale
             sd          standard deviation of the differences over seeds, on the scale of the estimate
             p           two-sided p of no difference
             p_adjusted  that by Holm over the family: verdicts are made by it

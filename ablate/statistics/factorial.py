@@ -76,7 +76,8 @@ class Estimate:
     An effect that the runs with results do not tell has no `estimate`, `reason` says why, and `entangled` are the
     effects that it cannot be told from. Nothing but `estimate` is known where there is no error to hold it against.
     `method` is that of its values over `n` seeds, as for pairs; `pooled` where one seed's lack of fit is the error.
-    `ranks` are there where runs were lost, over all seeds.
+    `ranks` are there where runs were lost, over all seeds. `over_seeds` is the effect at each seed, where the error is
+    by how these vary.
     """
 
     effect: tuple[int, ...]
@@ -93,6 +94,7 @@ class Estimate:
     reason: str = ""
     entangled: tuple[tuple[int, ...], ...] = ()
     ranks: Ranked | None = None
+    over_seeds: tuple[float, ...] = ()
 
     def p_equivalent(self, margin: float) -> float | None:
         """The greater p of the two one-sided tests against ±margin; None where there is no error to test with."""
@@ -210,6 +212,7 @@ def _over_values(
             tost_high=paired.tost_high,
             p=paired.p,
             method=paired.method,
+            over_seeds=paired.differences,
         )
 
     untold = {i: _untold(effects, i, found, x, n) for i in range(len(effects)) if found.told[i, i] < 1 - TOLD}

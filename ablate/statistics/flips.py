@@ -3,10 +3,12 @@
     p = share of the 2^n signs s with |Σ s_i·d_i| ≥ |Σ d_i|        Fisher 1935, Pitman 1937
 
 It supposes of the differences only that they lie symmetrically around their mean, and its p is never below 2^(1-n).
+The interval that goes with it holds every shift that the test of the shifted differences does not reject.
 """
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 import numpy as np
@@ -19,6 +21,9 @@ EXACT = 32
 
 DRAWS = 99_999
 
+HALVINGS = 32
+"""Steps in which the end of an interval is found."""
+
 TIE = 1e-9
 """Sums closer than this share of Σ|d_i| are the same: rounding makes no sum the lesser."""
 
@@ -29,6 +34,34 @@ def sign_flip_p(differences: Floats) -> float:
     if reached <= 0:
         return 1.0
     return _exact(differences, reached) if differences.size <= EXACT else _drawn(differences, reached)
+
+
+def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
+    """The shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
+
+    p falls as δ leaves the mean on either side, so that each end is found by halving, to a share of 1e-9 of the range
+    of the differences. Infinite where so few pairs can reject no shift at all.
+
+    >>> low, high = sign_flip_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.05)
+    >>> round(low, 6), round(high, 6)
+    (1.0, 6.0)
+    """
+    if least_p(differences.size) >= miss:
+        return -math.inf, math.inf
+    mean, low, high = float(differences.mean()), float(differences.min()), float(differences.max())
+    spread = high - low
+    return _end(differences, mean, low - spread, miss), _end(differences, mean, high + spread, miss)
+
+
+def _end(differences: Floats, inside: float, outside: float, miss: float) -> float:
+    """Where p reaches `miss` between a shift that is not rejected and one that is."""
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        if sign_flip_p(differences - middle) < miss:
+            outside = middle
+        else:
+            inside = middle
+    return inside
 
 
 def least_p(n: int) -> float:

@@ -44,7 +44,7 @@ class Paired:
 
     `tost_low` and `tost_high` bound the narrower one, at 1-2α, that two one-sided tests at α amount to. `p` is for two
     sides. Without spread (`sd` is 0) an interval has no width, or no bounds where n is too small for its confidence.
-    `df` are the degrees of freedom of t, n - 1; None with the sign test, which has none.
+    `df` are the degrees of freedom of t, n - 1; None with the sign test, which has none. `differences` are the d_i.
     """
 
     n: int
@@ -57,6 +57,7 @@ class Paired:
     p: float
     method: Method
     df: float | None
+    differences: tuple[float, ...] = ()
 
     def inside(self, margin: float) -> bool:
         """Whether two one-sided tests find the mean difference inside ±margin."""
@@ -139,6 +140,7 @@ def of_differences(
         p=p,
         method=method,
         df=float(n - 1),
+        differences=tuple(d.tolist()),
     )
 
 

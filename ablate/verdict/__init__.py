@@ -10,6 +10,7 @@ that it is missing from.
     margins.py          margins of equivalence as numbers on a metric's scale
     hypothesis_test.py  the test of one contrast: of two variants, or of a weighted sum (factorial.py: of a factorial)
     multiplicity.py     what may be claimed of all contrasts together: Holm, Benjamini and Hochberg
+    adjusted_interval.py  the interval that agrees with a verdict
     interim.py          all contrasts at a number of seeds, and interim analyses at more and more of them
     judgement.py        which judgement of a question it is, at what level, and what stands of earlier ones
     seeds_needed.py     how many seeds would decide what is undecided

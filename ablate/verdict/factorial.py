@@ -150,6 +150,8 @@ def _of_values(found: Estimate, metric: Metric, ruling: Ruling, analysis: Analys
         p=found.p if judged else None,
         p_equivalent=None if margin is None else found.p_equivalent(margin),
         method="repeated" if ruling.look and found.method == "student" else found.method,
+        error=found.error,
+        differences=found.over_seeds,
     )
 
 

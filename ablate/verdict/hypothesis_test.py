@@ -46,7 +46,8 @@ class Tested:
     """A test of one question, its numbers as `summary.Effect` has them; what cannot be computed is None.
 
     `sd` is that of the differences over seeds, 0 where they do not vary. Where runs were lost `ranks` are those of all
-    seeds, and p is theirs; the rest is of survivors. `notes` say what is missing, and why.
+    seeds, and p is theirs; the rest is of survivors. `error` is the standard error of the estimate, 0 where nothing
+    varies, and `differences` those of the seeds. `notes` say what is missing, and why.
     """
 
     n: int
@@ -61,6 +62,8 @@ class Tested:
     p_equivalent: float | None = None
     method: Method = "student"
     ranks: Ranked | None = None
+    error: float | None = None
+    differences: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -82,6 +85,7 @@ class Tested:
             tost_low=turned(self.tost_high),
             tost_high=turned(self.tost_low),
             ranks=None if self.ranks is None else self.ranks.mirrored(),
+            differences=tuple(-difference for difference in self.differences),
         )
 
 
@@ -209,6 +213,8 @@ def _of(found: Paired, metric: Metric, ruling: Ruling) -> Tested:
         p=found.p,
         p_equivalent=None if metric.margin is None else found.p_equivalent(metric.margin),
         method="repeated" if ruling.look and found.method == "student" else found.method,
+        error=found.sd / math.sqrt(found.n),
+        differences=found.differences,
         notes=(note,) if note else (),
     )
 

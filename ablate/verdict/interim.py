@@ -260,7 +260,12 @@ def _look(
         sides=here,
         metrics=metrics,
         tested=tested,
-        corrected=correct(tested, rules, {name: _stricter(held[name], one.level) for name, one in rulings.items()}),
+        corrected=correct(
+            tested,
+            rules,
+            {name: _stricter(held[name], one.level) for name, one in rulings.items()},
+            {name: one.level for name, one in rulings.items()},
+        ),
         factorials=factorials,
         factors=plan.factors,
         rulings=rulings,

@@ -14,6 +14,7 @@ from ablate.output import numbers
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
+from ablate.verdict.adjusted_interval import adjusted_interval
 from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts, family_size
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
@@ -107,6 +108,13 @@ def _effect(
         ],
     )
     effect = replace(effect, level=analyses.held[name], judgement=held.number)
+    if (adjusted := adjusted_interval(test, corrected, verdict)) is not None:
+        effect = replace(
+            effect,
+            adjusted_low=adjusted.low,
+            adjusted_high=adjusted.high,
+            adjusted_confidence=adjusted.confidence,
+        )
     earlier = held.given.get((name, comparison_id(question))) if held.given else None
     return effect if earlier is None else carried_over(effect, earlier, len(now.seeds))
 

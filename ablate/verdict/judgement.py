@@ -225,6 +225,8 @@ def turned(effect: Effect) -> Effect:
         high=minus(effect.low),
         tost_low=minus(effect.tost_high),
         tost_high=minus(effect.tost_low),
+        adjusted_low=minus(effect.adjusted_high),
+        adjusted_high=minus(effect.adjusted_low),
         rank_sum=minus(effect.rank_sum),
         verdict=other.get(effect.verdict, effect.verdict),  # type: ignore[arg-type]
     )

@@ -105,8 +105,10 @@ class Effect:
 
     `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
-    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Intervals are not adjusted for
-    the number of comparisons; `p_adjusted` is (Holm). What cannot be computed is None; an interval that n is too small
+    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison by
+    itself; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
+    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as the confidence of one (`adjusted_interval.py`).
+    What cannot be computed is None; an interval that n is too small
     to bound is infinite. `differs` marks an equivalent effect that is significant all the same. `seeds_needed` is a
     total of pairs, None where nothing is left to decide or no affordable number would do. `sd` is that of the
     differences over seeds, on the scale of the estimate.
@@ -169,6 +171,9 @@ class Effect:
     judgement: int | None = None
     ranked: int = 0
     rank_sum: float | None = None
+    adjusted_low: float | None = None
+    adjusted_high: float | None = None
+    adjusted_confidence: float | None = None
 
     def __repr__(self) -> str:
         difference = interval(self.estimate, self.low, self.high, log=self.scale == "log")

@@ -66,22 +66,22 @@ def test_a_metric_without_a_pair_has_no_forest_and_that_is_said() -> None:
 def test_a_frame_holds_what_matters_and_neither_a_wild_estimate_nor_a_wide_interval_squashes_it() -> None:
     effects = [effect for effect in record().summary.effects if effect.metric == "eval_loss"]
     low, high = forest._frame(effects, METRIC)
-    assert all(low <= e.low and e.high <= high for e in effects)
+    assert all(low <= e.adjusted_low and e.adjusted_high <= high for e in effects)
     assert low < -0.02 and high > 0.02
-    wild = [*effects, replace(effects[0], estimate=1e6, low=9e5, high=1.1e6)]
+    wild = [*effects, replace(effects[0], estimate=1e6, low=9e5, high=1.1e6, adjusted_low=None)]
     assert forest._frame(wild, METRIC)[1] < 1
-    wide = [*effects, replace(effects[0], estimate=0.0, low=-1e3, high=math.inf)]
+    wide = [*effects, replace(effects[0], estimate=0.0, low=-1e3, high=math.inf, adjusted_low=None)]
     assert forest._frame(wide, METRIC)[0] > -1 and forest._frame(wide, METRIC)[1] < 1
-    none = [replace(effects[0], estimate=None, low=None, high=None)]
+    none = [replace(effects[0], estimate=None, low=None, high=None, adjusted_low=None)]
     assert forest._frame(none, METRIC)[0] < 0 < forest._frame(none, METRIC)[1]
-    same = [replace(effects[0], estimate=0.0, low=0.0, high=0.0)]
+    same = [replace(effects[0], estimate=0.0, low=0.0, high=0.0, adjusted_low=None)]
     assert forest._frame(same, replace(METRIC, margin=None))[0] < 0
 
 
 def test_an_interval_that_leaves_the_frame_ends_in_an_arrow_and_the_caption_says_so() -> None:
     found = record()
     first, *others = found.summary.effects
-    wide = replace(first, low=-1e3, high=math.inf)
+    wide = replace(first, low=-1e3, high=math.inf, adjusted_low=None)
     ((_, caption), *_) = forest.forests(replace(found, summary=replace(found.summary, effects=(wide, *others))))
     assert "An arrow: the interval goes on beyond the frame." in caption
     ((_, plain), *_) = forest.forests(found)

@@ -220,7 +220,7 @@ def test_the_page_promises_of_a_floor_without_spread_what_the_sign_test_does(see
 
 def test_the_tables_of_the_page_say_which_p_they_show_and_keep_differences_whole():
     grid = verdicts(worlds.record())[0]
-    assert grid.heading[5:] == ("p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)")
+    assert grid.heading[6:] == ("p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)")
     cell = grid.rows[0][3]
     assert f"<td class=w>{cell}</td>" in document.table(grid)
     assert "@media screen and (min-width:40rem){td.w{white-space:nowrap}}" in CSS

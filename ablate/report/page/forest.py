@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ablate.output.numbers import factor
@@ -16,6 +16,7 @@ from ablate.report.page import panels
 from ablate.report.page.answer import subject
 from ablate.report.page.panels import plain_ticks, short
 from ablate.report.page.record import PageRecord
+from ablate.report.parts import interval_kind
 from ablate.verdict.summary import Effect, Metric, Summary
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
         for start in range(0, len(of), ROWS):
             part = of[start : start + ROWS]
             frame = _frame(part, metric)
-            title = f"{spoken(metric.name)}, every comparison with its {100 * summary.confidence:g} % interval"
+            title = f"{spoken(metric.name)}, every comparison with its interval ({interval_kind(summary)})"
             svg = drawn(
                 [lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary)],  # type: ignore[misc]
                 f"forest-{place}-{start // ROWS}",
@@ -72,8 +73,10 @@ def _caption(
         yield f"Whole variants are against {summary.baseline}."
     if metric.margin is not None:
         yield f"Shaded: the margin of equivalence, {wording.margin(metric)}."
-    if any(bound is not None and not frame[0] <= bound <= frame[1] for e in part for bound in (e.low, e.high)):
+    if any(bound is not None and not frame[0] <= bound <= frame[1] for e in part for bound in wording.bounds(e)):
         yield "An arrow: the interval goes on beyond the frame."
+    if any(wording.single(effect) for effect in part):
+        yield "The thin line below is the interval of that comparison by itself."
     if any(effect.estimate is not None and effect.low is None for effect in part):
         yield "A point without a line: one pair, so no interval."
     if any(effect.verdict in ("better_by_rank", "worse_by_rank") for effect in part):
@@ -96,7 +99,7 @@ def _frame(effects: Sequence[Effect], metric: Metric) -> tuple[float, float]:
     core = [0.0, -margin, margin, *(one for one in estimates if abs(one) <= most)]
     low, high = min(core), max(core)
     room = 1.5 * (high - low) or 1.0
-    bounds = [one for e in effects for one in (e.low, e.high) if one is not None and math.isfinite(one)]
+    bounds = [one for e in effects for one in wording.bounds(e) if one is not None and math.isfinite(one)]
     low = max(min([low, *bounds]), low - room)
     high = min(max([high, *bounds]), high + room)
     pad = 0.06 * (high - low) or 1.0
@@ -137,15 +140,32 @@ def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summa
         return
     value = factor if log else float
     low, high = frame
-    if effect.low is not None and effect.high is not None:
-        start, end = max(effect.low, low), min(effect.high, high)
-        if start < end:
-            axes.plot([value(start), value(end)], [row, row], color=colour, lw=1.6, solid_capstyle="butt", zorder=2)
+    first, last = wording.bounds(effect)
+    if first is not None and last is not None:
+        _line(axes, row, (first, last), frame, colour, 1.8, value)
         arrow: dict[str, Any] = {"color": colour, "ms": 5, "clip_on": False, "zorder": 3}
-        if effect.low < low:
+        if first < low:
             axes.plot([value(low)], [row], marker="<", **arrow)
-        if effect.high > high:
+        if last > high:
             axes.plot([value(high)], [row], marker=">", **arrow)
+    if wording.single(effect) and effect.low is not None and effect.high is not None:
+        _line(axes, row + 0.2, (effect.low, effect.high), frame, colour, 0.7, value)
     if low <= effect.estimate <= high:
         face = colour if filled else INK["paper"]
         axes.plot([value(effect.estimate)], [row], marker=marker, color=colour, mfc=face, ms=5.5, mew=1.4, zorder=4)
+
+
+def _line(
+    axes: Axes,
+    height: float,
+    ends: tuple[float, float],
+    frame: tuple[float, float],
+    colour: str,
+    width: float,
+    value: Callable[[float], float],
+) -> None:
+    """An interval, as far as it is within the frame."""
+    start, end = max(ends[0], frame[0]), min(ends[1], frame[1])
+    if start < end:
+        shown = [value(start), value(end)]
+        axes.plot(shown, [height, height], color=colour, lw=width, solid_capstyle="butt", zorder=2)

@@ -12,6 +12,7 @@ from ablate.report.html.grid import Grid
 from ablate.report.once import effects_once, terms_of
 from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
+from ablate.report.parts import difference_heading
 from ablate.space.metrics import BITS, NATS
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
@@ -19,7 +20,7 @@ from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 LEVELS = {1: "with", -1: "without"}
 """How a run's level of an edit is shown."""
 MEANINGS = {
-    "baseline": "whole variants; intervals are not adjusted for the number of comparisons, verdicts are",
+    "baseline": "whole variants",
     "noise": "nothing but the initialisation changed: what is seen is noise, and is not judged",
 }
 
@@ -38,8 +39,8 @@ def verdicts(record: PageRecord) -> list[Grid]:
                 note=MEANINGS.get(kind) or described(kind, summary),
                 heading=_heading(summary),
                 rows=tuple(_row(effect, summary) for effect in effects),
-                numbers=(4, 5, 6, 7),
-                whole=(3,),
+                numbers=(5, 6, 7, 8),
+                whole=(3, 4),
             )
         )
     return grids
@@ -57,8 +58,17 @@ def caveats(summary: Summary) -> list[str]:
 
 
 def _heading(summary: Summary) -> tuple[str, ...]:
-    interval = f"difference [{100 * summary.confidence:.4g} %]"
-    return "change", "verdict", "metric", interval, "n", "p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)"
+    return (
+        "change",
+        "verdict",
+        "metric",
+        difference_heading(summary),
+        f"by itself [{100 * summary.confidence:.4g} %]",
+        "n",
+        "p (Holm)",
+        "q (Benjamini-Hochberg)",
+        "p of equivalence (Holm)",
+    )
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
@@ -67,7 +77,7 @@ def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
     verdict = wording.verdict(effect)
     shown = wording.difference(effect) + (kind if effect.estimate is not None else "")
     chances = (_chance(effect.p_adjusted), _chance(effect.q), _chance(effect.p_equivalent_adjusted))
-    return named, verdict, effect.metric, shown, wording.pairs(effect), *chances
+    return named, verdict, effect.metric, shown, wording.single(effect) or "–", wording.pairs(effect), *chances
 
 
 def _chance(p: float | None) -> str:

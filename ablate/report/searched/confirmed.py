@@ -6,6 +6,7 @@ from rich.table import Table
 
 from ablate.output.terminal import Text
 from ablate.report import wording
+from ablate.report.parts import difference_heading
 from ablate.report.searched.held import Kept, kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import apart_in_words, percent
@@ -16,7 +17,7 @@ from ablate.verdict.summary import Arm, Effect, Metric, Summary
 def table(record: SearchRecord, summary: Summary, *, wide: bool = False) -> Table:
     """A row for each block and metric; where it is not `wide`, its numbers stand one below the other."""
     columns = new_table()
-    difference = f"difference [{100 * summary.confidence:.4g} %]"
+    difference = difference_heading(summary)
     columns.add_column("block", no_wrap=True)
     columns.add_column("metric", no_wrap=wide, overflow="fold")
     if wide:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
+from ablate.report import wording
 from ablate.report.html.drawn import INK, Draw, drawn
 from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts
@@ -112,8 +113,8 @@ def _fresh(record: SearchRecord) -> list[tuple[str, Ends]]:
             level = None if base is None else base.levels.get(effect.metric)
             if level is None or effect.estimate is None:
                 continue
-            bounds = (effect.low, effect.high)
-            low, high = (effect.estimate if one is None or not math.isfinite(one) else one for one in bounds)
+            ends_of = wording.bounds(effect)
+            low, high = (effect.estimate if one is None or not math.isfinite(one) else one for one in ends_of)
             ratio = effect.scale == "log"
             middle, start, end = (
                 level.mean * factor(d) if ratio else level.mean + d for d in (effect.estimate, low, high)

@@ -1,0 +1,68 @@
+"""The interval that agrees with a verdict: at the level at which Holm's procedure holds the p of its comparison.
+
+Of m comparisons, k of which are found before this one,
+
+    better, worse     estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
+    equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
+    undecided         the wider of the two, with k all that are found    holds zero, and is not inside the margin
+
+and likewise by sign flips, or by signs where nothing varies, where these made the p. α is what the judgement, or the
+look, may spend. Where runs were lost and ranks decide, no interval of the survivors goes with the verdict: there is
+none. Nor is there before a verdict, or where nothing is left of α.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ablate.statistics.flips import sign_flip_interval
+from ablate.statistics.paired import bounds_without_spread, student_interval
+from ablate.verdict.hypothesis_test import Tested
+from ablate.verdict.multiplicity import Corrected
+from ablate.verdict.summary import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustedInterval:
+    """The bounds, and the `confidence` of this one interval by itself; infinite where n is too small for it."""
+
+    low: float
+    high: float
+    confidence: float
+
+
+def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> AdjustedInterval | None:
+    """The interval that goes with the verdict of a test; None where none does."""
+    if test.ranks is not None or verdict == "diverged" or test.estimate is None or test.error is None:
+        return None
+    of_zero = None if corrected.level is None else _of_difference(test, corrected.level)
+    of_margin = None if corrected.level_equivalent is None else _of_equivalence(test, corrected.level_equivalent)
+    if verdict == "equivalent":
+        return of_margin
+    if verdict == "undecided" and of_zero is not None and of_margin is not None:
+        return max(of_zero, of_margin, key=lambda interval: interval.high - interval.low)
+    return of_zero
+
+
+def _of_difference(test: Tested, level: float) -> AdjustedInterval:
+    """Of the test for two sides at that level."""
+    if test.method == "sign_flip":
+        low, high = sign_flip_interval(np.array(test.differences), level)
+        return AdjustedInterval(low=low, high=high, confidence=1 - level)
+    return _by_student(test, level / 2)
+
+
+def _of_equivalence(test: Tested, level: float) -> AdjustedInterval:
+    """Of the two one-sided tests, each at that level; by t at every n."""
+    return _by_student(test, level)
+
+
+def _by_student(test: Tested, tail: float) -> AdjustedInterval:
+    assert test.estimate is not None and test.error is not None
+    if test.df is None or test.error == 0:
+        low, high = bounds_without_spread(test.estimate, test.n, 2 * tail)
+    else:
+        low, high = student_interval(test.estimate, test.error, test.df, tail)
+    return AdjustedInterval(low=low, high=high, confidence=1 - 2 * tail)
