@@ -80,13 +80,12 @@ def _as_json(found: Reported) -> None:
 
 
 def _shown(found: Reported) -> None:
-    from ablate.report.page import answer
+    from ablate.report.page import answer, conclusion
 
     screen = console()
     if found.record is not None:
         record = found.record
-        lines = [record.title, *answer.answers(record)]
-        lines += [f"undecided: {line}" for line in answer.undecided(record)]
+        lines = [record.title, *conclusion.conclusion(record.summary)]
         lines += [answer.unfinished(record)] if record.partial else []
         for line in lines:
             screen.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -7,7 +7,9 @@ judges nothing: `ablate.verdict` does.
     tables.py        the plan, and the screen at the end of a run (answers.py, effect_tables.py, aliases.py,
                      noise_floor.py, fairness.py, footnotes.py, to_come.py, all of parts.py)
     json_form.py     the same as JSON
-    markdown.py      the same as Markdown
+    verdict_tables.py  verdicts as tables, and as Markdown by themselves
+    document.py      a report as a value: sections, tables, figures, folds
+    markdown_renderer.py  a report as Markdown (html/renderer.py: for a browser)
     once.py          one comparison under several terms, said once
     time_left.py     how long the rest takes, from what was measured
     progress.py      what is shown while trials run

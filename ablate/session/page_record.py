@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -11,18 +12,24 @@ from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.plan import Plan, Variant
 from ablate.report.page import PageRecord, Shown
+from ablate.report.page.curves import PEAKS
 from ablate.report.screens.check import resolved
 from ablate.session.judging import account_of
 from ablate.session.planned import Planned, meanings_in
 from ablate.session.step_time import step_times_of
 from ablate.space.space import Space
 from ablate.store import pages, requests
+from ablate.store.differences import Over, differences
 from ablate.store.ends import ends_now
+from ablate.store.pages import Course
 from ablate.store.requests import Request
 from ablate.verdict.fairness_audit import Unequal, unequal
 from ablate.verdict.finals import Finals
 from ablate.verdict.judge import judge
+from ablate.verdict.summary import Summary
 
+PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
+"""The metric whose largest value is judged under another name than `peak_…`."""
 PAGES = "pages"
 """Where in a results folder pages are."""
 
@@ -52,6 +59,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         layers=measured.layers,
         gains=measured.gains,
         kernels=measured.kernels,
+        differences=differences(folder, shown, plan.baseline, _over_training(summary, measured.curves)),
         endings=measured.endings,
         versions=measured.versions,
         corpus=_corpus(planned),
@@ -61,6 +69,19 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         source=space.path.read_text(encoding="utf-8"),
         resolved=resolved(space),
     )
+
+
+def _over_training(summary: Summary, curves: Sequence[Course]) -> list[tuple[str, Over, bool]]:
+    """What of each judged metric is measured on the way: itself, or what a peak is the peak of."""
+    measured = {course.metric for course in curves}
+    asked: list[tuple[str, Over, bool]] = []
+    for metric in summary.metrics:
+        largest = metric.name.removeprefix("peak_") if metric.name.startswith("peak_") else PEAK_OF.get(metric.name)
+        if largest in measured and largest is not None:
+            asked.append((largest, "largest", metric.log))
+        elif metric.name in measured:
+            asked.append((metric.name, "mean", metric.log))
+    return asked
 
 
 def _has_results(folder: Path) -> bool:

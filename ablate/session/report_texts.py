@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ablate.report.json_form import to_json
-from ablate.report.markdown import to_markdown
 from ablate.report.page import PageRecord
 from ablate.report.page import to_html as page_to_html
 from ablate.report.page import to_markdown as page_to_markdown
-from ablate.report.searched import json_form, markdown, page
+from ablate.report.searched import json_form
+from ablate.report.searched import to_html as search_to_html
+from ablate.report.searched import to_markdown as search_to_markdown
 from ablate.report.searched.record import SearchRecord
+from ablate.report.verdict_tables import to_markdown
 from ablate.store.mlflow.sent import Texts
 from ablate.verdict.summary import Summary
 
@@ -18,9 +20,9 @@ from ablate.verdict.summary import Summary
 def of_search(record: SearchRecord) -> Mapping[str, str]:
     """What a search has found."""
     return {
-        "search.md": markdown.to_markdown(record),
+        "search.md": search_to_markdown(record),
         "search.json": json_form.to_json(record),
-        "search.html": page.to_html(record),
+        "search.html": search_to_html(record),
     }
 
 

@@ -45,6 +45,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     cookbook.py    `cookbook.sql`: what people ask, by name
     pace.py        how long trials took
     pages.py       what the page of a space reads: curves, layers, gains, endings
+    differences.py paired differences from a baseline over training
     paces.py       how long a training step takes, as it was measured once
     mirror.py      MLflow
 

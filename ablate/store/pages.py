@@ -196,7 +196,7 @@ def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[Course]:
         )
 
 
-def _thinned(of: str, by: str) -> str:
+def thinned(of: str, by: str) -> str:
     """The steps of `of` that are kept: all, or `$most` spread evenly from the first to the last."""
     return f"""
 placed AS (
@@ -229,7 +229,7 @@ mine AS (
     FROM metrics x JOIN asked a USING (trial_id)
     WHERE x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}') AND x.metric NOT IN {GAINS}
 ),
-{_thinned("mine", "variant, metric")},
+{thinned("mine", "variant, metric")},
 one AS (
     SELECT m.variant, m.trial_id, m.metric, m.step, k.measured,
         max(value) FILTER (address = '') AS whole,
@@ -251,7 +251,7 @@ mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
     FROM metrics x JOIN asked a USING (trial_id) WHERE x.metric IN {GAINS}
 ),
-{_thinned("mine", "variant, metric")},
+{thinned("mine", "variant, metric")},
 each AS (SELECT m.*, k.measured FROM mine m JOIN kept k USING (variant, metric, step))
 SELECT variant, metric, address AS of, step, {_OVER_SEEDS}
 FROM each GROUP BY variant, metric, address, step ORDER BY ALL
@@ -271,7 +271,7 @@ mine AS (
     WHERE x.address <> '' AND x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}')
         AND x.metric NOT IN {GAINS}
 ),
-{_thinned("mine", "variant, metric")},
+{thinned("mine", "variant, metric")},
 each AS (
     SELECT m.variant, m.trial_id, m.metric, m.part, m.step, k.measured,
         CASE WHEN m.metric = 'gradient_norm' THEN sqrt(sum(value * value ORDER BY value)) ELSE max(value) END AS value

@@ -13,10 +13,10 @@ from report_worlds import LOSS, PEAK, finals, path, rules
 from test_report_tables import render
 
 from ablate.report.json_form import to_json
-from ablate.report.markdown import to_markdown
 from ablate.report.page import to_html
 from ablate.report.page import to_markdown as page_markdown
 from ablate.report.tables import ResultScreen
+from ablate.report.verdict_tables import to_markdown
 from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast

@@ -20,8 +20,8 @@ from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_
 from ablate.output.markdown import escape
 from ablate.plan.plan import Comparison, Plan
 from ablate.report.json_form import to_json
-from ablate.report.markdown import to_markdown
 from ablate.report.tables import ResultScreen
+from ablate.report.verdict_tables import to_markdown
 from ablate.space.documents import Judged
 from ablate.verdict.finals import Final
 from ablate.verdict.judge import judge

@@ -19,8 +19,9 @@ import pytest
 from page_worlds import WORLDS, record
 
 from ablate.report import wording
+from ablate.report.html.style import CSS
 from ablate.report.page import answer as answer_of
-from ablate.report.page import to_html, to_markdown
+from ablate.report.page import conclusion, to_html, to_markdown
 
 GOLDEN = Path(__file__).parent / "golden" / "page"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -108,7 +109,7 @@ def test_every_plot_says_where_its_numbers_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_colours_are_those_of_the_page(name: str) -> None:
-    assert not re.search(r"#(0[1-7]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
+    assert not re.search(r"#(0[1-9a]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -134,10 +135,10 @@ def test_the_order_is_from_the_answer_to_the_definitions() -> None:
     page = page_of("factorial")
     titles = [html.unescape(title) for title in re.findall(r"<h2[^>]*>([^<]*)</h2>", page)]
     assert titles == [
-        "Undecided", "Changes", "Verdicts", "Factorial", "Training", "Layers", "Trade-offs", "Cost", "Equal terms",
-        "Noise and power", "What did not help", "Repeat it", "What the numbers mean",
+        "Comparisons", "Verdicts", "Factorial", "Training", "Layers", "Trade-offs", "Blocks",
+        "What did not help", "Cost", "Equal terms", "Noise and power", "Repeat it", "What the numbers mean",
     ]  # fmt: skip
-    assert page.index('class="answer"') < page.index('id="undecided"') < page.index("<nav")
+    assert page.index('class="answer"') < page.index('class="grid"') < page.index("<nav") < page.index("<h2")
 
 
 @pytest.mark.parametrize("name", ["whole", "diverged", "noise", "factorial", "nothing_run"])
@@ -202,12 +203,33 @@ def test_only_what_draws_loads_matplotlib() -> None:
 
 def test_what_is_undecided_stands_apart_from_what_was_found() -> None:
     found = record()
-    said, left = answer_of.answers(found), answer_of.undecided(found)
-    assert said and left
-    assert not any("undecided" in line for line in said) and all("undecided" in line for line in left)
-    decided = record(summary=replace(found.summary, effects=tuple(
-        replace(effect, verdict="better") for effect in found.summary.effects)))  # fmt: skip
-    assert answer_of.undecided(decided) == [] and 'id="undecided"' not in to_html(decided)
+    grid = conclusion.grid(found.summary)
+    assert grid is not None
+    cells = {(label, name): cell for label, of in grid.rows for name, cell in zip(grid.heading[1:], of, strict=True)}
+    verdicts = {(subject, m.name): e for e in found.summary.effects for m in found.summary.metrics
+                for subject in [answer_of.subject(e, found.summary)] if e.metric == m.name}  # fmt: skip
+    names = {f"{m.name.replace('_', ' ')} ({m.better} is better)": m.name for m in found.summary.metrics}
+    assert len(cells) == 4 * 3 and {cell.verdict for cell in cells.values()} > {"undecided"}
+    for (label, name), cell in cells.items():
+        effect = verdicts[label, names[name]]
+        assert (cell.verdict, cell.words) == (effect.verdict, wording.verdict(effect))
+        assert cell.number == wording.difference(effect)
+    page = page_of("whole")
+    for verdict in {cell.verdict for cell in cells.values()}:
+        assert (f'class="v-{verdict}"' in page and f".v-{verdict}" in CSS) or verdict == "undecided"
+
+
+def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
+    summary = record().summary
+    (sentence,) = conclusion.conclusion(summary)
+    whole = [e for e in summary.effects if e.kind == "baseline" and e.after == "v3"]
+    assert sentence.startswith("op against pre_ln, 5 seeds: eval loss ")
+    assert all(wording.difference(effect) in sentence for effect in whole)
+    assert page_of("whole").index(html.escape(sentence, quote=False)) < page_of("whole").index('class="grid"')
+    waiting = conclusion.conclusion(worlds.nothing_run().summary)
+    assert waiting[-1].startswith("No verdicts yet: 20 of 20 trials have not ended")
+    many = conclusion.conclusion(worlds.factorial().summary)
+    assert many[0].startswith("op against pre_ln")
 
 
 def test_a_page_before_the_end_says_so() -> None:
@@ -230,7 +252,7 @@ def test_noise_reads_as_no_finding() -> None:
     found = worlds.noise()
     said = Read(page_of("noise")).said
     assert "A/A, nothing but the initialisation changed: eval loss differs by" in said
-    lines = [*answer_of.undecided(found), *answer_of.negatives(found)]
+    lines = answer_of.negatives(found)
     assert not any("A/A" in line for line in lines)
     rows = re.findall(r"\| A/A[^\n]*", to_markdown(found))
     assert rows and not any(verdict in row for row in rows for verdict in ("better", "worse", "undecided"))

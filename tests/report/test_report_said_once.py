@@ -15,7 +15,18 @@ from ablate.plan.plan import Plan
 from ablate.report import wording
 from ablate.report.answers import answers, sentences
 from ablate.report.html.style import CSS
-from ablate.report.page import PageRecord, answer, cost, forest, heatmaps, panels, to_html, to_markdown, verdicts
+from ablate.report.page import (
+    PageRecord,
+    answer,
+    conclusion,
+    cost,
+    forest,
+    heatmaps,
+    panels,
+    to_html,
+    to_markdown,
+    verdicts,
+)
 from ablate.report.page.heatmaps import Maps, Scale
 from ablate.report.tables import ResultScreen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
@@ -44,17 +55,18 @@ def effect(
 ) -> Effect:
     some = worlds.record().summary.effects[0]
     scale = "log" if log else "linear"
-    return replace(some, estimate=estimate, low=low, high=high, scale=scale, **changed)  # type: ignore[arg-type]
+    alone = {"low": low, "high": high, "adjusted_low": None, "adjusted_high": None}
+    return replace(some, estimate=estimate, scale=scale, **(alone | changed))  # type: ignore[arg-type]
 
 
 def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     found = under_terms(True)
-    lines = [*answer.answers(found), *answer.undecided(found)]
-    of = [line for line in lines if line.startswith("+qk_norm under equal steps, equal FLOPs and same size:")]
-    assert len(of) == 2  # what was found, and what is undecided
-    assert len(lines) == len(set(lines)) and sum(line.startswith("+qk_norm") for line in lines) == 2
-    plain = record()
-    assert len(lines) == len(answer.answers(plain)) + len(answer.undecided(plain))
+    grid, plain = conclusion.grid(found.summary), conclusion.grid(record().summary)
+    assert grid is not None and plain is not None
+    labels = [label for label, _ in grid.rows]
+    assert labels[0] == "+qk_norm under equal steps, equal FLOPs and same size"
+    assert len(labels) == len(set(labels)) == len(plain.rows)
+    assert len(conclusion.conclusion(found.summary)) == len(conclusion.conclusion(record().summary)) == 1
     screen = [str(text) for _, text in sentences(found.summary)]
     assert sum(line.startswith("+qk_norm under equal steps, equal FLOPs and same size") for line in screen) == 1
     assert list(answers(found.summary))
@@ -192,7 +204,7 @@ def test_a_variant_with_steps_of_its_own_says_them_on_both_pages() -> None:
 
 def test_notes_have_a_heading_of_their_own() -> None:
     page = to_html(worlds.diverged())
-    assert page.index('<h2 id="notes">') < page.index('class="beware"') < page.index("<nav")
+    assert page.index("<nav") < page.index('<h2 id="notes">') < page.index('class="beware"')
     assert "## Notes" in to_markdown(worlds.diverged()) and "## Notes" not in to_markdown(record())
 
 

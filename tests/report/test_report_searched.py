@@ -40,9 +40,8 @@ from searched_worlds import (
 from ablate.block.printer import print_block
 from ablate.execute.search.ground import UNBUILT
 from ablate.plan.build import build_plan
-from ablate.report.searched import answer, ask_next, course, defined, rows
+from ablate.report.searched import answer, ask_next, course, defined, rows, to_markdown
 from ablate.report.searched.json_form import to_json
-from ablate.report.searched.markdown import to_markdown
 from ablate.report.searched.reckoned import reckon
 from ablate.report.searched.record import Entry, SearchRecord
 from ablate.report.searched.screen import DESCRIBED, MOST, SearchScreen, shown

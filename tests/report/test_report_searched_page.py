@@ -27,9 +27,8 @@ from searched_worlds import (
     with_rungs,
 )
 
-from ablate.report.searched import plots
+from ablate.report.searched import plots, to_html
 from ablate.report.searched.drawn import frame
-from ablate.report.searched.page import to_html
 from ablate.report.searched.reckoned import reckon
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -133,7 +132,7 @@ def test_names_are_text_and_never_markup() -> None:
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
     here = Path(__file__).parent
     code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import searched_worlds as w; " \
-           "from ablate.report.searched.page import to_html; " \
+           "from ablate.report.searched import to_html; " \
            "print(hashlib.sha256(to_html(w.ties()).encode()).hexdigest())"  # fmt: skip
     ran = subprocess.run(
         [sys.executable, "-c", code, str(here), str(here.parent)],
@@ -144,7 +143,9 @@ def test_the_same_record_gives_the_same_page_in_every_process() -> None:
 
 
 def test_only_what_draws_loads_matplotlib() -> None:
-    code = "import sys, ablate.report.searched.page, ablate.report.searched.screen; print('matplotlib' in sys.modules)"
+    code = (
+        "import sys, ablate.report.searched.sections, ablate.report.searched.screen; print('matplotlib' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
 

@@ -26,6 +26,9 @@ INK: Mapping[str, str] = {
     "fresh": "#050505",
     "paper": "#060606",
     "wash": "#070707",
+    "better": "#080808",
+    "worse": "#090909",
+    "same": "#0a0a0a",
     **{f"line{k}": f"#1{k}1{k}1{k}" for k in range(SERIES)},
     **{f"shade{k}": f"#2{k}2{k}2{k}" for k in range(SHADES)},
 }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 CSS = """
-:root{--ink:#1b1f24;--faint:#a3acb5;--dim:#59636e;--front:#0b57d0;--reference:#b3261e;--fresh:#7a4a00;--paper:#fff;
---line:#d8dee4;--wash:#f3f5f7;
+:root{--ink:#1b1f24;--faint:#a3acb5;--dim:#59636e;--front:#0b57d0;--reference:#6e2a8c;--fresh:#7a4a00;--paper:#fff;
+--line:#d8dee4;--wash:#f3f5f7;--better:#146c2e;--worse:#b3261e;--same:#0b57d0;--lost:#6e2a8c;
+--better-wash:#dff3e4;--worse-wash:#fbe3e1;--same-wash:#e1ecfb;--lost-wash:#f1e3f7;
 --line0:#1b1f24;--line1:#0b57d0;--line2:#c2410c;--line3:#0f766e;--line4:#8b21c8;--line5:#a06400;
 --shade0:#edf3fb;--shade1:#d2e2f6;--shade2:#aecbee;--shade3:#82aee2;--shade4:#558fd2;--shade5:#2f6db8;--shade6:#154c92;
 --shade7:#082c61;color-scheme:light dark}
-@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--faint:#6b7683;--dim:#9aa5b1;--front:#8ab4f8;--reference:#f2938c;
+@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--faint:#6b7683;--dim:#9aa5b1;--front:#8ab4f8;--reference:#d7a6ff;
 --fresh:#e3b667;--paper:#15181c;--line:#343b43;--wash:#1f2429;
+--better:#7bd88f;--worse:#f2938c;--same:#8ab4f8;--lost:#d7a6ff;
+--better-wash:#16301d;--worse-wash:#3d1f1d;--same-wash:#1a2a45;--lost-wash:#33203f;
 --line0:#e4e8ec;--line1:#8ab4f8;--line2:#ff9d5c;--line3:#4fd1bf;--line4:#d7a6ff;--line5:#f2cf5b;
 --shade0:#1b2430;--shade1:#1e3350;--shade2:#214672;--shade3:#2b5f9a;--shade4:#417fc0;--shade5:#6aa2dc;--shade6:#9fc6ef;
 --shade7:#dcebfb}}
@@ -53,12 +56,31 @@ details{margin:.5rem 0}
 summary{cursor:pointer;padding:.15rem 0}
 nav ul{list-style:none;padding:0;margin:.75rem 0;display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.9rem;
 max-width:none}
+.grid td{padding:.4rem .7rem;border:2px solid var(--paper);border-radius:6px;background:var(--wash);min-width:8rem}
+.grid td b{display:block;font-weight:600}
+.grid td span{display:block;font-size:.86rem;white-space:nowrap}
+.grid td i{display:none}
+.grid thead th{padding-left:.7rem}.grid thead th:first-child{padding-left:0}
+.grid .v-better,.grid .v-better-by-rank{background:var(--better-wash)}
+.grid .v-better b,.grid .v-better-by-rank b{color:var(--better)}
+.grid .v-worse,.grid .v-worse-by-rank{background:var(--worse-wash)}
+.grid .v-worse b,.grid .v-worse-by-rank b{color:var(--worse)}
+.grid .v-equivalent{background:var(--same-wash)}.grid .v-equivalent b{color:var(--same)}
+.grid .v-diverged{background:var(--lost-wash)}.grid .v-diverged b{color:var(--lost)}
+.grid .v-none{background:none}
+@media screen and (max-width:40rem){.grid thead{display:none}.grid,.grid tbody,.grid tr,.grid th,.grid td{display:block}
+.grid tbody th{position:static;max-width:none;border:0;padding-top:.8rem}.grid td{margin:.15rem 0}
+.grid td i{display:block;font-style:normal;font-size:.8rem;color:var(--dim)}}
+.appendix>summary{display:flex;align-items:baseline;gap:.4rem}.appendix>summary::before{content:"▸"}
+.appendix[open]>summary::before{content:"▾"}.appendix>summary h2{margin:1rem 0 .25rem}
 .key{display:flex;flex-wrap:wrap;gap:.1rem .8rem;margin:.3rem 0}
 .key i{display:inline-block;width:.9em;height:.9em;margin-right:.3em;vertical-align:-.1em}
 a{color:var(--front)}
 summary code,li code{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 footer{margin-top:3rem}
-@media print{:root{--ink:#000;--faint:#888;--dim:#444;--front:#0b3d91;--reference:#9b1c15;--fresh:#6b4000;--paper:#fff;
+@media print{:root{--ink:#000;--faint:#888;--dim:#444;--front:#0b3d91;--reference:#5b1f78;--fresh:#6b4000;--paper:#fff;
+--better:#0f5223;--worse:#9b1c15;--same:#0b3d91;--lost:#5b1f78;
+--better-wash:#e6f5ea;--worse-wash:#fbe9e7;--same-wash:#e8f0fb;--lost-wash:#f4e9f8;
 --line:#ccc;--wash:#f6f6f6;
 --line0:#000;--line1:#0b57d0;--line2:#c2410c;--line3:#0f766e;--line4:#8b21c8;--line5:#a06400;
 --shade0:#edf3fb;--shade1:#d2e2f6;--shade2:#aecbee;--shade3:#82aee2;--shade4:#558fd2;--shade5:#2f6db8;--shade6:#154c92;

@@ -1,4 +1,4 @@
-"""The answer in sentences: what was found, what stands undecided, and what did not help."""
+"""What stands around the answer: what asks the question, which comparisons it is about, and what did not help."""
 
 from __future__ import annotations
 
@@ -36,28 +36,11 @@ def unfinished(record: PageRecord) -> str:
     return f"As far as it has come: {what}. What is said here may change."
 
 
-def answers(record: PageRecord) -> list[str]:
-    """A sentence for each change that something was found of, under its terms if there are several; then of noise."""
-    lines = [_sentence(effects, found, record) for effects, found in _by_verdict(record, undecided=False)]
-    return [*lines, *_noise(record.summary)]
-
-
-def _noise(summary: Summary) -> Iterator[str]:
+def noise(summary: Summary) -> Iterator[str]:
+    """What arms that differ in nothing but the initialisation differ by."""
     for effects in summary.comparisons("noise"):
         parts = "; ".join(wording.noise(effect, summary.metric(effect.metric)) for effect in effects)
         yield f"A/A, {effects[0].change} changed: {parts}."
-
-
-def undecided(record: PageRecord) -> list[str]:
-    """A sentence for each change of which something is not decided."""
-    return [_sentence(effects, left, record) for effects, left in _by_verdict(record, undecided=True)]
-
-
-def _by_verdict(record: PageRecord, *, undecided: bool) -> Iterator[tuple[Sequence[Effect], Sequence[Effect]]]:
-    for effects in leading(record.summary):
-        of = [effect for effect in effects if (effect.verdict == "undecided") == undecided]
-        if of:
-            yield effects, of
 
 
 def leading(summary: Summary) -> list[tuple[Effect, ...]]:
@@ -93,18 +76,6 @@ def subject(effect: Effect, summary: Summary) -> str:
     elif effect.kind == "noise":
         named = f"A/A: {effect.change}"
     return f"{named} under {words.listed(terms)}" if terms else named
-
-
-def _sentence(effects: Sequence[Effect], of: Sequence[Effect], record: PageRecord) -> str:
-    summary = record.summary
-    parts = [wording.phrase(effect, summary.metric(effect.metric)) for effect in of]
-    if of[0].verdict == "diverged":
-        parts = ["cannot be judged (diverged)"]
-    first = effects[0]
-    if first.before and of[0].verdict != "undecided":
-        before, after = summary.arm(first.before), summary.arm(first.after)
-        parts += [rest for rest in (wording.fate(before, after), wording.cost(before, after)) if rest]
-    return f"{subject(first, summary)}: {'; '.join(parts)}."
 
 
 def negatives(record: PageRecord) -> list[str]:

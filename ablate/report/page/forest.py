@@ -29,11 +29,11 @@ ROW, EDGE = 0.38, 0.85
 BEYOND = 8.0
 """A difference of more than so many times the middle one does not widen the frame."""
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
-    "better": ("front", "o", True),
-    "worse": ("reference", "o", True),
-    "better_by_rank": ("front", "D", False),
-    "worse_by_rank": ("reference", "D", False),
-    "equivalent": ("line3", "s", True),
+    "better": ("better", "o", True),
+    "worse": ("worse", "v", True),
+    "better_by_rank": ("better", "D", False),
+    "worse_by_rank": ("worse", "D", False),
+    "equivalent": ("same", "s", True),
     "undecided": ("ink", "o", False),
     "diverged": ("fresh", "x", True),
     "noise": ("faint", "d", True),

@@ -14,6 +14,7 @@ from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
+    from ablate.store.differences import DifferenceCourse
     from ablate.store.pages import Course, Ended, Kernel, LayerCourse
 
 ENDS = ("finished", "diverged")
@@ -39,7 +40,8 @@ class PageRecord:
     of the trials that verdicts are made of; `endings` of the others of the plan, too. `versions` are what trials ran
     with, by id. `corpus` says in lines what the text was. `floors` are the noise under this plan's conditions,
     `unequal` what was not equal. `again` are the commands that repeat it, `source` the text of the space's file and
-    `resolved` the whole of what it meant. `beside` are notes on the page as a whole, `kernels` snapshots by position.
+    `resolved` the whole of what it meant. `beside` are notes on the page as a whole, `kernels` snapshots by position,
+    `differences` those from the baseline over training.
     """
 
     plan: Plan
@@ -60,6 +62,7 @@ class PageRecord:
     resolved: str
     beside: tuple[str, ...] = field(default=())
     kernels: tuple[Kernel, ...] = field(default=())
+    differences: tuple[DifferenceCourse, ...] = field(default=())
 
     @property
     def title(self) -> str:

@@ -9,10 +9,27 @@
     defined.py    what each number means
     ask_next.py   how to repeat it, and how to ask which edit of a found block matters
     screen.py     the terminal: the answer in one screen
-    markdown.py   Markdown
     json_form.py  JSON
-    page.py       one HTML file that needs no other (see report/html); plots.py its plots, drawn.py their axes
+    sections.py   the page as a document; plots.py its plots, drawn.py their axes
 
 A search proposes; it does not find out. It looks at many blocks at few seeds, so the best of them are in part the
 luckiest: what is said of them is said with that, and what fresh seeds left of it stands beside it.
 """
+
+from ablate.report import markdown_renderer
+from ablate.report.html import renderer
+from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.sections import page
+
+
+def to_html(record: SearchRecord) -> str:
+    """The page of a search as one HTML file that needs no other."""
+    return renderer.render(page(record))
+
+
+def to_markdown(record: SearchRecord) -> str:
+    """The page of a search as Markdown: everything but the plots, whose numbers are in its tables."""
+    return markdown_renderer.render(page(record))
+
+
+__all__ = ["page", "to_html", "to_markdown"]

@@ -1,0 +1,113 @@
+"""Paired differences from the baseline over training: what curves that lie on each other do not show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ablate.output.numbers import factor
+from ablate.output.words import spoken
+from ablate.plan.plan import Variant
+from ablate.report.html.drawn import INK, drawn
+from ablate.report.page import panels
+from ablate.report.page.record import PageRecord
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from ablate.store.differences import DifferenceCourse
+
+TALL = 2.7
+"""Inches of a panel."""
+CONFIDENCE = 0.95
+"""Of the band at each step by itself."""
+BEYOND = 6.0
+"""A band is drawn as far as so many times the largest mean difference of the second half of training."""
+
+
+def plots(record: PageRecord) -> Iterator[tuple[str, str]]:
+    """For each judged metric that is measured on the way its differences, with captions; one plot for each group."""
+    names = dict.fromkeys(course.metric for course in record.differences)
+    for metric in names:
+        of = {course.variant: course for course in record.differences if course.metric == metric}
+        for place, group in enumerate(panels.groups(record, [record.plan.baseline, *of])):
+            shown = [variant for variant in group if variant.id in of]
+            if not shown:
+                continue
+            courses = [of[variant.id] for variant in shown]
+            svg = drawn(
+                [lambda axes, g=group, s=shown, c=courses: _panel(axes, record, g, s, c)],  # type: ignore[misc]
+                f"difference-{metric.replace('_', '-')}-{place}",
+                f"{spoken(metric)}, paired differences from the baseline over training. "
+                "The tables of verdicts have those at the end.",
+                height=TALL,
+                width=panels.WIDTH,
+            )
+            yield svg, " ".join(_caption(record, metric, courses))
+
+
+def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse]) -> Iterator[str]:
+    against = f"against {record.summary.baseline}, paired by seed"
+    what = "ratio (geometric mean)" if courses[0].log else "difference"
+    yield f"{spoken(metric).capitalize()}: {what} {against}."
+    counts = sorted({n for course in courses for n in course.n})
+    n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    band = f"Band: {100 * CONFIDENCE:.0f} % interval of each step by itself, by t over n = {n} seeds"
+    yield f"{band}; the verdict is about the end." if counts[-1] > 1 else "n = 1: no band."
+    thinned = [one for one in courses if len(one.steps) < one.measured]
+    if thinned:
+        yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
+
+
+def band(course: DifferenceCourse) -> tuple[np.ndarray, np.ndarray]:
+    """The ends at each step: mean ± t(n-1)·sd/√n; nan where n is 1."""
+    from scipy.special import stdtrit
+
+    n = np.asarray(course.n, dtype=float)
+    sd = np.asarray([math.nan if one is None else one for one in course.sd])
+    with np.errstate(invalid="ignore"):
+        half = stdtrit(np.maximum(n - 1, 1), 0.5 + CONFIDENCE / 2) * sd / np.sqrt(n)
+    mean = np.asarray(course.mean)
+    return mean - half, mean + half
+
+
+def _panel(
+    axes: Axes,
+    record: PageRecord,
+    group: Sequence[Variant],
+    shown: Sequence[Variant],
+    courses: Sequence[DifferenceCourse],
+) -> None:
+    log = courses[0].log
+    reach = 0.0
+    for variant, course in zip(shown, courses, strict=True):
+        place = list(group).index(variant)
+        colour = panels.colour(place, group, record)
+        low, high = band(course)
+        steps = np.asarray(course.steps, dtype=float)
+        value = np.vectorize(factor) if log else np.asarray
+        axes.plot(
+            steps,
+            value(np.asarray(course.mean)),
+            ls=panels.STYLES[place % len(panels.STYLES)],
+            color=colour,
+            lw=1.5,
+            label=panels.short(variant.name),
+        )
+        axes.fill_between(steps, value(low), value(high), color=colour, alpha=0.13, lw=0)
+        late = [abs(mean) for step, mean in zip(course.steps, course.mean, strict=True) if step >= steps[-1] / 2]
+        widths = np.abs(np.concatenate([low, high])[np.isfinite(np.concatenate([low, high]))])
+        most = max(late, default=0.0)
+        reach = max(
+            reach, min(float(widths.max(initial=most)), BEYOND * most) if most else float(widths.max(initial=0))
+        )
+    axes.axhline(1.0 if log else 0.0, color=INK["faint"], lw=1, zorder=0)
+    reach = 1.08 * reach or 1.0
+    ends = (factor(-reach), factor(reach)) if log else (-reach, reach)
+    panels.plain_ticks(axes, "y", log=log, over=ends[1] / ends[0] if log else 1.0)
+    axes.set_ylim(*ends)
+    panels.by_steps(axes)
+    axes.set_ylabel(f"{spoken(courses[0].metric)}, {'ratio' if log else 'difference'}")

@@ -1,0 +1,221 @@
+"""The page of a space as a document: the answer, the grid of verdicts, the plots, and everything behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ablate.output.words import plural, spoken
+from ablate.plan.plan import Variant
+from ablate.report.document import (
+    Document,
+    Figure,
+    Fold,
+    Group,
+    Items,
+    Lead,
+    Part,
+    Prose,
+    Section,
+    Stack,
+    TableOf,
+    Verbatim,
+)
+from ablate.report.html.grid import Grid
+from ablate.report.page import (
+    answer,
+    conclusion,
+    cost,
+    curves,
+    differences,
+    forest,
+    gains,
+    glossary,
+    heatmaps,
+    pareto,
+    token_kernels,
+    verdicts,
+)
+from ablate.report.page.record import PageRecord
+
+COURSES = 8
+"""Courses of losses and probes that are shown at once; those of others are folded."""
+OPEN = 4
+"""Probes whose maps are shown at once; those of the others are folded."""
+
+
+def page(record: PageRecord) -> Document:
+    """The page. The same record gives the same document."""
+    return Document(title=record.title, about=tuple(answer.headline(record)), parts=tuple(_parts(record)))
+
+
+def _parts(record: PageRecord) -> Iterator[Part]:
+    summary = record.summary
+    if record.partial:
+        yield Prose(answer.unfinished(record), "warning")
+    yield Lead(tuple(conclusion.conclusion(summary)))
+    if (grid := conclusion.grid(summary)) is not None:
+        yield grid
+        yield Prose(conclusion.meaning(summary), "note")
+    if noise := tuple(answer.noise(summary)):
+        yield Items(noise)
+    for title, parts in (
+        ("Comparisons", _comparisons(record)),
+        ("Over training", _over_training(record)),
+        ("Verdicts", _verdicts(record)),
+        ("Factorial", _factorial(record)),
+        ("Training", _training(record)),
+        ("Layers", _layers(record)),
+        ("Kernels", _kernels(record)),
+        ("Gains", _gains(record)),
+        ("Trade-offs", _trade_offs(record)),
+        ("Blocks", _blocks(record)),
+        ("Notes", _notes(record)),
+        ("What did not help", [Items(tuple(answer.negatives(record)))]),
+        ("Cost", [TableOf(cost.cost(record), titled=False)]),
+        ("Equal terms", [TableOf(grid) for grid in cost.unequal(record)]),
+        ("Noise and power", [TableOf(cost.noise(record), titled=False)]),
+        ("Repeat it", _repeat(record)),
+        ("What the numbers mean", [Items(tuple(glossary.definitions(record)))]),
+    ):
+        if shown := tuple(parts):
+            yield Section(title, shown, folded=title in FOLDED)
+
+
+FOLDED = ("Cost", "Equal terms", "Noise and power", "What did not help", "What the numbers mean")
+"""Sections that are opened by who looks for them."""
+
+
+def _comparisons(record: PageRecord) -> Iterator[Part]:
+    """Each comparison once, a plot for each metric; where there is none, which lack it."""
+    yield from _group(Figure(svg, caption) for svg, caption in forest.forests(record))
+    compared = {effect.metric for effect in record.summary.effects if effect.estimate is not None}
+    if without := [metric.name for metric in record.summary.metrics if metric.name not in compared]:
+        yield Prose(f"No plot of {', '.join(without)}: no seed has a result on both sides.", "note")
+
+
+def _over_training(record: PageRecord) -> Iterator[Part]:
+    yield from _group(Figure(svg, caption) for svg, caption in differences.plots(record))
+
+
+def _verdicts(record: PageRecord) -> Iterator[Part]:
+    yield from (TableOf(grid) for grid in verdicts.verdicts(record))
+    yield TableOf(verdicts.variants(record))
+
+
+def _factorial(record: PageRecord) -> Iterator[Part]:
+    for terms, factors in verdicts.factorials(record):
+        yield from _group(Figure(svg, caption) for svg, caption in pareto.interactions(record, factors, terms))
+        yield TableOf(verdicts.runs(record, terms, factors))
+        tables = [verdicts.aliases(terms, factors)]
+        tables += [verdicts.anova(record, terms, metric) for metric in record.summary.metrics]
+        yield from (TableOf(grid) for grid in tables if grid is not None)
+
+
+def _training(record: PageRecord) -> Iterator[Part]:
+    """Losses at once, of probes the first group of variants; the rest folded, and said."""
+    names = curves.names(record)
+    salted = [variant.name for variant in record.plan.variants if variant.setting.salt]
+    if names and salted:
+        yield Prose(f"Of {', '.join(salted)} only the tables above and below have numbers.", "note")
+    plots = [
+        _figure_with_table(curves.plots(record, metric), curves.table(record, metric), spoken(metric))
+        for metric in names
+    ]
+    yield from _group(plots[:COURSES])
+    if left := names[COURSES:]:
+        named = ", ".join(map(spoken, left))
+        yield Fold(f"{plural(len(left), 'more probe')}: {named}", tuple(_group(plots[COURSES:])))
+
+
+def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid: Grid, what: str) -> Stack:
+    """The plot of the first variants; those of the others are folded, under their names."""
+    parts: list[Part] = [Figure(svg, caption) for svg, caption, _ in drawn[:1]]
+    if rest := drawn[1:]:
+        first = {variant.id for variant in drawn[0][2]}
+        others = ", ".join(v.name for *_, group in rest for v in group if v.id not in first)
+        parts.append(Fold(f"{what} of {others}", tuple(Figure(svg, caption) for svg, caption, _ in rest)))
+    parts.append(Fold(f"numbers of {what}", (TableOf(grid, bare=True),)))
+    return Stack(tuple(parts))
+
+
+def _layers(record: PageRecord) -> Iterator[Part]:
+    every = [(metric, heatmaps.maps(record, metric)) for metric in heatmaps.names(record)]
+    shown = [(metric, _of_metric(record, metric, maps)) for metric, maps in every if maps is not None]
+    if shown:
+        yield Prose("Layers from the first (below) to the last, steps from left to right.", "note")
+        yield from _group(part for _, part in shown[:OPEN])
+    if left := shown[OPEN:]:
+        named = ", ".join(spoken(metric) for metric, _ in left)
+        yield Fold(f"maps of {plural(len(left), 'more probe')}: {named}", tuple(_group(part for _, part in left)))
+
+
+def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stack:
+    measured, shown = maps.steps
+    steps = f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
+    about = f"{spoken(metric).capitalize()}, means over seeds; {heatmaps.combined(metric)}.{steps}"
+    first, *rest = [svg for svg, _ in maps.plots]
+    parts: list[Part] = [Figure(first, about, tuple(heatmaps.key(maps)))]
+    if rest:
+        others = [variant.name for _, group in maps.plots[1:] for variant in group]
+        named = f"maps of {plural(len(others), 'more variant')}: {', '.join(others)}"
+        parts.append(Fold(named, tuple(Figure(svg, "") for svg in rest)))
+    parts.append(Fold(f"numbers of {spoken(metric)} by layer", (TableOf(heatmaps.table(record, metric), bare=True),)))
+    return Stack(tuple(parts))
+
+
+def _kernels(record: PageRecord) -> Iterator[Part]:
+    yield from _group(Figure(svg, caption) for svg, caption in token_kernels.plots(record))
+
+
+def _gains(record: PageRecord) -> Iterator[Part]:
+    drawn = gains.plots(record)
+    if not drawn:
+        return
+    yield from _group(Figure(svg, caption) for svg, caption, _ in drawn[: gains.FIRST])
+    if rest := drawn[gains.FIRST :]:
+        names = ", ".join(dict.fromkeys(name for *_, name in rest))
+        inside = tuple(_group(Figure(svg, caption) for svg, caption, _ in rest))
+        yield Fold(f"{plural(len(rest), 'more plot')} of gains: {names}", inside)
+    grid = gains.table(record)
+    yield Fold(f"numbers of {plural(len(grid.rows), 'gain')}: {grid.note}", (TableOf(grid, bare=True),))
+
+
+def _trade_offs(record: PageRecord) -> Iterator[Part]:
+    yield from _group(Figure(svg, caption) for svg, caption in pareto.fronts(record))
+
+
+def _blocks(record: PageRecord) -> Iterator[Part]:
+    """The edits of each variant from the baseline, and the blocks."""
+    yield Prose(f"Each variant against {record.summary.baseline}; open one for its block.", "note")
+    for shown in record.blocks:
+        variant = record.variant(shown.variant)
+        names = () if variant.id == record.plan.baseline else tuple(name for name, _ in shown.edits)
+        summary = "the baseline" if variant.id == record.plan.baseline else "" if names else "no edit"
+        parts: list[Part] = [Prose(line) for line in cost.own(variant)]
+        if shown.edits:
+            parts.append(Items(tuple(f"`{name}` {detail}" for name, detail in shown.edits)))
+        parts.append(Verbatim(shown.block, "yaml"))
+        yield Fold(summary, tuple(parts), name=variant.name, code=names)
+
+
+def _notes(record: PageRecord) -> Iterator[Part]:
+    if warned := (*record.beside, *verdicts.caveats(record.summary)):
+        yield Items(tuple(warned), "beware")
+
+
+def _repeat(record: PageRecord) -> Iterator[Part]:
+    yield Verbatim("\n".join(record.again), "sh")
+    yield Items(record.corpus)
+    yield Section("Ran with", (Items(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
+    fingerprints, trials = cost.fingerprints(record), cost.trials(record)
+    yield Fold(f"fingerprints {fingerprints.note}", (TableOf(fingerprints, bare=True),))
+    listed = f"{plural(len(record.plan.trials), 'trial')}, {trials.note}"
+    yield Fold(listed, (TableOf(trials, bare=True), Items(trials.remarks)))
+    yield Fold("the space's file", (Verbatim(record.source, "yaml"),))
+    yield Fold("the whole of what it meant, with nothing left out", (Verbatim(record.resolved, "yaml", small=True),))
+
+
+def _group(parts: Iterable[Part]) -> Iterator[Group]:
+    """Parts side by side; nothing where there are none."""
+    if shown := tuple(parts):
+        yield Group(shown)
