@@ -127,6 +127,9 @@ class Effect:
     `level` is what the adjusted p's are held against, and `judgement` which judgement of its question gave the verdict
     and the numbers, from 1: of seeds that were trained later, since an earlier one had not decided, the next one.
 
+    [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict: adjusted for the number of
+    comparisons as its p is, at `adjusted_confidence`. None where nobody has worked it out.
+
     A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
 
@@ -166,6 +169,9 @@ class Effect:
     judgement: int | None = None
     ranked: int = 0
     rank_sum: float | None = None
+    adjusted_low: float | None = None
+    adjusted_high: float | None = None
+    adjusted_confidence: float | None = None
 
     def __repr__(self) -> str:
         from ablate.report import wording
