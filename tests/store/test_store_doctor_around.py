@@ -46,7 +46,7 @@ def folder(half, tmp_path):
         ("INSERT INTO metrics VALUES ('c30001', 0, 'x', '', 1)", "has rows of trials that have not ended"),
         ("UPDATE spaces SET question = 'Was it so?'", "differs from the journal in spaces"),
         ("UPDATE trials SET lr = 1 WHERE trial_id = 'b20000'", "differs from the journal in trials"),
-        ("DELETE FROM comparisons", "differs from the journal in comparisons"),
+        ("DELETE FROM plan_comparisons", "differs from the journal in plan_comparisons"),
         ("UPDATE timings SET seconds = 0 WHERE name = 'began'", "differs from the journal in timings"),
         ("DELETE FROM versions", "differs from the journal in versions"),
         ("DELETE FROM trials WHERE trial_id = 'b20000'", "behind the journal by trial b20000"),
