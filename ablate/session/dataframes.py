@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +78,24 @@ def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
     types = _verdict_types()
     rows = [_verdict(effect, names, types) for effect in (summary.effects if summary is not None else ())]
     return pandas.DataFrame(rows, columns=list(types)).astype(types)
+
+
+def says_columns(table: Callable[[Any], pandas.DataFrame]) -> Callable[[Any], pandas.DataFrame]:
+    """Have a docstring of a table of verdicts end with the columns that SQL has too, as `tables.sql` says them."""
+    indent = " " * (len(re.findall(r"\n( *)\S", table.__doc__ or "\n        .")[0]) + 4)
+    said = {column.name: column.comment for column in TABLES["judged"].columns}
+    lines = [
+        textwrap.fill(
+            said[name],
+            width=120,
+            initial_indent=f"{indent}{field:<11} " if len(field) < 12 else f"{indent}{field}\n{indent}{'':<12}",
+            subsequent_indent=f"{indent}{'':<12}",
+        )
+        for name, field in effect_fields().items()
+        if name not in ("before_id", "after_id", "seeds_needed")
+    ]
+    table.__doc__ = "\n".join([(table.__doc__ or "").rstrip(), "", *lines, indent[4:]])
+    return table
 
 
 def _verdict_types() -> dict[str, str]:

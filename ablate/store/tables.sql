@@ -106,7 +106,7 @@ CREATE TABLE judged (
     plan VARCHAR NOT NULL,  -- The plan: see plans
     current BOOLEAN NOT NULL,  -- Whether the space was last asked so
     position INTEGER NOT NULL,  -- Order among the verdicts of the plan, from 1
-    kind VARCHAR NOT NULL,  -- As comparisons.kind
+    kind VARCHAR NOT NULL,  -- edit, baseline, noise (which is never judged), main or interaction: as comparisons.kind
     change VARCHAR NOT NULL,  -- What changes: for an edit or a main effect the name of the edit
     terms VARCHAR,  -- The terms of fairness it is made under; empty where the space declares but one set
     metric VARCHAR NOT NULL,  -- The metric judged

@@ -44,7 +44,7 @@ def folder(half, tmp_path):
         ("UPDATE summaries SET value = 1 WHERE trial_id = 'b20000'", "other numbers than were sealed for trial b20000"),
         ("DELETE FROM summaries WHERE trial_id = 'b20000' AND name = 'eval_loss'", "other numbers than were sealed"),
         ("INSERT INTO metrics VALUES ('c30001', 0, 'x', '', 1)", "has rows of trials that have not ended"),
-        ("UPDATE spaces SET question = 'Was it so?'", "differs from the journal in spaces"),
+        ("UPDATE plans SET question = 'Was it so?'", "differs from the journal in plans"),
         ("UPDATE trials SET lr = 1 WHERE trial_id = 'b20000'", "differs from the journal in trials"),
         ("DELETE FROM plan_comparisons", "differs from the journal in plan_comparisons"),
         ("UPDATE timings SET seconds = 0 WHERE name = 'began'", "differs from the journal in timings"),
