@@ -14,11 +14,11 @@ from ablate.store.query import query
 
 TABLES = {
     "rows": "SELECT trial_id, step, metric, address, value FROM metrics ORDER BY ALL",
-    "proposals": "FROM proposals ORDER BY ALL",
-    "variants": "SELECT * EXCLUDE space FROM variants ORDER BY ALL",
-    "memberships": "SELECT * EXCLUDE space FROM memberships ORDER BY ALL",
+    "proposals": "SELECT * EXCLUDE plan FROM proposals ORDER BY ALL",
+    "variants": "SELECT * EXCLUDE (space, plan) FROM variants ORDER BY ALL",
+    "memberships": "SELECT * EXCLUDE (space, plan) FROM memberships ORDER BY ALL",
     "outcomes": "SELECT trial_id, status, ended_step FROM trials ORDER BY ALL",
-    "comparisons": "FROM comparisons ORDER BY ALL",
+    "comparisons": "SELECT * EXCLUDE plan FROM comparisons ORDER BY ALL",
 }
 """What is the same of two searches of the same seed, however they were disturbed."""
 

@@ -15,13 +15,16 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
     from ablate.report.screens import status
     from ablate.store import lock
-    from ablate.store.standing import not_over, standings
+    from ablate.store.standing import not_over, plan_counts, standings
 
     found = standings(results)
     if json:
         write_text(status.as_json(found))
     else:
         show(status.screen(found, results, lock.holder(results), not_over(results)))
+        for space, plans in plan_counts(results).items():
+            if plans > 1:
+                write_text(f"{space} was asked as {plans} plans; above is the last: ablate sql @plans shows the others")
 
 
 def doctor(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
+from ablate.store.records import effect_fields
+from ablate.store.schema import TABLES
 from ablate.verdict.summary import Effect, Summary
 
 if TYPE_CHECKING:
@@ -19,15 +23,16 @@ if TYPE_CHECKING:
 
     from ablate.store.query import Ask
 
-WORDS = ("kind", "change", "terms", "metric", "before", "after", "verdict", "method", "scale", "note")
-VERDICTS = (
-    *("kind", "change", "terms", "metric", "before", "after", "n", "verdict"),
-    *("estimate", "low", "high", "adjusted_low", "adjusted_high", "adjusted_confidence"),
-    *("ratio", "ratio_low", "ratio_high", "ratio_adjusted_low", "ratio_adjusted_high", "sd"),
-    *("p", "p_adjusted", "q", "p_equivalent", "p_equivalent_adjusted", "method", "df"),
-    *("scale", "margin", "differs", "more_seeds", "level", "judgement", "note", "ranked"),
-)
-RATIOS = ("ratio", "ratio_low", "ratio_high", "ratio_adjusted_low", "ratio_adjusted_high")
+RATIOS = {
+    "estimate": "ratio",
+    "low": "ratio_low",
+    "high": "ratio_high",
+    "adjusted_low": "ratio_adjusted_low",
+    "adjusted_high": "ratio_adjusted_high",
+}
+"""What a difference of logarithms is called as a ratio."""
+FRAME = {"VARCHAR": "object", "DOUBLE": "float64", "BIGINT": "Int64", "BOOLEAN": "bool"}
+"""What pandas holds each type of SQL in."""
 TRIALS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
 """The columns that are there whatever was measured; a column for each summary follows."""
 
@@ -58,9 +63,10 @@ CURVES = """
 """
 """As the view `curves`, of the trials of one run."""
 KERNELS = """
-    SELECT variant, seed, step, address, i, j, first_i, first_j, value FROM kernels
-    WHERE space = $space AND trial_id IN (SELECT unnest($trials))
-    ORDER BY variant, seed, step, len(address), address, i, j
+    SELECT m.variant, m.seed, k.step, k.address, k.i, k.j, k.first_i, k.first_j, k.value
+    FROM (SELECT DISTINCT trial_id, step, address, i, j, first_i, first_j, value FROM kernels) k
+    JOIN (SELECT unnest($trials) AS trial_id, unnest($names) AS variant, unnest($seeds) AS seed) m USING (trial_id)
+    ORDER BY m.variant, m.seed, k.step, len(k.address), k.address, k.i, k.j
 """
 
 
@@ -69,22 +75,46 @@ def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
     import pandas
 
     names = {variant.id: variant.name for variant in plan.variants}
-    rows = [_verdict(effect, names) for effect in (summary.effects if summary is not None else ())]
-    frame = pandas.DataFrame(rows, columns=list(VERDICTS))
-    whole = {"n": "int64", "differs": "bool", "more_seeds": "Int64", "judgement": "Int64", "ranked": "int64"}
-    return frame.astype({name: "float64" for name in VERDICTS if name not in (*WORDS, *whole)} | whole)
+    types = _verdict_types()
+    rows = [_verdict(effect, names, types) for effect in (summary.effects if summary is not None else ())]
+    return pandas.DataFrame(rows, columns=list(types)).astype(types)
 
 
-def _verdict(effect: Effect, names: Mapping[str, str]) -> dict[str, Any]:
-    ends = (effect.estimate, effect.low, effect.high, effect.adjusted_low, effect.adjusted_high)
-    ratios = (_ratio(value) if effect.scale == "log" else None for value in ends)
+def says_columns(table: Callable[[Any], pandas.DataFrame]) -> Callable[[Any], pandas.DataFrame]:
+    """Have a docstring of a table of verdicts end with the columns that SQL has too, as `tables.sql` says them."""
+    indent = " " * (len(re.findall(r"\n( *)\S", table.__doc__ or "\n        .")[0]) + 4)
+    said = {column.name: column.comment for column in TABLES["judged"].columns}
+    lines = [
+        textwrap.fill(
+            said[name],
+            width=120,
+            initial_indent=f"{indent}{field:<11} " if len(field) < 12 else f"{indent}{field}\n{indent}{'':<12}",
+            subsequent_indent=f"{indent}{'':<12}",
+        )
+        for name, field in effect_fields().items()
+        if name not in ("before_id", "after_id", "seeds_needed")
+    ]
+    table.__doc__ = "\n".join([(table.__doc__ or "").rstrip(), "", *lines, indent[4:]])
+    return table
+
+
+def _verdict_types() -> dict[str, str]:
+    """The columns of a frame of verdicts with their types: what SQL has of an effect, ratios and more seeds."""
+    sql = {column.name: column.type for column in TABLES["judged"].columns}
+    types = {field: FRAME[sql[name]] for name, field in effect_fields().items()}
+    types |= dict.fromkeys(("n", "ranked"), "int64") | dict.fromkeys(RATIOS.values(), FRAME["DOUBLE"])
+    return {"more_seeds" if name == "seeds_needed" else name: type for name, type in types.items()}
+
+
+def _verdict(effect: Effect, names: Mapping[str, str], columns: Iterable[str]) -> dict[str, Any]:
+    ends = {ratio: getattr(effect, of) for of, ratio in RATIOS.items()}
     needed = effect.seeds_needed if effect.verdict == "undecided" and effect.judged else None
     return {
-        **{name: getattr(effect, name, None) for name in VERDICTS},
+        **{name: getattr(effect, name, None) for name in columns},
         "before": names.get(effect.before),
         "after": names.get(effect.after),
         "verdict": effect.verdict if effect.judged else None,
-        **dict(zip(RATIOS, ratios, strict=True)),
+        **{ratio: _ratio(value) if effect.scale == "log" else None for ratio, value in ends.items()},
         "more_seeds": None if needed is None else needed - (effect.ranked or effect.n),
     }
 
@@ -160,7 +190,12 @@ def kernels(plan: Plan, folder: Path) -> pandas.DataFrame:
     """Every cell of every snapshot of a kernel, as the results have them now."""
     import pandas
 
-    given = {"space": plan.space, "trials": [trial.id for trial in _counted(plan)]}
+    counted = _counted(plan)
+    given = {
+        "trials": [trial.id for trial in counted],
+        "names": [plan.variant(trial.variant).name for trial in counted],
+        "seeds": [trial.seed for trial in counted],
+    }
     with _asking(folder) as ask:
         answer = ask(KERNELS, given)
     return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))

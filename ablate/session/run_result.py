@@ -55,49 +55,21 @@ class Run:
         return f"<Run of {plan.space}: {'; '.join(parts)}>"
 
     @property
+    @dataframes.says_columns
     def verdicts(self) -> pandas.DataFrame:
         """A row for each comparison and each judged metric, as the view `effects` in SQL has it.
 
         Of a search these are the comparisons that confirm what it has found: no row where it was not asked to.
 
-            kind        edit, baseline, main, interaction, or noise, which is never judged
-            change      what changes: for an edit or a main effect the name of the edit
-            terms       the terms of fairness it is made under; empty where the space declares but one set
-            metric      the metric judged
             before      name of the variant before; None for an effect over several variants
             after       name of the variant after; None for an effect over several variants
-            n           pairs of seeds that finished on both sides; of an effect over several variants, seeds
-            verdict     better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; None for
-                        noise. By rank: with a diverged run on a side, over all seeds, the diverged the worst
-            estimate    mean of after less before: a difference, or on the log scale the logarithm of a ratio
-            low, high   its interval at the space's confidence, of this comparison by itself; infinite where n bounds
-                        nothing
-            adjusted_low, adjusted_high
-                        the interval that agrees with the verdict, adjusted for the number of comparisons as
-                        p_adjusted is; NaN where none does, as by ranks
-            adjusted_confidence
-                        its confidence, of one comparison
-            ratio, ratio_low, ratio_high, ratio_adjusted_low, ratio_adjusted_high
-                        on the log scale after over before, by geometric means, and its intervals: estimate, low, …
-                        as factors; NaN on the linear scale
-            sd          standard deviation of the differences over seeds, on the scale of the estimate
-            p           two-sided p of no difference
-            p_adjusted  that by Holm over the family: verdicts are made by it
-            q           that by Benjamini and Hochberg
-            p_equivalent, p_equivalent_adjusted
-                        the greater p of the two one-sided tests against the margin, and that by Holm
-            method      what made interval and p: student, sign_flip, sign, repeated, pooled, or worst_rank: p by
-                        ranks over all seeds, the interval of survivors
-            df          its degrees of freedom
-            scale       linear or log
-            margin      margin of equivalence on that scale; NaN without one
-            differs     equivalent, and significant all the same
             more_seeds  pairs more that would decide; missing where it is decided, or no affordable number would
-            level       what p_adjusted is held against; missing for noise
-            judgement   which judgement of its question gave the verdict and the numbers, from 1: with seeds that were
-                        trained later it is judged another time (the table `questions` in SQL)
-            note        what is to be said of it: who diverged, who is missing
-            ranked      seeds that p is of where it is by ranks, the diverged among them; else 0
+            ratio, ratio_low, ratio_high, ratio_adjusted_low, ratio_adjusted_high
+                        on the log scale after over before, by geometric means, and its intervals: estimate, low, high,
+                        adjusted_low and adjusted_high as factors; NaN on the linear scale
+
+        And, as the table `judged` has it (what is NULL in SQL is missing here, and so is the verdict of noise):
+
         """
         return dataframes.verdicts(self.plan, self.summary)
 

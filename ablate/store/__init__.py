@@ -38,6 +38,8 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     doctor.py      everything looked at and put right
     findings.py    what it finds
     checkup.py, checkup_database.py   where it looks
+    schema.py      the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
+    comments.py    comments of views, from the columns they pass on
     changes.py     what the journal says and a database does not know yet
     loading.py     that put into its tables, `summaries` by `summaries.sql`
     projection.py  the DuckDB file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,77 +14,27 @@ from ablate.store.describe import digest
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.lines import compact
-from ablate.store.questions import TOLD, Document, by_space, mark, question_rows
+from ablate.store.questions import Document, by_space, mark, question_rows
+from ablate.store.schema import TABLES
 from ablate.store.segment import Segment
 from ablate.store.verdicts import Verdicts
 from ablate.store.versions import ATTENTION, of_machine
 
-TEXT, WHOLE, REAL, TEXTS = pyarrow.string(), pyarrow.int64(), pyarrow.float64(), pyarrow.list_(pyarrow.string())
-
-COLUMNS: Mapping[str, Mapping[str, pyarrow.DataType]] = {
-    "spaces": dict.fromkeys(["space", "question", "design", "baseline"], TEXT)
-    | {"seeds": pyarrow.list_(WHOLE), "notes": TEXTS}
-    | dict.fromkeys(["source", "resolved", "corpus"], TEXT)
-    | {"open": pyarrow.bool_(), "looks": pyarrow.list_(WHOLE), "factors": TEXT, "plan_digest": TEXT}
-    | {"judged_digest": TEXT, "questions_digest": TEXT},
-    "variants": dict.fromkeys(["space", "variant_id", "variant"], TEXT)
-    | {"position": WHOLE, "names": TEXTS, "edits": TEXTS}
-    | {"parameters": WHOLE, "flops": WHOLE, "spared": WHOLE, "block": TEXT}
-    | {"terms": TEXTS, "setting": TEXT, "breaks": TEXT},
-    "memberships": {"space": TEXT, "trial_id": TEXT, "variant_id": TEXT, "seed": WHOLE},
-    "comparisons": {"space": TEXT, "position": WHOLE}
-    | dict.fromkeys(["kind", "change", "detail", "before_id", "after_id", "terms", "weights"], TEXT),
-    "proposals": {"space": TEXT, "k": WHOLE, "derivation": TEXT, "variant_id": TEXT, "repeat": pyarrow.bool_()}
-    | dict.fromkeys(["choices", "random"], WHOLE),
-    "definitions": dict.fromkeys(["space", "metric", "definition", "source"], TEXT),
-    "judged": {"space": TEXT, "position": WHOLE}
-    | dict.fromkeys(["kind", "change", "terms", "metric", "before_id", "after_id"], TEXT)
-    | {"n": WHOLE}
-    | dict.fromkeys(["estimate", "low", "high", "sd", "p", "p_adjusted", "q"], REAL)
-    | dict.fromkeys(["p_equivalent", "p_equivalent_adjusted"], REAL)
-    | {"method": TEXT, "df": REAL, "scale": TEXT, "margin": REAL, "verdict": TEXT, "differs": pyarrow.bool_()}
-    | {
-        "seeds_needed": WHOLE,
-        "note": TEXT,
-        "ranked": WHOLE,
-        "level": REAL,
-        "judgement": WHOLE,
-        "better": TEXT,
-        "confidence": REAL,
-        "seeds": WHOLE,
-    }
-    | {"current": pyarrow.bool_()},
-    "questions": {"space": TEXT, "question": TEXT, "number": WHOLE, "metrics": TEXTS, "comparisons": WHOLE}
-    | {"seeds": pyarrow.list_(WHOLE), "looks": pyarrow.list_(WHOLE), "without_result": WHOLE}
-    | dict.fromkeys(["alpha", "level", "left_of_alpha"], REAL)
-    | dict.fromkeys(TOLD, WHOLE)
-    | {"judged_at": REAL, "effects": TEXT},
-    "trials": dict.fromkeys(["trial_id", "variant_id", "status"], TEXT)
-    | {"ended_step": WHOLE, "detail": TEXT, "steps": WHOLE, "batch": WHOLE, "seq_len": WHOLE}
-    | {"n_layers": WHOLE, "d_model": WHOLE, "lr": REAL}
-    | {
-        "seed": WHOLE,
-        "salt": WHOLE,
-        "threads": WHOLE,
-        "corpus": TEXT,
-        "tokenizer": TEXT,
-        "split": TEXT,
-        "conditions": TEXT,
-        "specification": TEXT,
-        "versions_id": TEXT,
-        "attention": TEXT,
-    }
-    | {"attempt": WHOLE, "digest": TEXT},
-    "timings": {"trial_id": TEXT, "step": WHOLE, "name": TEXT, "seconds": REAL},
-    "versions": {"versions_id": TEXT, "name": TEXT, "version": TEXT},
-}
-"""The tables of `tables.sql` that are filled from the journal, with their columns in order.
-
-Metrics and summaries are filled from rows: those of sealed files, and those of segments while trials run.
-"""
-
-OF_PLANS = ("spaces", "variants", "memberships", "comparisons", "proposals", "definitions", "judged", "questions")
+OF_PLANS = (
+    "plans",
+    "plan_variants",
+    "plan_trials",
+    "plan_comparisons",
+    "plan_proposals",
+    "plan_definitions",
+    "judged",
+    "questions",
+)
 """The tables that are filled from plans, and from what they have come to."""
+
+OF_JOURNAL = (*OF_PLANS, "trials", "timings", "versions")
+"""All that are filled from the journal. Metrics and summaries are filled from rows: those of sealed files, and those of
+segments while trials run."""
 
 DAMAGED = "damaged"
 """The status of a trial whose sealed file is not what was sealed."""
@@ -111,7 +61,8 @@ class Journal:
 class Stored:
     """What a database knows: the digest of each space's plan and of its verdicts, and the state of each trial.
 
-    `bare` are trials whose specification it lacks, since the journal had lost it when they were put in.
+    `earlier` are by space the other plans: their ids, their digests and those of their verdicts. `bare` are trials
+    whose specification it lacks, since the journal had lost it when they were put in.
     """
 
     plans: Mapping[str, str]
@@ -119,6 +70,7 @@ class Stored:
     bare: frozenset[str] = frozenset()
     judged: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, frozenset[tuple[str, str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +114,7 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     Every byte of the sealed files that are to be loaded is read, so that a damaged one costs its own trial alone.
     """
     live = live or {}
-    plans = {space: plan for space, plan in journal.asked.plans.items() if _asked_or_judged(space, journal, stored)}
+    spaces = [space for space in journal.asked.plans if _asked_or_judged(space, journal, stored)]
     states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal, stored)}
     anew = live.keys() | (stored.bare & journal.asked.trials.keys())
     differ = [id for id, state in states.items() if id in anew or stored.trials.get(id) != state]
@@ -173,20 +125,24 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     ran_with = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
     versions = [of_machine(one) for one in ran_with]
     rows: dict[str, Rows] = {
-        **_plan_rows(plans, journal.judged, journal.questions),
+        **_plan_rows(spaces, journal),
         "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
         "versions": sorted({(digest(one), name, value) for one in versions for name, value in one.items()}),
         "timings": [row for ending in ended for row in _clock(ending)],
     }
     files = tuple(sealed.path_of(folder, ending.trial_id) for ending in ended)
-    return Changes({name: table_of(columns, rows[name]) for name, columns in COLUMNS.items()}, files, live, damaged)
+    tables = {name: table_of(TABLES[name].arrow(), rows[name]) for name in OF_JOURNAL}
+    return Changes(tables, files, live, damaged)
 
 
 def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
     """Whether a space was asked otherwise, or judged, since the database was filled."""
-    judged = journal.judged.get(space, ("", {}))[0], mark(journal.questions.get(space, ()))
-    known = stored.judged.get(space, ""), stored.questions.get(space, "")
-    return (stored.plans.get(space), known) != (journal.asked.plans[space][0], judged)
+    judged = {id: mark_of_verdict for id, (mark_of_verdict, _) in journal.judged.get(space, {}).items()}
+    *earlier, (id, (latest, _)) = journal.asked.every(space).items()
+    others = frozenset((other, digest, judged.get(other, "")) for other, (digest, _) in earlier)
+    known = stored.judged.get(space, ""), stored.questions.get(space, ""), stored.earlier.get(space, frozenset())
+    now = judged.get(id, ""), mark(journal.questions.get(space, ())), others
+    return (stored.plans.get(space), known) != (latest, now)
 
 
 def _trial_ids(journal: Journal, stored: Stored) -> Iterator[str]:
@@ -221,30 +177,24 @@ def _trial_row(
     recipe = trial.get("recipe", {})
     sizes = trial.get("architecture", {}).get("sizes", {})
     optimizer: Mapping[str, Any] = next(iter(recipe.get("optimizer", {}).values()), {})
-    return (
-        trial_id,
-        trial.get("variant"),
-        status,
-        ending.outcome.step if ending else None,
-        None if detail is None else compact(detail),
-        recipe.get("steps"),
-        recipe.get("batch"),
-        sizes.get("seq_len"),
-        sizes.get("n_layers"),
-        sizes.get("d_model"),
-        optimizer.get("lr"),
-        trial.get("seed"),
-        trial.get("salt"),
-        trial.get("threads"),
-        trial.get("corpus"),
-        _tokenizer(trial),
-        trial.get("split"),
-        trial.get("conditions"),
-        ledger.text_of(trial) if trial else None,
-        digest(of_machine(versions)) if versions is not None else None,
-        versions.get(ATTENTION) if versions is not None else None,
-        attempt,
-        digest_of_rows,
+    return TABLES["trials"].row(
+        {
+            "trial_id": trial_id,
+            "variant_id": trial.get("variant"),
+            "status": status,
+            "ended_step": ending.outcome.step if ending else None,
+            "detail": None if detail is None else compact(detail),
+            **{name: recipe.get(name) for name in ("steps", "batch")},
+            **{name: sizes.get(name) for name in ("seq_len", "n_layers", "d_model")},
+            "lr": optimizer.get("lr"),
+            **{name: trial.get(name) for name in ("seed", "salt", "threads", "corpus", "split", "conditions")},
+            "tokenizer": _tokenizer(trial),
+            "specification": ledger.text_of(trial) if trial else None,
+            "versions_id": digest(of_machine(versions)) if versions is not None else None,
+            "attention": versions.get(ATTENTION) if versions is not None else None,
+            "attempt": attempt,
+            "digest": digest_of_rows,
+        }
     )
 
 
@@ -258,40 +208,75 @@ def _clock(ending: Ending) -> Rows:
     return [(ending.trial_id, 0, "began", ending.began), (ending.trial_id, ending.outcome.step, "ended", ending.ended)]
 
 
-def _plan_rows(
-    plans: Mapping[str, tuple[str, Mapping[str, Any]]],
-    judged: Verdicts,
-    asked: Mapping[str, Sequence[Document]],
-) -> dict[str, Rows]:
+def _plan_rows(spaces: Iterable[str], journal: Journal) -> dict[str, Rows]:
+    """The rows of all plans of these spaces."""
     rows: dict[str, Rows] = {name: [] for name in OF_PLANS}
-    for space, (plan_digest, plan) in plans.items():
-        judged_mark, verdict = judged.get(space, (None, None))
-        texts = (plan["source"], compact(plan["resolved"]), compact(plan["corpus"]), plan.get("open"))
-        over_time = asked.get(space, ())
-        looks = (plan.get("looks"), _text(plan.get("factors")), plan_digest, judged_mark, mark(over_time) or None)
-        head = (plan["question"], plan["design"], plan["baseline"], plan["seeds"], plan["notes"])
-        rows["spaces"].append((space, *head, *texts, *looks))
-        rows["judged"] += [] if verdict is None else verdicts.rows(space, verdict, plan["resolved"])
+    for space in spaces:
+        over_time = journal.questions.get(space, ())
         rows["questions"] += question_rows(over_time)
-        for position, v in enumerate(plan["variants"], 1):
-            known = (v["names"], v["edits"], v["parameters"], v["flops"], v.get("spared"), v["block"])
-            terms = (v.get("terms"), _text(v.get("setting")), _text(v.get("breaks")))
-            rows["variants"].append((space, v["id"], v["name"], position, *known, *terms))
-        for position, c in enumerate(plan["comparisons"], 1):
-            told = (c["kind"], c["change"], c["detail"], c["before"], c["after"])
-            rows["comparisons"].append((space, position, *told, c.get("terms") or None, _text(c.get("weights"))))
-        rows["proposals"] += [(space, *one.values()) for one in plan.get("proposals", ())]
-        rows["memberships"] += [(space, *trial) for trial in plan["trials"]]
-        rows["definitions"] += [(space, d["metric"], d["definition"], d["source"]) for d in plan["definitions"]]
+        plans = journal.asked.every(space)
+        *_, latest = plans
+        for id, kept in plans.items():
+            mark_of_verdict, verdict = journal.judged.get(space, {}).get(id, (None, None))
+            current = id == latest
+            marks = {"judged_digest": mark_of_verdict, "questions_digest": mark(over_time) or None}
+            head = {"plan": id, "current": current, "first_seen": journal.asked.first_seen.get(id), **marks}
+            for name, of_plan in _rows_of_plan(*kept, head).items():
+                rows[name] += of_plan
+            rows["judged"] += [] if verdict is None else verdicts.rows(verdict, current=current)
     return rows
+
+
+def _rows_of_plan(plan_digest: str, plan: Document, head: Document) -> dict[str, Rows]:
+    """The rows of a plan: that of its own, which begins with `head`, and those of what it consists of."""
+    whose = {"space": plan["space"], "plan": head["plan"]}
+    said = {name: plan[name] for name in ("question", "design", "baseline", "seeds", "notes", "source")}
+    texts = {name: compact(plan[name]) for name in ("resolved", "corpus")} | {"document": ledger.text_of(plan)}
+    grows = {"open": plan.get("open"), "looks": plan.get("looks"), "factors": _text(plan.get("factors"))}
+    counts = {name: len(plan[name]) for name in ("variants", "trials")}
+    whole = {**whose, **head, **said, **texts, **grows, **counts, "plan_digest": plan_digest}
+    return {
+        "plans": [TABLES["plans"].row(whole)],
+        "plan_variants": [
+            TABLES["plan_variants"].row(
+                {name: v[name] for name in ("names", "edits", "parameters", "flops", "block")}
+                | {**whose, "variant_id": v["id"], "variant": v["name"], "position": position}
+                | {"spared": v.get("spared"), "terms": v.get("terms")}
+                | {name: _text(v.get(name)) for name in ("setting", "breaks")}
+            )
+            for position, v in enumerate(plan["variants"], 1)
+        ],
+        "plan_comparisons": [
+            TABLES["plan_comparisons"].row(
+                {**whose, "position": position, "before_id": c["before"], "after_id": c["after"]}
+                | {name: c[name] for name in ("kind", "change", "detail")}
+                | {"terms": c.get("terms") or None, "weights": _text(c.get("weights"))}
+            )
+            for position, c in enumerate(plan["comparisons"], 1)
+        ],
+        "plan_proposals": [
+            TABLES["plan_proposals"].row(
+                {**whose, "variant_id": p["variant"]}
+                | {name: p[name] for name in ("k", "derivation", "repeat", "choices", "random")}
+            )
+            for p in plan.get("proposals", ())
+        ],
+        "plan_trials": [
+            TABLES["plan_trials"].row({**whose, "trial_id": trial_id, "variant_id": variant, "seed": seed})
+            for trial_id, variant, seed in plan["trials"]
+        ],
+        "plan_definitions": [
+            TABLES["plan_definitions"].row({**whose, **{name: d[name] for name in ("metric", "definition", "source")}})
+            for d in plan["definitions"]
+        ],
+    }
 
 
 def _text(document: Any) -> str | None:
     return compact(document) if document else None
 
 
-def table_of(columns: Mapping[str, pyarrow.DataType], rows: Rows) -> pyarrow.Table:
+def table_of(schema: pyarrow.Schema, rows: Rows) -> pyarrow.Table:
     """Rows as a table of these columns."""
-    schema = pyarrow.schema(list(columns.items()))
     values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pyarrow.table([pyarrow.array(c, type=t) for c, t in zip(values, schema.types, strict=True)], schema=schema)

@@ -40,7 +40,7 @@ CORPUS = "corpus"
 
 WORDS = {
     "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
-    "question",
+    "question", "seen",
 }  # fmt: skip
 """What a line of the journal may begin with."""
 

@@ -20,8 +20,9 @@ from ablate.store.changes import Changes, Journal, Stored
 from ablate.store.durable import DAMAGED
 from ablate.store.ending import Ending
 from ablate.store.findings import Finding
-from ablate.store.loading import KEYS, SUMMARIES, load, quoted
-from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST, TABLES
+from ablate.store.loading import KEYS, SUMMARIES, load
+from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST
+from ablate.store.schema import DDL, quoted
 
 ROWS_AT_ONCE = 1_000_000
 ANEW = f"filled anew from the journal; the file as it was is kept in {DAMAGED}"
@@ -59,7 +60,7 @@ def _compared(
         return
     behind = changed.changes(folder, journal, stored)
     late_trials = behind.tables["trials"]["trial_id"].to_pylist()
-    late_spaces = behind.tables["spaces"]["space"].to_pylist()
+    late_spaces = behind.tables["plans"]["space"].to_pylist()
     if late_trials or late_spaces:
         what = restore.named(late_trials) if late_trials else f"space {late_spaces[0]}"
         yield Finding("database", "repaired", f"is behind the journal by {what}", path, "brought up to it")
@@ -89,7 +90,7 @@ def _tables_that_differ(
 ) -> Iterator[str]:
     """The tables, but for those of rows, in which something that is not passed over is other than the journal says."""
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
-    connection.execute(TABLES)
+    connection.execute(DDL)
     load(connection, replace(everything, files=()), "fresh")
     connection.execute("SET schema = 'main'")
     for name, (key, _) in KEYS.items():

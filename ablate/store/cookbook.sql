@@ -1,6 +1,7 @@
 -- What people ask of results, ready to run. A query begins with its name and the question it answers; the line after it
 -- names what it can be given and, after `=`, what is taken otherwise (without `=`: all of them). Every answer that is a
--- mean says over how many, and who is missing from it.
+-- mean says over how many, and who is missing from it. Of a space that was asked as several plans it is the last one that
+-- is meant, where nothing else is said.
 
 -- @best_variants: Which variant is best by each judged metric, and how far is it from the baseline?
 -- $space
@@ -14,7 +15,7 @@ WITH numbers AS (
             {'metric': 'token_correlation', 'value': f.token_correlation},
             {'metric': 'peak_token_cosine', 'value': f.peak_token_cosine}
         ], recursive := true)
-    FROM final f JOIN spaces s USING (space) SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
+    FROM final f JOIN spaces s USING (plan) SEMI JOIN counted c ON (c.plan, c.trial_id) = (f.plan, f.trial_id)
     WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
 ),
 means AS (
@@ -35,7 +36,7 @@ differences AS (
 )
 SELECT b.space, b.metric, b.variant, l.n AS asked, b.n, b.mean, b.sd, d.difference, d.difference_sd, d.pairs
 FROM best b
-JOIN leaderboard l ON l.space = b.space AND l.variant_id = b.variant_id
+JOIN leaderboard l ON l.current AND l.space = b.space AND l.variant_id = b.variant_id
 LEFT JOIN differences d ON (d.space, d.metric, d.variant_id) = (b.space, b.metric, b.variant_id)
 ORDER BY b.space, b.metric;
 
@@ -43,7 +44,7 @@ ORDER BY b.space, b.metric;
 -- $space
 WITH pairs AS (
     SELECT *, before_status = 'finished' AND after_status = 'finished' AND same_versions AS counts
-    FROM edit_pairs WHERE $space IS NULL OR space = $space
+    FROM edit_pairs WHERE current AND ($space IS NULL OR space = $space)
 )
 SELECT
     edit,
@@ -75,7 +76,7 @@ WITH trained AS (
         json_object('recipe', t.specification -> '$.recipe', 'model', t.specification -> '$.architecture'),
         '{"model": {"sizes": {"vocab_size": null}}}'
     ) AS VARCHAR)) AS so
-    FROM counted c JOIN trials t USING (trial_id) GROUP BY c.space, c.variant_id
+    FROM counted c JOIN trials t USING (trial_id) WHERE c.current GROUP BY c.space, c.variant_id
 ),
 arms AS (
     SELECT
@@ -86,7 +87,7 @@ arms AS (
             s.corpus ->> '$.verdict.bytes'
         ) AS text
     FROM leaderboard l JOIN spaces s USING (space) JOIN trained d USING (space, variant_id)
-    WHERE l.eval_bits_per_byte_mean IS NOT NULL
+    WHERE l.current AND l.eval_bits_per_byte_mean IS NOT NULL
 )
 SELECT
     a.variant, a.space AS space_a, a.tokenizer AS tokenizer_a, a.n AS n_a, a.mean AS bits_per_byte_a,
@@ -103,7 +104,7 @@ ORDER BY a.variant, a.space, b.space;
 -- $space, $metric = train_loss, $address =
 SELECT space, variant, step, n, n_not_finite, mean, low, high, min, max
 FROM curves
-WHERE metric = $metric AND address = coalesce($address, '') AND ($space IS NULL OR space = $space)
+WHERE current AND metric = $metric AND address = coalesce($address, '') AND ($space IS NULL OR space = $space)
 ORDER BY space, variant, step;
 
 -- @kurtosis_by_layer: How does kurtosis (or another metric of parts) go, layer by layer and step by step?
@@ -115,7 +116,7 @@ SELECT
     max(x.value) FILTER (isfinite(x.value)) AS max
 FROM metrics x
 JOIN counted m USING (trial_id)
-JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+JOIN variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric = $metric AND x.address <> '' AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address, x.step;
 
@@ -127,7 +128,7 @@ SELECT
     arg_min(x.step, (-x.value, x.step, m.seed)) AS step, arg_min(m.seed, (-x.value, x.step, m.seed)) AS seed
 FROM metrics x
 JOIN counted m USING (trial_id)
-JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+JOIN variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric = $metric AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address;
 
@@ -142,8 +143,8 @@ SELECT
     f.peak_kurtosis AS peak_kurtosis_until_then, d.trial_id
 FROM divergences d
 JOIN trials t USING (trial_id)
-JOIN final f ON f.space = d.space AND f.trial_id = d.trial_id
-WHERE $space IS NULL OR d.space = $space
+JOIN final f ON f.plan = d.plan AND f.trial_id = d.trial_id
+WHERE d.current AND ($space IS NULL OR d.space = $space)
 ORDER BY d.space, d.variant, d.seed;
 
 -- @cost_per_verdict: What has each space cost, and each of its comparisons?
@@ -154,7 +155,7 @@ spent AS (
         space, sum(trials) AS trials, sum(ended) AS ended, sum(shared) AS shared,
         sum(seconds ORDER BY variant_id) / 3600 AS hours, CAST(sum(tokens) AS BIGINT) AS tokens,
         sum(training_flops ORDER BY variant_id) AS training_flops
-    FROM costs GROUP BY space
+    FROM costs WHERE current GROUP BY space
 )
 SELECT
     s.*, a.comparisons,
@@ -170,7 +171,7 @@ ORDER BY s.space;
 -- $space
 SELECT f.space, f.variant, f.seed, f.status, t.ended_step AS step, t.steps, f.trial_id
 FROM final f JOIN trials t USING (trial_id)
-WHERE f.status <> 'finished' AND ($space IS NULL OR f.space = $space)
+WHERE f.current AND f.status <> 'finished' AND ($space IS NULL OR f.space = $space)
 ORDER BY f.space, f.variant, f.seed;
 
 -- @failures: What failed, with the last line of its trace and the place it was raised?
@@ -180,7 +181,7 @@ WITH failed AS (
         f.space, f.variant, f.seed, f.status, t.ended_step AS step, f.trial_id, t.detail,
         list_filter(string_split(t.detail ->> '$.trace', chr(10)), lambda line: trim(line) <> '') AS trace
     FROM final f JOIN trials t USING (trial_id)
-    WHERE f.status IN ('bug', 'out_of_memory', 'timeout', 'lost', 'damaged') AND ($space IS NULL OR f.space = $space)
+    WHERE f.current AND f.status IN ('bug', 'out_of_memory', 'timeout', 'lost', 'damaged') AND ($space IS NULL OR f.space = $space)
 )
 SELECT
     space, variant, seed, status, step,
@@ -197,7 +198,7 @@ SELECT f.space, f.variant, f.seed, n.step, n.value AS gradient_norm, u.median, n
 FROM norms n
 LEFT JOIN usual u USING (trial_id)
 JOIN final f USING (trial_id)
-WHERE (u.median IS NULL OR NOT n.value <= CAST($factor AS DOUBLE) * u.median) AND ($space IS NULL OR f.space = $space)
+WHERE f.current AND (u.median IS NULL OR NOT n.value <= CAST($factor AS DOUBLE) * u.median) AND ($space IS NULL OR f.space = $space)
 ORDER BY f.space, f.variant, f.seed, n.step;
 
 -- @signal_propagation: How alike are tokens with depth, at initialisation and at the end (or metric=token_cosine, within sequences)?
@@ -205,11 +206,11 @@ ORDER BY f.space, f.variant, f.seed, n.step;
 WITH measured AS (
     SELECT
         m.space, v.variant, m.seed, m.trial_id, x.address, x.step, x.value,
-        max(x.step) OVER (PARTITION BY m.space, m.trial_id) AS last_step, t.status
+        max(x.step) OVER (PARTITION BY m.plan, m.trial_id) AS last_step, t.status
     FROM metrics x
     JOIN counted m USING (trial_id)
     JOIN trials t USING (trial_id)
-    JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+    JOIN variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
     WHERE x.metric = $metric AND ($space IS NULL OR m.space = $space)
 )
 SELECT
@@ -288,7 +289,7 @@ SELECT f.space, f.variant, f.seed, f.status, e.seconds - b.seconds AS seconds, f
 FROM final f
 JOIN timings b ON b.trial_id = f.trial_id AND b.name = 'began'
 JOIN timings e ON e.trial_id = f.trial_id AND e.name = 'ended'
-WHERE $space IS NULL OR f.space = $space
+WHERE f.current AND ($space IS NULL OR f.space = $space)
 ORDER BY seconds DESC, f.space, f.variant, f.seed LIMIT CAST($limit AS BIGINT);
 
 -- @seed_noise: How much do the judged metrics vary over seeds alone, space by space?
@@ -303,7 +304,7 @@ WITH numbers AS (
             {'metric': 'token_correlation', 'value': token_correlation},
             {'metric': 'peak_token_cosine', 'value': peak_token_cosine}
         ], recursive := true)
-    FROM final SEMI JOIN counted USING (space, trial_id) WHERE status = 'finished' AND ($space IS NULL OR space = $space)
+    FROM final SEMI JOIN counted USING (plan, trial_id) WHERE current AND status = 'finished' AND ($space IS NULL OR space = $space)
 ),
 variances AS (
     SELECT
@@ -322,9 +323,9 @@ FROM variances GROUP BY space, metric ORDER BY space, metric;
 -- $space
 SELECT l.space, l.variant, l.finished AS n, l.n AS asked, l.eval_loss_mean, l.peak_kurtosis
 FROM leaderboard l
-WHERE l.finished > 0 AND ($space IS NULL OR l.space = $space) AND NOT EXISTS (
+WHERE l.current AND l.finished > 0 AND ($space IS NULL OR l.space = $space) AND NOT EXISTS (
     SELECT 1 FROM leaderboard o
-    WHERE o.space = l.space AND o.finished > 0
+    WHERE o.current AND o.space = l.space AND o.finished > 0
       AND o.eval_loss_mean <= l.eval_loss_mean AND o.log_peak_kurtosis_mean <= l.log_peak_kurtosis_mean
       AND (o.eval_loss_mean < l.eval_loss_mean OR o.log_peak_kurtosis_mean < l.log_peak_kurtosis_mean)
 )
@@ -337,7 +338,7 @@ SELECT
     arg_min(x.step, (x.value, x.step, m.seed)) AS step, arg_min(m.seed, (x.value, x.step, m.seed)) AS seed
 FROM metrics x
 JOIN counted m USING (trial_id)
-JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+JOIN variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric = 'attention_entropy' AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, x.address;
 
@@ -346,8 +347,8 @@ GROUP BY ALL ORDER BY m.space, v.variant, x.address;
 WITH losses AS (
     SELECT f.space, f.variant, f.seed, f.trial_id, f.eval_loss, s.value AS train_loss
     FROM final f JOIN summaries s ON s.trial_id = f.trial_id AND s.name = 'train_loss'
-    SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
-    WHERE f.status = 'finished' AND ($space IS NULL OR f.space = $space)
+    SEMI JOIN counted c ON (c.plan, c.trial_id) = (f.plan, f.trial_id)
+    WHERE f.current AND f.status = 'finished' AND ($space IS NULL OR f.space = $space)
 )
 SELECT
     space, variant, count(*) AS n, avg(train_loss ORDER BY seed, trial_id) AS train_loss,
@@ -369,9 +370,9 @@ SELECT
 FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition;
 
 -- @verdicts: What is the answer of each space: which change is better, worse, equivalent, or undecided, and by how much?
--- $space
+-- $space, $plan
 SELECT space, kind, change, terms, metric, verdict, n, estimate, low, high, scale, more_seeds, note, current
-FROM verdicts WHERE $space IS NULL OR space = $space
+FROM verdicts WHERE ($space IS NULL OR space = $space) AND (plan = $plan OR ($plan IS NULL AND current))
 ORDER BY space, position;
 
 -- @questions_over_time: How often was each question judged, at which seeds and at what level, and what is left to judge it by?
@@ -384,11 +385,12 @@ WHERE $space IS NULL OR question IN (SELECT o.question FROM questions o WHERE o.
 ORDER BY min(q.judged_at) OVER (PARTITION BY question), question, number;
 
 -- @effects: Where was each change tried, under which terms, and what did it do to each judged metric?
--- $space, $change
+-- $space, $change, $plan
 SELECT
     change, metric, space, kind, terms, before, after, verdict, n, estimate, low, high, ratio, p_adjusted, q, method, current
 FROM effects
 WHERE kind <> 'noise' AND ($space IS NULL OR space = $space) AND ($change IS NULL OR change = $change)
+  AND (plan = $plan OR ($plan IS NULL AND current))
 ORDER BY change, metric, space, position;
 
 -- @noise_floor: How much do judged metrics differ where nothing but the initialisation changes, and for which spaces does that hold?
@@ -401,3 +403,43 @@ SELECT f.metric, f.n, f.sd, f.log_sd, f.whose, f.spaces AS measured_by, h.holds_
 FROM noise_floor f LEFT JOIN holds h USING (conditions)
 WHERE $space IS NULL OR list_contains(h.holds_for, $space)
 ORDER BY f.conditions, f.metric, f.whose;
+
+-- @plans: As what plans was each space asked, when, with what settings other than its last one, and how much of each has ended?
+-- $space
+WITH ended AS (
+    SELECT plan, count(t.digest) AS ended FROM plan_trials JOIN trials t USING (trial_id) GROUP BY plan
+),
+leaves AS (
+    SELECT p.space, p.plan, p.current, ltrim(l.fullkey, '$.') AS path, coalesce(CAST(l.value AS VARCHAR), 'null') AS value
+    FROM plans p, json_tree(p.resolved) l WHERE l.type NOT IN ('OBJECT', 'ARRAY')
+),
+others AS (
+    SELECT a.plan, string_agg(a.path || ': ' || a.value, ', ' ORDER BY a.path) AS otherwise
+    FROM leaves a ANTI JOIN (FROM leaves WHERE current) c USING (space, path, value)
+    GROUP BY a.plan
+)
+SELECT
+    p.space, p.plan, p.current, make_timestamp(CAST(p.first_seen * 1e6 AS BIGINT)) AS first_seen, p.design, p.variants,
+    len(p.seeds) AS seeds, p.trials, coalesce(e.ended, 0) AS ended, p.judged_digest IS NOT NULL AS judged, o.otherwise
+FROM plans p LEFT JOIN ended e USING (plan) LEFT JOIN others o USING (plan)
+WHERE $space IS NULL OR p.space = $space
+ORDER BY p.space, p.current DESC, p.first_seen DESC NULLS LAST, p.plan;
+
+-- @columns: What does each table, view and column mean?
+-- $table
+WITH relations AS (
+    SELECT table_name AS name, comment FROM duckdb_tables()
+    WHERE schema_name = 'main' AND database_name = current_database() AND NOT internal
+    UNION ALL
+    SELECT view_name, comment FROM duckdb_views()
+    WHERE schema_name = 'main' AND database_name = current_database() AND NOT internal
+),
+said AS (
+    SELECT name AS "table", NULL AS "column", NULL AS type, comment AS meaning, 0 AS place FROM relations
+    UNION ALL
+    SELECT c.table_name, c.column_name, c.data_type, c.comment, c.column_index FROM duckdb_columns() c
+    JOIN relations r ON r.name = c.table_name
+    WHERE c.schema_name = 'main' AND c.database_name = current_database()
+)
+SELECT "table", "column", type, meaning FROM said WHERE $table IS NULL OR "table" = $table
+ORDER BY "table", place;

@@ -92,6 +92,11 @@ def digest(document: Any) -> str:
     return hashlib.sha256(compact(document).encode()).hexdigest()[:16]
 
 
+def plan_id(space: str, *, asked: str) -> str:
+    """What tells a plan from the others of its space: the digest of all that its file, grammar and `--set` came to."""
+    return digest([space, asked])
+
+
 def _baseline(plan: Plan) -> str:
     """The id of the variant that the plan compares with, which it may call by any of its names."""
     return next((v.id for v in plan.variants if plan.baseline == v.id or plan.baseline in v.names), plan.baseline)

@@ -1,6 +1,7 @@
 """The two files of things that happen once: `plans.jsonl` (what was asked) and `outcomes.jsonl` (how trials ended).
 
-    ["plan", digest, {"space": …}]     the latest line of a space is that space
+    ["plan", digest, {"space": …}]     the latest line of a plan is that plan, that of a space how it is asked now
+    ["seen", {"plan": …, "at": …}]     when a plan was first asked, in seconds since 1970
     ["trial", {"trial": …}]            each trial's specification, once
     ["run", {"space": …}]              a run as it was asked for, kept here for the second time (see `requests`)
     ["ended", {"trial": …}]            an `Ending`; the latest line of a trial counts
@@ -17,15 +18,24 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ablate.store import lines, segment
+from ablate.store.describe import digest, plan_id
 from ablate.store.ending import Ending
 from ablate.store.lines import Reading, compact
-from ablate.store.records import EndedRecord, ForeignError, ForgottenRecord, PlanRecord, TrialRecord, understood
+from ablate.store.records import (
+    EndedRecord,
+    ForeignError,
+    ForgottenRecord,
+    PlanRecord,
+    SeenRecord,
+    TrialRecord,
+    understood,
+)
 from ablate.train.events import Outcome
 
 PLANS = "plans.jsonl"
@@ -36,6 +46,11 @@ HEAD = re.compile(
     rb'\["(?:plan","(?P<digest>[^"]*)"|trial"),(?P<document>)\{"(?P<key>space|trial)":(?P<name>"(?:[^"\\]|\\.)*")'
 )
 """How a line of `plans.jsonl` begins, up to the name in its document."""
+
+RESOLVED = re.compile(rb'"source":"(?:[^"\\]|\\.)*","resolved":')
+"""What stands in the document of a plan before that which tells it from others."""
+
+DECODER = json.JSONDecoder()
 
 
 class Document(Mapping[str, Any]):
@@ -58,6 +73,12 @@ class Document(Mapping[str, Any]):
         understood(self._kind, parsed, self._path)
         return parsed
 
+    def resolved(self) -> Any:
+        """What a plan was resolved to: a search keeps a line for each proposal, and all of them say the same of it."""
+        if not (before := RESOLVED.search(self._written)):
+            return self._parsed["resolved"]
+        return DECODER.raw_decode(self._written[before.end() :].decode())[0]
+
     def __getitem__(self, key: str) -> Any:
         return self._parsed[key]
 
@@ -75,17 +96,51 @@ def text_of(document: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked: the latest plan of each space with its digest, and every trial's specification."""
+    """What was asked: the latest plan of each space with its digest, and every trial's specification.
+
+    `earlier` has by space and plan what else was asked by that name, in the order in which it was last asked, and
+    `first_seen` when each plan was asked first, as far as that was kept.
+    """
 
     plans: dict[str, tuple[str, Mapping[str, Any]]]
     trials: dict[str, Mapping[str, Any]]
+    earlier: dict[str, dict[str, tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
+    first_seen: dict[str, float] = field(default_factory=dict)
+
+    def add(self, space: str, digest: str, plan: Mapping[str, Any]) -> None:
+        """Have a plan for what its space was last asked; one that has grown takes its own place."""
+        if space in self.plans:
+            before = self.plans[space]
+            earlier = self.earlier.setdefault(space, {})
+            earlier.pop(id_of(space, before[1]), None)
+            earlier[id_of(space, before[1])] = before
+            earlier.pop(id_of(space, plan), None)
+        self.plans[space] = digest, plan
+
+    def every(self, space: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        """All plans of a space by their ids, the one that was last asked coming last."""
+        latest = self.plans[space]
+        return {**self.earlier.get(space, {}), id_of(space, latest[1]): latest}
+
+    def copy(self) -> Asked:
+        """What was asked so far."""
+        earlier = {space: dict(plans) for space, plans in self.earlier.items()}
+        return Asked(dict(self.plans), dict(self.trials), earlier, dict(self.first_seen))
+
+
+def id_of(space: str, plan: Mapping[str, Any]) -> str:
+    """The id of a plan by its document, of which no more is parsed than what it was resolved to."""
+    return plan_id(space, asked=digest(plan.resolved() if isinstance(plan, Document) else plan["resolved"]))
 
 
 def asked(reading: Reading) -> Asked:
     """What the lines of `plans.jsonl` say."""
-    plans: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    trials: dict[str, Mapping[str, Any]] = {}
+    found = Asked({}, {})
     for body in reading.bodies:
+        if body.startswith(b'["seen"'):
+            seen = understood(SeenRecord, next(iter(json.loads(body)[1:]), None), reading.path)
+            found.first_seen.setdefault(seen["plan"], seen["at"])
+            continue
         if not (head := HEAD.match(body)):
             if body.startswith((b'["plan"', b'["trial"')):
                 raise ForeignError(reading.path, "a line that begins " + body[1:60].decode(errors="replace"))
@@ -94,10 +149,10 @@ def asked(reading: Reading) -> Asked:
         written = body[head.start("document") : -1]
         name, document = _name(head["name"]), Document(written, TrialRecord if is_trial else PlanRecord, reading.path)
         if is_trial:
-            trials[name] = document
+            found.trials[name] = document
         else:
-            plans[name] = (head["digest"].decode(), document)
-    return Asked(plans, trials)
+            found.add(name, head["digest"].decode(), document)
+    return found
 
 
 def _name(written: bytes) -> str:
@@ -122,6 +177,11 @@ def endings(reading: Reading) -> dict[str, Ending]:
 def plan_record(digest: str, plan: Mapping[str, Any]) -> list[Any]:
     """The line of a plan, whose first key is `space`."""
     return ["plan", digest, plan]
+
+
+def seen_record(plan: str, at: float) -> list[Any]:
+    """The line of a plan that is asked for the first time."""
+    return ["seen", {"plan": plan, "at": at}]
 
 
 def trial_record(trial: Mapping[str, Any]) -> list[Any]:

@@ -19,6 +19,7 @@ import pyarrow
 from ablate.errors import RefusedError
 from ablate.store import sealed
 from ablate.store.changes import OF_PLANS, Changes, table_of
+from ablate.store.schema import quoted
 from ablate.store.segment import Segment
 
 SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
@@ -31,7 +32,7 @@ BYTES_AT_ONCE = 16 * 2**20
 """Of sealed files: some two million rows, which are some ten times as much in memory."""
 
 KEYS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(OF_PLANS, ("space", "spaces")),
+    **dict.fromkeys(OF_PLANS, ("space", "plans")),
     **dict.fromkeys(["trials", "metrics", "summaries", "timings"], ("trial_id", "trials")),
     "versions": ("versions_id", "versions"),
 }
@@ -103,11 +104,6 @@ def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> 
     connection.execute("DROP VIEW incoming")
 
 
-def quoted(text: str) -> str:
-    """A text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
     rows = [
         row
@@ -117,7 +113,7 @@ def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
             *((trial_id, "timing", step, name, "", seconds) for step, name, seconds in found.timings),
         )
     ]
-    return table_of({field.name: field.type for field in sealed.SCHEMA}, rows)
+    return table_of(sealed.SCHEMA, rows)
 
 
 def _spread(connection: duckdb.DuckDBPyConnection) -> None:

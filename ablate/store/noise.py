@@ -23,7 +23,7 @@ from ablate.store.projection import DATABASE, is_ours, reading
 
 STATEMENT = """
     SELECT metric, variant_id, versions_id, value, salted_value, (
-        SELECT min(v.variant) FROM memberships m JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+        SELECT min(v.variant) FROM plan_trials m JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
         WHERE m.trial_id = p.trial
     ) AS whose
     FROM noise_pairs p WHERE conditions = $conditions

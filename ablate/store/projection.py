@@ -15,14 +15,15 @@ import duckdb
 
 from ablate.errors import RefusedError
 from ablate.store import changes as changed
+from ablate.store import comments
 from ablate.store.changes import Changes, Journal, Stored
 from ablate.store.durable import DAMAGED, UNFINISHED, put_in_place, remove, set_aside, unfinished_in, writing
 from ablate.store.loading import SUMMARIES, load
+from ablate.store.schema import DDL
 
 DATABASE = "ablate.duckdb"
-TABLES = resources.files("ablate.store").joinpath("tables.sql").read_text(encoding="utf-8")
 VIEWS = resources.files("ablate.store").joinpath("views.sql").read_text(encoding="utf-8")
-SQL_DIGEST = hashlib.sha256((TABLES + SUMMARIES + VIEWS).encode()).hexdigest()[:16]
+SQL_DIGEST = hashlib.sha256((DDL + SUMMARIES + VIEWS).encode()).hexdigest()[:16]
 
 CREATED = re.compile(r"CREATE OR REPLACE (TABLE|VIEW) (\w+)")
 """What the texts of the schema make."""
@@ -79,12 +80,13 @@ def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
     """Make all of our tables and views anew, empty; what the user has added stays."""
     there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
-    made = {name: kind for kind, name in CREATED.findall(TABLES + VIEWS)}
+    made = {name: kind for kind, name in CREATED.findall(DDL + VIEWS)}
     for name, kind in connection.execute(there).fetchall():
         if made.get(name, kind) != kind:  # an older schema had a view where there is a table now
             connection.execute(f"DROP {kind} {name}")
-    connection.execute(TABLES)
+    connection.execute(DDL)
     connection.execute(VIEWS)
+    comments.inherit(connection, VIEWS)
     connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
 
 
@@ -162,7 +164,13 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
 def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
     if not is_ours(connection):
         return Stored({}, {})
-    plans = connection.execute("SELECT space, plan_digest, judged_digest, questions_digest FROM spaces").fetchall()
+    plans = connection.execute(
+        "SELECT space, plan_digest, judged_digest, questions_digest FROM plans WHERE current"
+    ).fetchall()
+    others = connection.execute(
+        "SELECT space, list((plan, plan_digest, coalesce(judged_digest, ''))) FROM plans"
+        " WHERE NOT current GROUP BY space"
+    ).fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
     bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
     states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
@@ -172,6 +180,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
         frozenset(trial_id for (trial_id,) in bare),
         {space: judged for space, _, judged, _ in plans if judged},
         {space: asked for space, _, _, asked in plans if asked},
+        {space: frozenset(earlier) for space, earlier in others},
     )
 
 

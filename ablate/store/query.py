@@ -7,6 +7,7 @@ can one that writes, but for the copy of the DuckDB file that it changes.
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,14 +22,14 @@ from ablate.errors import InputError, RefusedError
 from ablate.source.excerpt import drawn
 from ablate.source.problems import quote
 from ablate.store import changes as changed
+from ablate.store import comments
 from ablate.store.changes import Changes
 from ablate.store.durable import UNFINISHED, check_folder, put_in_place
-from ablate.store.loading import KEYS, OF_ROWS, load, quoted, replaces
+from ablate.store.loading import KEYS, OF_ROWS, load, replaces
 from ablate.store.lock import Lock
 from ablate.store.projection import (
     DATABASE,
     SQL_DIGEST,
-    TABLES,
     VIEWS,
     Say,
     changing,
@@ -39,6 +40,7 @@ from ablate.store.projection import (
     say_damaged,
     unreadable,
 )
+from ablate.store.schema import DDL, quoted
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
 """The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
@@ -50,6 +52,8 @@ CLOSED: Mapping[str, Any] = {
     "lock_configuration": "true",
 }
 """No file, no network, no code from elsewhere, and no setting that could bring them back. The last one must be last."""
+
+WORD = re.compile(r"\w+")
 
 ALONE = "`ablate sql` works on these results alone; open ablate.duckdb with DuckDB itself to join it with other files"
 
@@ -81,7 +85,9 @@ def query(
     if writable:
         return _write(folder, sql, parameters, say)
     with _reading(folder, say) as connection:
-        return _read(connection, sql, parameters, folder)
+        answer = _read(connection, sql, parameters, folder)
+        _say_plans(connection, sql, say)
+        return answer
 
 
 Ask = Callable[[str, Mapping[str, Any]], Answer]
@@ -94,6 +100,25 @@ def asking(folder: Path, *, say: Say = warnings.warn) -> Iterator[Ask]:
     _refuse_nothing(folder)
     with _reading(folder, say) as connection:
         yield lambda sql, parameters: _read(connection, sql, parameters, folder)
+
+
+def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> None:
+    """Name the spaces that were asked as several plans, where SQL reads the rows of all and tells none apart."""
+    words = {word.lower() for word in WORD.findall(sql)}
+    if words & {"plan", "plans", "current"}:
+        return
+    views = connection.execute(
+        "SELECT table_name FROM duckdb_columns() WHERE schema_name = 'main' AND column_name IN ('plan', 'current')"
+        " GROUP BY ALL HAVING count(DISTINCT column_name) = 2"
+    ).fetchall()
+    if not words & {name.lower() for (name,) in views}:
+        return
+    several = "SELECT space, count(*) FROM plans GROUP BY space HAVING count(*) > 1 ORDER BY space"
+    for space, plans in connection.execute(several).fetchall():
+        say(
+            f"space {drawn(space)} was asked as {plans} plans, and each has its rows here: `plan` says which, "
+            "`WHERE current` leaves those of the last (ablate sql @plans)"
+        )
 
 
 def _refuse_nothing(folder: Path) -> None:
@@ -145,7 +170,7 @@ def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDB
     """A database in memory whose tables are those of the attached file with the changes laid over them."""
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
-    connection.execute(TABLES)
+    connection.execute(DDL)
     connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
     load(connection, changes, "fresh")
     connection.execute("SET schema = 'main'")
@@ -161,6 +186,7 @@ def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDB
     connection.execute("CREATE VIEW main.projection AS FROM fresh.projection")
     _copy_comments(connection)
     connection.execute(VIEWS)
+    comments.inherit(connection, VIEWS)
     # Before the views of the file, which may be somebody else's: making one looks into the files that it names.
     for setting, value in CLOSED.items():
         connection.execute(f"SET {setting} = {value}")

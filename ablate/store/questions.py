@@ -23,6 +23,7 @@ from ablate.store import lines, verdicts
 from ablate.store.describe import digest
 from ablate.store.lines import Appender, Reading, compact
 from ablate.store.records import ForeignError, QuestionRecord, understood
+from ablate.store.schema import TABLES
 
 FILE = "questions.jsonl"
 WORD = "question"
@@ -98,21 +99,17 @@ def mark(documents: Sequence[Document]) -> str:
 def question_rows(documents: Sequence[Document]) -> list[tuple[Any, ...]]:
     """The rows of the table `questions`."""
     return [
-        (
-            one["space"],
-            one["question"],
-            one["number"],
-            one["metrics"],
-            len({effect["comparison"] for effect in one["effects"]}),
-            one["seeds"],
-            one["looks"] or None,
-            len(one["without"]),
-            one["alpha"],
-            one["level"],
-            one["left"] * one["alpha"],
-            *(_times(verdict, one) for verdict in TOLD),
-            one["at"],
-            compact(one["effects"]),
+        TABLES["questions"].row(
+            {name: one[name] for name in ("space", "question", "number", "metrics", "seeds", "alpha", "level")}
+            | {verdict: _times(verdict, one) for verdict in TOLD}
+            | {
+                "comparisons": len({effect["comparison"] for effect in one["effects"]}),
+                "looks": one["looks"] or None,
+                "without_result": len(one["without"]),
+                "left_of_alpha": one["left"] * one["alpha"],
+                "judged_at": one["at"],
+                "effects": compact(one["effects"]),
+            }
         )
         for one in documents
     ]

@@ -6,14 +6,17 @@ word that lacks what this version needs, or has it as something else, is refused
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
-from pydantic import ConfigDict, Strict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, GetCoreSchemaHandler, Strict, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema
 from typing_extensions import TypedDict
 
 from ablate.errors import RefusedError
+from ablate.store.schema import TABLES
 from ablate.train.events import OutcomeKind
 
 AS_WRITTEN = ConfigDict(extra="allow", strict=True)
@@ -131,6 +134,15 @@ class PlanRecord(TypedDict):
     proposals: NotRequired[list[ProposalRecord]]
     open: NotRequired[bool]
     looks: NotRequired[list[int]]
+
+
+class SeenRecord(TypedDict):
+    """When a plan was asked for the first time, in `plans.jsonl`."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    plan: str
+    at: float
 
 
 class SizesRecord(TypedDict):
@@ -254,38 +266,30 @@ class MetricRecord(TypedDict):
     better: str | None
 
 
-class EffectRecord(TypedDict):
-    """What came of a comparison on a metric."""
+JSON_OF: Mapping[str, Any] = {"VARCHAR": str, "DOUBLE": Number, "BIGINT": int, "BOOLEAN": bool}
+"""What stands in a line for each type of SQL."""
 
-    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+OF_A_PLAN = ("space", "plan", "current", "position", "better", "confidence", "seeds")
+"""What the table `judged` has beside what each effect says: every other column is a field of an effect."""
 
-    kind: str
-    change: str
-    metric: str
-    before: NotRequired[str | None]
-    after: NotRequired[str | None]
-    n: NotRequired[int]
-    estimate: NotRequired[Number]
-    low: NotRequired[Number]
-    high: NotRequired[Number]
-    sd: NotRequired[Number]
-    p: NotRequired[Number]
-    p_adjusted: NotRequired[Number]
-    q: NotRequired[Number]
-    p_equivalent: NotRequired[Number]
-    p_equivalent_adjusted: NotRequired[Number]
-    method: NotRequired[str | None]
-    df: NotRequired[Number]
-    scale: NotRequired[str | None]
-    margin: NotRequired[Number]
-    verdict: NotRequired[str | None]
-    differs: NotRequired[bool | None]
-    seeds_needed: NotRequired[int | None]
-    note: NotRequired[str | None]
-    terms: NotRequired[str | None]
-    ranked: NotRequired[int]
-    level: NotRequired[Number]
-    judgement: NotRequired[int | None]
+
+def effect_fields() -> Mapping[str, str]:
+    """What the table `judged` has of an effect: the name of each column, and that of the field it is."""
+    return {name: name.removesuffix("_id") for name in TABLES["judged"].names if name not in OF_A_PLAN}
+
+
+class EffectRecord:
+    """What came of a comparison on a metric: a dictionary with what the table `judged` has of it."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        columns = {column.name: column for column in TABLES["judged"].columns}
+        types = {field: JSON_OF[columns[name].type] for name, field in effect_fields().items()}
+        always = {field for name, field in effect_fields().items() if columns[name].required}
+        fields = {name: type if name in always else NotRequired[type | None] for name, type in types.items()}
+        record = TypedDict("EffectRecord", fields)  # type: ignore[misc]
+        record.__pydantic_config__ = AS_WRITTEN  # type: ignore[attr-defined]
+        return handler.generate_schema(record)
 
 
 class JudgedRecord(TypedDict):

@@ -7,7 +7,7 @@ believed for being there: rows must have the digest that the index lists, a plan
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,50 +67,13 @@ def _specifications(connection: duckdb.DuckDBPyConnection, trials: Collection[st
 
 
 def _plans(connection: duckdb.DuckDBPyConnection, spaces: Collection[str]) -> Iterator[list[Any]]:
-    for space in sorted(spaces):
-        document = _plan(connection, space)
-        (kept,) = connection.execute("SELECT plan_digest FROM spaces WHERE space = ?", [space]).fetchone() or ("",)
+    """All plans of these spaces, the one that a space was last asked as behind the others."""
+    found = connection.execute(
+        "SELECT document, plan_digest FROM plans WHERE space IN (SELECT unnest(?))"
+        " ORDER BY space, current, first_seen NULLS FIRST, plan",
+        [list(spaces)],
+    )
+    for written, kept in found.fetchall():
+        document = json.loads(written)
         if digest(document) == kept:
             yield ledger.plan_record(kept, document)
-
-
-def _plan(connection: duckdb.DuckDBPyConnection, space: str) -> dict[str, Any]:
-    """A plan as `describe.plan_document` made it; keys in that order, since the digest is of the text."""
-    (head,) = _rows(
-        connection,
-        "SELECT space, question, design, baseline, seeds, notes, source, resolved, corpus, open, looks, factors"
-        " FROM spaces",
-        space,
-    )
-    variants = (
-        "SELECT variant_id AS id, variant AS name, names, edits, parameters, flops, spared, block, terms, setting,"
-        " breaks FROM variants"
-    )
-    comparisons = "SELECT kind, change, detail, before_id AS before, after_id AS after, weights, terms FROM comparisons"
-    proposals = "SELECT k, derivation, variant_id AS variant, repeat, choices, random FROM proposals"
-    memberships = _rows(connection, "SELECT trial_id, variant_id, seed FROM memberships", space, "rowid")
-    return {
-        **{name: head[name] for name in ("space", "question", "design", "baseline", "seeds", "notes")},
-        "variants": [_given(row, "setting", "breaks") for row in _rows(connection, variants, space, "position")],
-        "comparisons": [_given(row, "weights") for row in _rows(connection, comparisons, space, "position")],
-        "trials": [list(row.values()) for row in memberships],
-        "proposals": _rows(connection, proposals, space, "k"),
-        "open": head["open"],
-        **_given({name: head[name] for name in ("looks", "factors")}, "factors"),
-        "source": head["source"],
-        "resolved": json.loads(head["resolved"]),
-        "definitions": _rows(connection, "SELECT metric, definition, source FROM definitions", space, "rowid"),
-        "corpus": json.loads(head["corpus"]),
-    }
-
-
-def _given(row: Mapping[str, Any], *documents: str) -> dict[str, Any]:
-    """What is there of a row, and of it some as documents."""
-    there = {name: value for name, value in row.items() if value is not None}
-    return {name: json.loads(value) if name in documents else value for name, value in there.items()}
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, select: str, space: str, order: str = "space") -> list[dict[str, Any]]:
-    found = connection.execute(f"{select} WHERE space = ? ORDER BY {order}", [space])
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

@@ -47,13 +47,13 @@ def lacking(folder: Path, reading: Reading, known: Asked, stored: Stored) -> lis
 
 def with_lines(known: Asked, records: Sequence[Any]) -> Asked:
     """What was asked, with these lines added."""
-    plans, trials = dict(known.plans), dict(known.trials)
+    found = known.copy()
     for kind, *said in records:
         if kind == "plan":
-            plans[said[1]["space"]] = (said[0], said[1])
+            found.add(said[1]["space"], said[0], said[1])
         else:
-            trials[said[0]["trial"]] = said[0]
-    return Asked(plans, trials)
+            found.trials[said[0]["trial"]] = said[0]
+    return found
 
 
 def broken(path: Path, reading: Reading) -> tuple[tuple[int, ...], int]:

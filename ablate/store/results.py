@@ -32,7 +32,6 @@ from ablate.store.changes import Journal
 from ablate.store.course import Course
 from ablate.store.describe import Documents
 from ablate.store.durable import write_whole, writing
-from ablate.store.ledger import Asked
 from ablate.store.lines import Appender, encode
 from ablate.store.lock import Lock
 from ablate.store.projection import Say
@@ -152,8 +151,9 @@ class Results:
         with self._guard:
             self._record_trials(plan.trials)
             if self._asked.plans.get(plan.space, ("", {}))[0] != digest:
+                self._see(ledger.id_of(plan.space, document), plan.space)
                 self._plans.write([ledger.plan_record(digest, document)])
-                self._asked.plans[plan.space] = (digest, document)
+                self._asked.add(plan.space, digest, document)
             self._plans.sync()
 
     def record_verdicts(self, document: Mapping[str, Any]) -> None:
@@ -241,9 +241,8 @@ class Results:
         It costs a copy of that file, so call it when trials have ended. No reader can stop it, and it stops none.
         """
         with self._guard:
-            asked = Asked(dict(self._asked.plans), dict(self._asked.trials))
             journal = Journal(
-                asked,
+                self._asked.copy(),
                 dict(self._endings),
                 self._unfinished(),
                 verdicts.read(self.folder),
@@ -257,6 +256,12 @@ class Results:
     def _unfinished(self) -> dict[str, int]:
         trials = ledger.open_trials(self.folder)
         return {id: self._endings[id].attempt + 1 if id in self._endings else 1 for id in sorted(trials)}
+
+    def _see(self, plan: str, space: str) -> None:
+        """Keep when a plan is asked for the first time."""
+        if space not in self._asked.plans or plan not in self._asked.every(space):
+            self._plans.write([ledger.seen_record(plan, now := time.time())])
+            self._asked.first_seen[plan] = now
 
     def _record_trials(self, trials: Iterable[Trial]) -> None:
         new = [describe.trial_document(trial) for trial in trials if trial.id not in self._asked.trials]

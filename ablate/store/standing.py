@@ -57,6 +57,12 @@ def standings(folder: Path) -> tuple[Standing, ...]:
     )
 
 
+def plan_counts(folder: Path) -> dict[str, int]:
+    """As how many plans each space was asked: with how many settings, or texts of its file."""
+    asked = ledger.asked(lines.read(folder / ledger.PLANS))
+    return {space: len(asked.every(space)) for space in asked.plans}
+
+
 @dataclass(frozen=True, slots=True)
 class Growing:
     """A plan that grows with its results, as it was last asked for: whether it is a search or one that learns from its

@@ -2,8 +2,9 @@
 
 ["judged", digest, {"space": …, "asked": …, "seeds": […], "metrics": […], "effects": […], …}]
 
-The latest line of a space counts. The numbers in it are worked out from those of trials and can be worked out again:
-the next run of a space whose line is lost writes it anew. `asked` is a hash of the space as it was resolved.
+The latest line of a plan counts, which is known by its space and by `asked`, a hash of the space as it was resolved.
+The numbers in it are worked out from those of trials and can be worked out again: the next run of a plan whose line is
+lost writes it anew.
 
 Between them stand judgements of questions, for the second time: see `questions`.
 """
@@ -15,54 +16,25 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ablate.store import lines
-from ablate.store.describe import digest
+from ablate.store.describe import digest, plan_id
 from ablate.store.lines import Appender
-from ablate.store.records import ForeignError, JudgedRecord, understood
+from ablate.store.records import ForeignError, JudgedRecord, effect_fields, understood
+from ablate.store.schema import TABLES
 
 FILE = "verdicts.jsonl"
 
-Verdicts: TypeAlias = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""For each space the latest document with its digest."""
-
-OF_EFFECTS = (
-    "kind",
-    "change",
-    "terms",
-    "metric",
-    "before",
-    "after",
-    "n",
-    "estimate",
-    "low",
-    "high",
-    "sd",
-    "p",
-    "p_adjusted",
-    "q",
-    "p_equivalent",
-    "p_equivalent_adjusted",
-    "method",
-    "df",
-    "scale",
-    "margin",
-    "verdict",
-    "differs",
-    "seeds_needed",
-    "note",
-    "ranked",
-    "level",
-    "judgement",
-)
-"""What the table `judged` has of an effect, in its order."""
+Verdicts: TypeAlias = Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]]
+"""For each space, and each of its plans that was judged, the latest document with its digest."""
 
 
-def read(folder: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """The latest verdicts of each space."""
-    found = {}
+def read(folder: Path) -> dict[str, dict[str, tuple[str, Mapping[str, Any]]]]:
+    """The latest verdicts of each space, by the ids of its plans."""
+    found: dict[str, dict[str, tuple[str, Mapping[str, Any]]]] = {}
     for record in lines.read(folder / FILE).records:
         match record:
             case ["judged", str(mark), document]:
-                found[understood(JudgedRecord, document, folder / FILE)["space"]] = (mark, document)
+                space = understood(JudgedRecord, document, folder / FILE)["space"]
+                found.setdefault(space, {})[plan_of(document)] = mark, document
             case ["judged", *_]:
                 raise ForeignError(folder / FILE, "verdicts without their digest")
     return found
@@ -79,9 +51,9 @@ def lost(folder: Path, judged: Mapping[str, str]) -> list[str]:
 
 
 def record(folder: Path, document: Mapping[str, Any]) -> None:
-    """Add verdicts, unless the latest of that space are the same; needs the folder's lock."""
+    """Add verdicts, unless the latest of that plan are the same; needs the folder's lock."""
     mark = digest(dict(document))
-    if read(folder).get(document["space"], ("", {}))[0] == mark:
+    if read(folder).get(document["space"], {}).get(plan_of(document), ("", {}))[0] == mark:
         return
     appender = Appender(folder / FILE)
     try:
@@ -91,19 +63,24 @@ def record(folder: Path, document: Mapping[str, Any]) -> None:
         appender.close()
 
 
-def rows(space: str, document: Mapping[str, Any], resolved: Any) -> list[tuple[Any, ...]]:
-    """The rows of the table `judged` for a space that is now resolved so."""
-    current = document["asked"] == digest(resolved)
+def plan_of(document: Mapping[str, Any]) -> str:
+    """The id of the plan that was judged."""
+    return plan_id(document["space"], asked=document["asked"])
+
+
+def rows(document: Mapping[str, Any], *, current: bool) -> list[tuple[Any, ...]]:
+    """The rows of the table `judged` for a plan, which may be the one that its space was last asked as."""
+    judged, fields = TABLES["judged"], effect_fields()
     better = {metric["name"]: metric["better"] for metric in document["metrics"]}
-    about = (better, document["confidence"], len(document["seeds"]), current)
-    return [(space, position, *_row(effect, *about)) for position, effect in enumerate(document["effects"], 1)]
-
-
-def _row(
-    effect: Mapping[str, Any], better: Mapping[str, str], confidence: float, seeds: int, current: bool
-) -> tuple[Any, ...]:
-    values = (_number(effect.get(name)) for name in OF_EFFECTS)
-    return (*values, better.get(effect["metric"]), confidence, seeds, current)
+    whole = {"space": document["space"], "plan": plan_of(document), "current": current}
+    whole |= {"confidence": document["confidence"], "seeds": len(document["seeds"])}
+    return [
+        judged.row(
+            {name: _number(effect.get(field)) for name, field in fields.items()}
+            | {**whole, "position": position, "better": better.get(effect["metric"])}
+        )
+        for position, effect in enumerate(document["effects"], 1)
+    ]
 
 
 def _number(value: Any) -> Any:

@@ -2,21 +2,41 @@
 -- bits however many threads add them up. All but `curves` read summaries and never metrics. Pairs are of trials for the
 -- verdict: of those that choose something only a search's are paired, which have all the same settings.
 
+--
+-- A view has the comments of the columns that it passes on: of each column without a comment here, that of the first
+-- table or view it reads which has one of that name. What belongs to a plan has its id, `plan`; where it may be another
+-- than its space was last asked as, `current` says so.
+
+CREATE OR REPLACE VIEW spaces AS SELECT * EXCLUDE (current, document) FROM plans WHERE current;
+COMMENT ON VIEW spaces IS 'One row for each space: the plan that it was last asked as. All that it was ever asked as is in plans';
+
+CREATE OR REPLACE VIEW variants AS FROM plan_variants SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW variants IS 'Of plan_variants those of the plan that each space was last asked as';
+
+CREATE OR REPLACE VIEW memberships AS FROM plan_trials SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW memberships IS 'Of plan_trials those of the plan that each space was last asked as';
+
+CREATE OR REPLACE VIEW comparisons AS FROM plan_comparisons SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW comparisons IS 'Of plan_comparisons those of the plan that each space was last asked as';
+
+CREATE OR REPLACE VIEW proposals AS FROM plan_proposals SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW proposals IS 'Of plan_proposals those of the plan that each space was last asked as';
+
+CREATE OR REPLACE VIEW definitions AS FROM plan_definitions SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW definitions IS 'Of plan_definitions those of the plan that each space was last asked as';
+
 CREATE OR REPLACE VIEW clocks AS
 SELECT trial_id, name, median(seconds) AS value
 FROM timings JOIN trials USING (trial_id)
 WHERE status = 'finished' AND name IN ('step_seconds', 'tokens_per_second') GROUP BY trial_id, name;
 COMMENT ON VIEW clocks IS 'What a clock said of each finished trial: numbers of the machine, and of what else it did, never the same twice';
-COMMENT ON COLUMN clocks.trial_id IS 'The trial';
 COMMENT ON COLUMN clocks.name IS 'step_seconds or tokens_per_second';
 COMMENT ON COLUMN clocks.value IS 'Median over the measured stretches of the mean over their steps';
 
 CREATE OR REPLACE VIEW numbers AS
 SELECT trial_id, name, value FROM summaries UNION ALL SELECT trial_id, name, value FROM clocks;
 COMMENT ON VIEW numbers IS 'Each number that a trial comes to and that can be judged: summaries, and clocks';
-COMMENT ON COLUMN numbers.trial_id IS 'The trial';
 COMMENT ON COLUMN numbers.name IS 'As summaries.name, step_seconds or tokens_per_second';
-COMMENT ON COLUMN numbers.value IS 'The number; always finite';
 
 CREATE OR REPLACE VIEW final AS
 WITH wide AS (
@@ -33,24 +53,19 @@ WITH wide AS (
     WHERE name IN ('eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation', 'peak_token_cosine') GROUP BY trial_id
 )
 SELECT
-    m.space, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.tokenizer, t.status,
+    m.space, m.plan, p.current, m.trial_id, m.variant_id, v.variant, m.seed, t.salt, t.split, t.tokenizer, t.status,
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.eval_bits_per_byte, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
     w.peak_token_cosine, v.parameters, v.flops, 3 * v.flops - coalesce(v.spared, 0) AS training_flops,
     CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
-FROM memberships m
+FROM plan_trials m
+JOIN plans p USING (plan)
 JOIN trials t USING (trial_id)
-LEFT JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+LEFT JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 LEFT JOIN wide w ON w.trial_id = m.trial_id;
-COMMENT ON VIEW final IS 'One row for each trial of each space, however it ended';
-COMMENT ON COLUMN final.space IS 'Name of the space';
-COMMENT ON COLUMN final.trial_id IS 'The trial';
-COMMENT ON COLUMN final.variant_id IS 'Fingerprint of its variant';
-COMMENT ON COLUMN final.variant IS 'Name of its variant';
-COMMENT ON COLUMN final.seed IS 'Its seed';
+COMMENT ON VIEW final IS 'One row for each trial of each plan, however it ended: a trial that several plans share has a row in each. WHERE current leaves those of the plan that each space was last asked as';
 COMMENT ON COLUMN final.salt IS 'Changes its initialisation alone: of the arm that shows what noise does; 0 otherwise';
 COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where something is chosen by it, else verdict';
-COMMENT ON COLUMN final.tokenizer IS 'As trials.tokenizer';
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
 COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished. Comparable under one tokenizer';
@@ -60,24 +75,18 @@ COMMENT ON COLUMN final.peak_kurtosis_address IS 'The part with that kurtosis';
 COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the earliest if there are several';
 COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and evaluations';
 COMMENT ON COLUMN final.peak_token_cosine IS 'Largest finite token_cosine over all addresses and evaluations; 1 is rank collapse';
-COMMENT ON COLUMN final.parameters IS 'Trained parameters';
-COMMENT ON COLUMN final.flops IS 'FLOPs of one forward pass over one sequence';
 COMMENT ON COLUMN final.training_flops IS 'FLOPs of training on one sequence: three times a forward pass, less the gradients of what is fixed (variants.spared)';
 COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
 
 CREATE OR REPLACE VIEW counted AS
-SELECT m.space, m.trial_id, m.variant_id, m.seed
-FROM memberships m JOIN trials t USING (trial_id) JOIN spaces s USING (space)
-WHERE coalesce(t.salt, 0) = 0 AND (t.split IS DISTINCT FROM 'tuning' OR s.design = 'search');
-COMMENT ON VIEW counted IS 'Of memberships the trials whose numbers stand for their variant: neither those that only chose the settings it goes on with, nor those of its A/A arm, which show noise';
-COMMENT ON COLUMN counted.space IS 'Name of the space';
-COMMENT ON COLUMN counted.trial_id IS 'The trial';
-COMMENT ON COLUMN counted.variant_id IS 'The variant it stands for in this space';
-COMMENT ON COLUMN counted.seed IS 'The seed';
+SELECT m.*, p.current
+FROM plan_trials m JOIN trials t USING (trial_id) JOIN plans p USING (plan)
+WHERE coalesce(t.salt, 0) = 0 AND (t.split IS DISTINCT FROM 'tuning' OR p.design = 'search');
+COMMENT ON VIEW counted IS 'Of plan_trials the trials whose numbers stand for their variant: neither those that only chose the settings it goes on with, nor those of its A/A arm, which show noise';
 
 CREATE OR REPLACE VIEW leaderboard AS
 SELECT
-    f.space, f.variant_id, f.variant, any_value(f.split) AS split,
+    f.space, f.plan, any_value(f.current) AS current, f.variant_id, f.variant, any_value(f.split) AS split,
     count(*) AS n,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
@@ -97,15 +106,12 @@ SELECT
     any_value(f.parameters) AS parameters,
     any_value(f.flops) AS flops
 FROM (
-    SELECT f.*, bool_or(f.split = 'verdict') OVER (PARTITION BY f.space, f.variant_id) AS confirmed
-    FROM final f SEMI JOIN counted c ON (c.space, c.trial_id) = (f.space, f.trial_id)
+    SELECT f.*, bool_or(f.split = 'verdict') OVER (PARTITION BY f.plan, f.variant_id) AS confirmed
+    FROM final f SEMI JOIN counted c ON (c.plan, c.trial_id) = (f.plan, f.trial_id)
 ) f
 WHERE f.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(f.confirmed, false)
-GROUP BY f.space, f.variant_id, f.variant;
-COMMENT ON VIEW leaderboard IS 'One row for each variant of each space, but for its A/A arm, which is the baseline once more; trials that only chose settings are not among them. Means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
-COMMENT ON COLUMN leaderboard.space IS 'Name of the space';
-COMMENT ON COLUMN leaderboard.variant_id IS 'Fingerprint of the variant';
-COMMENT ON COLUMN leaderboard.variant IS 'Name of the variant';
+GROUP BY f.space, f.plan, f.variant_id, f.variant;
+COMMENT ON VIEW leaderboard IS 'One row for each variant of each plan (WHERE current: of the plan that each space was last asked as), but for its A/A arm, which is the baseline once more; trials that only chose settings are not among them. Means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
 COMMENT ON COLUMN leaderboard.split IS 'What the losses are of: tuning for blocks that a search tried and did not confirm, else verdict';
 COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
@@ -115,7 +121,6 @@ COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung:
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token: comparable under one tokenizer';
 COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
-COMMENT ON COLUMN leaderboard.tokenizer IS 'As trials.tokenizer';
 COMMENT ON COLUMN leaderboard.eval_bits_per_byte_mean IS 'Mean held-out loss, bits per byte of text: comparable across tokenizers';
 COMMENT ON COLUMN leaderboard.eval_bits_per_byte_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
 COMMENT ON COLUMN leaderboard.log_peak_kurtosis_mean IS 'Mean natural logarithm of the peak kurtosis';
@@ -123,8 +128,6 @@ COMMENT ON COLUMN leaderboard.log_peak_kurtosis_sd IS 'Its sample standard devia
 COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurtosis';
 COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_correlation';
 COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
-COMMENT ON COLUMN leaderboard.parameters IS 'Trained parameters';
-COMMENT ON COLUMN leaderboard.flops IS 'FLOPs of one forward pass over one sequence';
 
 CREATE OR REPLACE VIEW kernels AS
 WITH cells AS (
@@ -135,19 +138,15 @@ WITH cells AS (
     FROM metrics WHERE metric = 'token_kernel'
 )
 SELECT
-    m.space, v.variant, m.seed, m.trial_id, c.step, c.address, c.i, c.j,
+    m.space, m.plan, m.current, v.variant, m.seed, m.trial_id, c.step, c.address, c.i, c.j,
     c.i * t.seq_len // least(16, t.seq_len) + CAST((c.i * t.seq_len) % least(16, t.seq_len) > 0 AS INTEGER) AS first_i,
     c.j * t.seq_len // least(16, t.seq_len) + CAST((c.j * t.seq_len) % least(16, t.seq_len) > 0 AS INTEGER) AS first_j,
     c.value
 FROM cells c
 JOIN counted m USING (trial_id)
 JOIN trials t USING (trial_id)
-JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id;
-COMMENT ON VIEW kernels IS 'Snapshots of the normalised kernel matrix of tokens within a sequence, a mean over sequences: one row for each cell with i >= j, the others being the same';
-COMMENT ON COLUMN kernels.space IS 'Name of the space';
-COMMENT ON COLUMN kernels.variant IS 'Name of the variant';
-COMMENT ON COLUMN kernels.seed IS 'The seed';
-COMMENT ON COLUMN kernels.trial_id IS 'The trial';
+JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id;
+COMMENT ON VIEW kernels IS 'Snapshots of the normalised kernel matrix of tokens within a sequence, a mean over sequences: one row for each cell with i >= j of each trial of each plan, the others being the same';
 COMMENT ON COLUMN kernels.step IS 'Updates done before the snapshot';
 COMMENT ON COLUMN kernels.address IS 'The input of which block, layers.3, or of the head';
 COMMENT ON COLUMN kernels.i IS 'Row: of the min(16, seq_len) equal ranges of positions, from 0; up to 16 tokens the position itself';
@@ -158,7 +157,7 @@ COMMENT ON COLUMN kernels.value IS 'Mean cosine of the tokens of both ranges; 1 
 
 CREATE OR REPLACE VIEW curves AS
 SELECT
-    m.space, v.variant, x.metric, x.address, x.step,
+    m.space, m.plan, m.current, v.variant, x.metric, x.address, x.step,
     count(*) FILTER (isfinite(x.value)) AS n,
     count(*) FILTER (NOT isfinite(x.value)) AS n_not_finite,
     avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
@@ -169,18 +168,13 @@ SELECT
     max(x.value) FILTER (isfinite(x.value)) AS max
 FROM metrics x
 JOIN (
-    SELECT m.*, t.split = 'verdict' OR NOT bool_or(t.split IS NOT DISTINCT FROM 'verdict') OVER (PARTITION BY m.space, m.variant_id) AS counts
-    FROM memberships m JOIN trials t USING (trial_id)
+    SELECT m.*, p.current, t.split = 'verdict' OR NOT bool_or(t.split IS NOT DISTINCT FROM 'verdict') OVER (PARTITION BY m.plan, m.variant_id) AS counts
+    FROM plan_trials m JOIN plans p USING (plan) JOIN trials t USING (trial_id)
 ) m ON m.trial_id = x.trial_id AND m.counts
-JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric <> 'token_kernel'
 GROUP BY ALL;
-COMMENT ON VIEW curves IS 'Every metric but token_kernel (see kernels) against the step, over the seeds of a variant; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
-COMMENT ON COLUMN curves.space IS 'Name of the space';
-COMMENT ON COLUMN curves.variant IS 'Name of the variant';
-COMMENT ON COLUMN curves.metric IS 'Name of the metric';
-COMMENT ON COLUMN curves.address IS 'The part measured; empty for the whole model';
-COMMENT ON COLUMN curves.step IS 'The step';
+COMMENT ON VIEW curves IS 'Every metric but token_kernel (see kernels) against the step, over the seeds of a variant of a plan; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
 COMMENT ON COLUMN curves.n IS 'Trials with a finite value here';
 COMMENT ON COLUMN curves.n_not_finite IS 'Trials whose value here is NaN or infinite';
 COMMENT ON COLUMN curves.mean IS 'Mean over the n';
@@ -192,33 +186,27 @@ COMMENT ON COLUMN curves.max IS 'Largest of the n';
 
 CREATE OR REPLACE VIEW divergences AS
 SELECT
-    m.space, v.variant, m.seed, m.trial_id, t.ended_step AS step,
+    m.space, m.plan, p.current, v.variant, m.seed, m.trial_id, t.ended_step AS step,
     json_extract_string(t.detail, '$.address') AS address, t.detail
-FROM memberships m
+FROM plan_trials m
+JOIN plans p USING (plan)
 JOIN trials t ON t.trial_id = m.trial_id AND t.status = 'diverged'
-LEFT JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id;
-COMMENT ON VIEW divergences IS 'One row for each trial of each space that diverged';
-COMMENT ON COLUMN divergences.space IS 'Name of the space';
-COMMENT ON COLUMN divergences.variant IS 'Name of the variant';
-COMMENT ON COLUMN divergences.seed IS 'The seed';
-COMMENT ON COLUMN divergences.trial_id IS 'The trial';
+LEFT JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id;
+COMMENT ON VIEW divergences IS 'One row for each trial of each plan that diverged';
 COMMENT ON COLUMN divergences.step IS 'Step of the first non-finite loss or gradient';
 COMMENT ON COLUMN divergences.address IS 'The first part with a non-finite output; NULL if it is not known';
-COMMENT ON COLUMN divergences.detail IS 'Everything known of it, with the last statistics';
 
 CREATE OR REPLACE VIEW edits AS
 SELECT
-    c.space, c.position, c.change AS edit, c.detail, b.variant AS before, a.variant AS after, c.before_id, c.after_id,
+    c.space, c.plan, p.current, c.position, c.change AS edit, c.detail, b.variant AS before, a.variant AS after, c.before_id, c.after_id,
     coalesce(c.terms, '') AS terms
-FROM comparisons c
-LEFT JOIN variants b ON b.space = c.space AND b.variant_id = c.before_id
-LEFT JOIN variants a ON a.space = c.space AND a.variant_id = c.after_id
+FROM plan_comparisons c
+JOIN plans p USING (plan)
+LEFT JOIN plan_variants b ON b.plan = c.plan AND b.variant_id = c.before_id
+LEFT JOIN plan_variants a ON a.plan = c.plan AND a.variant_id = c.after_id
 WHERE c.kind = 'edit';
 COMMENT ON VIEW edits IS 'The edits a design isolates, each between the two variants that differ in it alone';
-COMMENT ON COLUMN edits.space IS 'Name of the space';
-COMMENT ON COLUMN edits.position IS 'Order in the plan';
 COMMENT ON COLUMN edits.edit IS 'Name of the edit: the factor''s name everywhere';
-COMMENT ON COLUMN edits.detail IS 'What changes, field by field';
 COMMENT ON COLUMN edits.before IS 'Name of the variant without it';
 COMMENT ON COLUMN edits.after IS 'Name of the variant with it';
 COMMENT ON COLUMN edits.before_id IS 'variant_id without it';
@@ -227,24 +215,21 @@ COMMENT ON COLUMN edits.terms IS 'The terms of fairness under which they are com
 
 CREATE OR REPLACE VIEW pairs AS
 SELECT
-    f.space, f.variant, b.variant AS baseline, f.seed, f.status, b.status AS baseline_status,
+    f.space, f.plan, f.current, f.variant, b.variant AS baseline, f.seed, f.status, b.status AS baseline_status,
     f.eval_loss, b.eval_loss AS baseline_eval_loss, f.eval_loss - b.eval_loss AS eval_loss_difference,
     f.eval_bits_per_byte - b.eval_bits_per_byte AS eval_bits_per_byte_difference,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN ln(f.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN f.token_correlation - b.token_correlation END AS token_correlation_difference,
     tf.versions_id IS NOT DISTINCT FROM tb.versions_id AS same_versions
 FROM final f
-JOIN spaces s ON s.space = f.space
-JOIN final b ON b.space = f.space AND b.variant_id = s.baseline AND b.seed = f.seed AND f.variant_id <> s.baseline
+JOIN plans s ON s.plan = f.plan
+JOIN final b ON b.plan = f.plan AND b.variant_id = s.baseline AND b.seed = f.seed AND f.variant_id <> s.baseline
     AND b.split IS NOT DISTINCT FROM f.split AND (f.split IS DISTINCT FROM 'tuning' OR s.design = 'search')
     AND b.salt IS NOT DISTINCT FROM f.salt
 JOIN trials tf ON tf.trial_id = f.trial_id
 JOIN trials tb ON tb.trial_id = b.trial_id;
 COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches and were evaluated on the same windows. What differs in the initialisation alone is in noise_pairs';
-COMMENT ON COLUMN pairs.space IS 'Name of the space';
-COMMENT ON COLUMN pairs.variant IS 'Name of the variant';
 COMMENT ON COLUMN pairs.baseline IS 'Name of the baseline';
-COMMENT ON COLUMN pairs.seed IS 'The seed';
 COMMENT ON COLUMN pairs.status IS 'How the variant''s trial ended';
 COMMENT ON COLUMN pairs.baseline_status IS 'How the baseline''s trial ended';
 COMMENT ON COLUMN pairs.eval_loss IS 'Held-out loss of the variant; NULL unless finished';
@@ -257,7 +242,7 @@ COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same version
 
 CREATE OR REPLACE VIEW edit_pairs AS
 SELECT
-    e.space, e.position, e.edit, e.before, e.after, b.seed,
+    e.space, e.plan, e.current, e.position, e.edit, e.before, e.after, b.seed,
     b.trial_id AS before_trial, a.trial_id AS after_trial, b.status AS before_status, a.status AS after_status,
     b.eval_loss AS before_eval_loss, a.eval_loss AS after_eval_loss,
     a.eval_loss - b.eval_loss AS eval_loss_difference,
@@ -268,19 +253,16 @@ SELECT
     CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN a.token_correlation - b.token_correlation END AS token_correlation_difference,
     tb.versions_id IS NOT DISTINCT FROM ta.versions_id AS same_versions
 FROM edits e
-JOIN final b ON b.space = e.space AND b.variant_id = e.before_id
-JOIN spaces s ON s.space = e.space
-JOIN final a ON a.space = e.space AND a.variant_id = e.after_id AND a.seed = b.seed
+JOIN final b ON b.plan = e.plan AND b.variant_id = e.before_id
+JOIN plans s ON s.plan = e.plan
+JOIN final a ON a.plan = e.plan AND a.variant_id = e.after_id AND a.seed = b.seed
     AND a.split IS NOT DISTINCT FROM b.split AND (b.split IS DISTINCT FROM 'tuning' OR s.design = 'search')
 JOIN trials tb ON tb.trial_id = b.trial_id
 JOIN trials ta ON ta.trial_id = a.trial_id;
-COMMENT ON VIEW edit_pairs IS 'What each edit did in each space, seed by seed: the variant with it beside the one without it, both on the same batches';
-COMMENT ON COLUMN edit_pairs.space IS 'Name of the space';
-COMMENT ON COLUMN edit_pairs.position IS 'Order of the edit in the plan';
+COMMENT ON VIEW edit_pairs IS 'What each edit did in each plan, seed by seed: the variant with it beside the one without it, both on the same batches';
 COMMENT ON COLUMN edit_pairs.edit IS 'Name of the edit: the same name is the same edit in every space';
 COMMENT ON COLUMN edit_pairs.before IS 'Name of the variant without it';
 COMMENT ON COLUMN edit_pairs.after IS 'Name of the variant with it';
-COMMENT ON COLUMN edit_pairs.seed IS 'The seed';
 COMMENT ON COLUMN edit_pairs.before_trial IS 'The trial without it; its other numbers are in summaries';
 COMMENT ON COLUMN edit_pairs.after_trial IS 'The trial with it';
 COMMENT ON COLUMN edit_pairs.before_status IS 'How the trial without it ended';
@@ -303,9 +285,9 @@ WITH spans AS (
     SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds
     FROM timings WHERE name IN ('began', 'ended') GROUP BY trial_id
 ),
-asked AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
+asked AS (SELECT trial_id, count(DISTINCT space) AS spaces FROM plan_trials GROUP BY trial_id)
 SELECT
-    f.space, f.variant_id, f.variant,
+    f.space, f.plan, any_value(f.current) AS current, f.variant_id, f.variant,
     count(*) AS trials,
     count(s.seconds) AS ended,
     count(*) FILTER (a.spaces > 1) AS shared,
@@ -316,11 +298,8 @@ FROM final f
 JOIN trials t USING (trial_id)
 JOIN asked a USING (trial_id)
 LEFT JOIN spans s USING (trial_id)
-GROUP BY f.space, f.variant_id, f.variant;
-COMMENT ON VIEW costs IS 'What each variant of each space has cost, failed and diverged trials included; a trial that several spaces ask for is counted in each';
-COMMENT ON COLUMN costs.space IS 'Name of the space';
-COMMENT ON COLUMN costs.variant_id IS 'Fingerprint of the variant';
-COMMENT ON COLUMN costs.variant IS 'Name of the variant';
+GROUP BY f.space, f.plan, f.variant_id, f.variant;
+COMMENT ON VIEW costs IS 'What each variant of each plan has cost, failed and diverged trials included; a trial that several plans ask for is counted in each';
 COMMENT ON COLUMN costs.trials IS 'Trials asked for';
 COMMENT ON COLUMN costs.ended IS 'Of these, trials that have ended, however: the others add nothing here';
 COMMENT ON COLUMN costs.shared IS 'Of these, trials that another space asks for as well';
@@ -330,7 +309,7 @@ COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training 
 
 CREATE OR REPLACE VIEW standings AS
 SELECT
-    f.space,
+    f.space, f.plan, any_value(f.current) AS current,
     count(DISTINCT f.variant_id) AS variants,
     count(*) AS trials,
     count(*) FILTER (f.status = 'finished') AS finished,
@@ -343,9 +322,8 @@ SELECT
     count(*) FILTER (f.status = 'damaged') AS damaged,
     count(*) FILTER (f.status = 'unfinished') AS unfinished,
     count(*) FILTER (f.status = 'planned') AS planned
-FROM final f GROUP BY f.space;
-COMMENT ON VIEW standings IS 'One row for each space: how its trials stand';
-COMMENT ON COLUMN standings.space IS 'Name of the space';
+FROM final f GROUP BY f.space, f.plan;
+COMMENT ON VIEW standings IS 'One row for each plan: how its trials stand';
 COMMENT ON COLUMN standings.variants IS 'Distinct blocks';
 COMMENT ON COLUMN standings.trials IS 'Trials asked for: the sum of what follows';
 COMMENT ON COLUMN standings.finished IS 'Trials that finished';
@@ -360,80 +338,41 @@ COMMENT ON COLUMN standings.unfinished IS 'Trials that run or were interrupted';
 COMMENT ON COLUMN standings.planned IS 'Trials not begun';
 
 CREATE OR REPLACE VIEW effects AS
+WITH ratios AS (
+    SELECT
+        plan, position, exp(estimate) AS ratio, exp(low) AS ratio_low, exp(high) AS ratio_high,
+        exp(adjusted_low) AS ratio_adjusted_low, exp(adjusted_high) AS ratio_adjusted_high
+    FROM judged WHERE scale = 'log'
+)
 SELECT
-    j.space, j.position, j.kind, j.change, j.terms, j.metric, b.variant AS before, a.variant AS after,
-    j.n, j.estimate, j.low, j.high, CASE WHEN j.scale = 'log' THEN exp(j.estimate) END AS ratio,
-    CASE WHEN j.scale = 'log' THEN exp(j.low) END AS ratio_low, CASE WHEN j.scale = 'log' THEN exp(j.high) END AS ratio_high, j.sd,
-    j.p, j.p_adjusted, j.q, j.p_equivalent, j.p_equivalent_adjusted, j.method, j.df, j.scale, j.margin,
-    CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict, j.differs, j.confidence, j.level, j.judgement, j.seeds, j.note, j.ranked, j.current
+    j.* EXCLUDE (before_id, after_id, seeds_needed, better)
+        REPLACE (CASE WHEN j.kind <> 'noise' THEN j.verdict END AS verdict),
+    b.variant AS before, a.variant AS after, r.* EXCLUDE (plan, position)
 FROM judged j
-LEFT JOIN variants b ON b.space = j.space AND b.variant_id = j.before_id
-LEFT JOIN variants a ON a.space = j.space AND a.variant_id = j.after_id;
-COMMENT ON VIEW effects IS 'What each change does to each judged metric, with its interval and p: one row for each comparison of each space and each metric, as it was last judged';
-COMMENT ON COLUMN effects.space IS 'Name of the space';
-COMMENT ON COLUMN effects.position IS 'Order among the verdicts of the space';
-COMMENT ON COLUMN effects.kind IS 'As comparisons.kind';
-COMMENT ON COLUMN effects.change IS 'What changes: for an edit or a main effect the name of the edit';
-COMMENT ON COLUMN effects.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
-COMMENT ON COLUMN effects.metric IS 'The metric judged';
+LEFT JOIN ratios r ON r.plan = j.plan AND r.position = j.position
+LEFT JOIN plan_variants b ON b.plan = j.plan AND b.variant_id = j.before_id
+LEFT JOIN plan_variants a ON a.plan = j.plan AND a.variant_id = j.after_id;
+COMMENT ON VIEW effects IS 'What each change does to each judged metric, with its interval and p: one row for each comparison of each plan and each metric, as it was last judged';
 COMMENT ON COLUMN effects.before IS 'Name of the variant before; NULL for an effect over several variants';
 COMMENT ON COLUMN effects.after IS 'Name of the variant after; NULL for an effect over several variants';
-COMMENT ON COLUMN effects.n IS 'Pairs of seeds; of an effect over several variants, seeds';
-COMMENT ON COLUMN effects.estimate IS 'Mean of after less before: a difference, or on the log scale the logarithm of a ratio';
-COMMENT ON COLUMN effects.low IS 'Lower end of its interval; not adjusted for the number of comparisons';
-COMMENT ON COLUMN effects.high IS 'Upper end of its interval';
 COMMENT ON COLUMN effects.ratio IS 'Of a metric on the log scale after over before, by geometric means; NULL on the linear scale';
 COMMENT ON COLUMN effects.ratio_low IS 'Lower end of its interval';
 COMMENT ON COLUMN effects.ratio_high IS 'Upper end of its interval';
-COMMENT ON COLUMN effects.sd IS 'Standard deviation of the differences over seeds, on the scale';
-COMMENT ON COLUMN effects.p IS 'Two-sided p of no difference';
-COMMENT ON COLUMN effects.p_adjusted IS 'That by Holm over the family: verdicts are made by it';
-COMMENT ON COLUMN effects.q IS 'That by Benjamini and Hochberg over the family';
-COMMENT ON COLUMN effects.p_equivalent IS 'Greater p of the two one-sided tests against the margin; NULL without one';
-COMMENT ON COLUMN effects.p_equivalent_adjusted IS 'That by Holm over the family';
-COMMENT ON COLUMN effects.method IS 'As judged.method';
-COMMENT ON COLUMN effects.df IS 'Its degrees of freedom';
-COMMENT ON COLUMN effects.scale IS 'linear or log';
-COMMENT ON COLUMN effects.margin IS 'Margin of equivalence on that scale; NULL without one';
+COMMENT ON COLUMN effects.ratio_adjusted_low IS 'Lower end of the interval of the ratio that agrees with the verdict: see adjusted_low';
+COMMENT ON COLUMN effects.ratio_adjusted_high IS 'Upper end of that interval';
 COMMENT ON COLUMN effects.verdict IS 'better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; NULL for noise, which is no finding';
-COMMENT ON COLUMN effects.differs IS 'Equivalent, and significant all the same';
-COMMENT ON COLUMN effects.confidence IS 'Confidence of the interval';
-COMMENT ON COLUMN effects.level IS 'What the adjusted p was held against; see questions';
-COMMENT ON COLUMN effects.judgement IS 'Which judgement of its question gave the verdict and the numbers, from 1';
-COMMENT ON COLUMN effects.seeds IS 'Seeds that were looked at';
-COMMENT ON COLUMN effects.note IS 'What is to be said of it: who diverged, who is missing';
-COMMENT ON COLUMN effects.ranked IS 'As judged.ranked';
-COMMENT ON COLUMN effects.current IS 'Whether the space is asked as it was when this was judged';
 
 CREATE OR REPLACE VIEW verdicts AS
 SELECT
-    j.space, j.position, j.kind, j.change, j.terms, j.metric,
-    CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict,
-    j.n, j.estimate, j.low, j.high, j.scale, j.margin,
-    CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - CASE WHEN j.ranked > 0 THEN j.ranked ELSE j.n END END AS more_seeds, j.note,
-    j.level, j.judgement, j.method, j.ranked, j.current
+    j.* EXCLUDE (
+        before_id, after_id, sd, p, p_adjusted, q, p_equivalent, p_equivalent_adjusted, df, differs, seeds_needed, better,
+        confidence, seeds
+    ) REPLACE (CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict),
+    CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - CASE WHEN j.ranked > 0 THEN j.ranked ELSE j.n END END AS more_seeds
 FROM judged j WHERE j.kind <> 'noise';
-COMMENT ON VIEW verdicts IS 'The answer of each space: one row for each comparison and each judged metric. Of all comparisons of a table, the chance that any better or worse is false is at most one less the confidence, and so is that of any equivalent';
-COMMENT ON COLUMN verdicts.space IS 'Name of the space';
-COMMENT ON COLUMN verdicts.position IS 'Order among the verdicts of the space';
-COMMENT ON COLUMN verdicts.kind IS 'As comparisons.kind';
-COMMENT ON COLUMN verdicts.change IS 'What changes: for an edit or a main effect the name of the edit';
-COMMENT ON COLUMN verdicts.terms IS 'The terms of fairness it is made under; empty where the space declares but one set';
-COMMENT ON COLUMN verdicts.metric IS 'The metric judged';
+COMMENT ON VIEW verdicts IS 'The answer of each plan of each space (WHERE current: of the one it was last asked as): one row for each comparison and each judged metric. Of all comparisons of a table, the chance that any better or worse is false is at most one less the confidence, and so is that of any equivalent';
 COMMENT ON COLUMN verdicts.verdict IS 'better, worse, better_by_rank, worse_by_rank (with a diverged run on a side: by ranks over all seeds, the diverged the worst; estimate, low and high are of survivors and may point the other way), equivalent (within the margin), equivalent, differs (within it, and sure to be other than none), undecided, diverged (every seed of a side)';
-COMMENT ON COLUMN verdicts.n IS 'Pairs of seeds; of an effect over several variants, seeds';
-COMMENT ON COLUMN verdicts.estimate IS 'Mean of after less before: a difference, or on the log scale the logarithm of a ratio';
-COMMENT ON COLUMN verdicts.low IS 'Lower end of its interval';
-COMMENT ON COLUMN verdicts.high IS 'Upper end of its interval';
-COMMENT ON COLUMN verdicts.scale IS 'linear or log';
-COMMENT ON COLUMN verdicts.margin IS 'Margin of equivalence on that scale; NULL without one';
 COMMENT ON COLUMN verdicts.more_seeds IS 'Pairs more that would decide; NULL where it is decided, or no affordable number would';
-COMMENT ON COLUMN verdicts.level IS 'What the adjusted p was held against; see questions';
-COMMENT ON COLUMN verdicts.judgement IS 'Which judgement of its question gave the verdict, from 1: of seeds that were trained later the next one';
-COMMENT ON COLUMN verdicts.note IS 'What is to be said of it: who diverged, who is missing';
-COMMENT ON COLUMN verdicts.method IS 'As judged.method';
-COMMENT ON COLUMN verdicts.ranked IS 'As judged.ranked';
-COMMENT ON COLUMN verdicts.current IS 'Whether the space is asked as it was when this was judged';
 
 CREATE OR REPLACE VIEW noise_pairs AS
 WITH blocks AS (
@@ -461,7 +400,7 @@ JOIN numbers x ON x.trial_id = p.trial_id
 JOIN numbers y ON y.trial_id = a.trial_id AND y.name = x.name
 WHERE p.salt = 0 AND x.name IN (
     SELECT unnest(['eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation'])
-    UNION SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL
+    UNION SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM plans WHERE resolved IS NOT NULL
 );
 COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
 COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';
@@ -488,7 +427,7 @@ SELECT
 FROM noise_pairs p
 LEFT JOIN (
     SELECT m.trial_id, min(v.variant) AS variant, list(DISTINCT m.space ORDER BY m.space) AS spaces
-    FROM memberships m JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id GROUP BY m.trial_id
+    FROM plan_trials m JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id GROUP BY m.trial_id
 ) v ON v.trial_id = p.trial
 GROUP BY p.conditions, p.metric, p.variant_id, p.block, p.versions_id;
 COMMENT ON VIEW noise_floor IS 'How much each judged metric scatters where nothing but the initialisation changes: below it no difference between blocks can be seen';

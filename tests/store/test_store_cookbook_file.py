@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import test_store_cookbook_training
 import test_store_cookbook_verdicts
+import test_store_plans
 
 from ablate.errors import InputError
 from ablate.store.cookbook import find, queries
 
 pytestmark = pytest.mark.fast
 
-ASKING = (test_store_cookbook_training, test_store_cookbook_verdicts)
+ASKING = (test_store_cookbook_training, test_store_cookbook_verdicts, test_store_plans)
 
 
 def test_every_query_is_asked():
