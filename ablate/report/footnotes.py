@@ -23,8 +23,8 @@ COVERED = (
     "held-out text; all variants of one seed share its batches and its evaluation windows"
 )
 COVERED_ELSEWHERE = (
-    "what an interval covers is what differs from one seed of the table to the next; that the runs of one seed share all "
-    "else is for whoever trained them to know"
+    "what an interval covers is what differs from one seed of the table to the next; that the runs of one seed share "
+    "all else is for whoever trained them to know"
 )
 INTERACTIONS = {
     "leave_one_out": "the whole difference less the sum of what each edit does where all others are there",

@@ -55,8 +55,8 @@ def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tup
         under = f", {terms}" if several and terms else ""
         rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]
         yield f"Analysis of variance{under}", ANOVA_HEADING, rows
-    heading = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
-    yield "Variants", heading, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
+    columns = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
+    yield "Variants", columns, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
 
 
 def _in_order(summary: Summary) -> list[Effect]:
