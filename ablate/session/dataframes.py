@@ -64,11 +64,11 @@ KERNELS = """
 """
 
 
-def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
+def verdicts(summary: Summary | None) -> pandas.DataFrame:
     """A row for each comparison and each metric; none where nothing was judged."""
     import pandas
 
-    names = {variant.id: variant.name for variant in plan.variants}
+    names = {} if summary is None else {arm.variant: arm.name for arm in summary.arms}
     rows = [_verdict(effect, names) for effect in (summary.effects if summary is not None else ())]
     frame = pandas.DataFrame(rows, columns=list(VERDICTS))
     whole = {"n": "int64", "differs": "bool", "more_seeds": "Int64", "judgement": "Int64", "ranked": "int64"}

@@ -99,7 +99,7 @@ class Run:
             note        what is to be said of it: who diverged, who is missing
             ranked      seeds that p is of where it is by ranks, the diverged among them; else 0
         """
-        return dataframes.verdicts(self.plan, self.summary)
+        return dataframes.verdicts(self.summary)
 
     @property
     def trials(self) -> pandas.DataFrame:
