@@ -243,7 +243,8 @@ def _comparisons(order: Sequence[str], baseline: str, *, path: bool) -> Iterator
 
 def _notes(table: Table, asked: TableQuestion, read: Mapping[_Run, tuple[Final, str]], baseline: str) -> Iterator[str]:
     """What was assumed of the table, and what of it is no number."""
-    yield f"{plural(len(table.rows), 'run')} of {table.name}; what is told as a seed is its column {asked.pair}"
+    seeds = "" if asked.pair == "seed" else f"; what is told as a seed is its column {asked.pair}"
+    yield f"{plural(len(table.rows), 'run')} of {table.name}{seeds}"
     if asked.baseline is None:
         yield f"the baseline is {baseline}, the first in the table; --baseline names another"
     diverged = [(run, why) for run, (final, why) in read.items() if final["status"] == "diverged"]

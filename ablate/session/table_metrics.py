@@ -48,10 +48,8 @@ def read_metrics(table: Table, texts: Sequence[str], margin: str, problems: Prob
             problems.add(f"{table.name} has two columns {quote(name)}", notes=("name them differently",))
         if name in found:
             problems.add(f"--metric {quote(name)} is given twice", notes=("name it once, with all that holds of it",))
-        judged = _judged(name, settings, margin, problems)
-        if judged is not None:
-            found[name] = TableMetric(name=name, judged=judged)
-    return tuple(found.values())
+        found[name] = TableMetric(name=name, judged=_judged(name, settings, margin, problems))
+    return tuple(metric for metric in found.values() if metric.name in table.columns)
 
 
 def _parts(text: str, table: Table) -> tuple[str, list[str]]:
@@ -64,7 +62,8 @@ def _parts(text: str, table: Table) -> tuple[str, list[str]]:
     return name, rest.split(":") if rest or text.endswith(":") else []
 
 
-def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems) -> Judged | None:
+def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems) -> Judged:
+    """How a column is judged; what is wrong with that is noted, and left out."""
     scale: Literal["linear", "log"] = "linear"
     better: Literal["lower", "higher"] = "lower"
     own = margin
@@ -78,13 +77,12 @@ def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems)
         else:
             message = f"--metric {name}:{setting}: {quote(setting)} says nothing of a metric"
             problems.add_unknown(message, None, setting, SETTINGS, "what may follow a colon")
-            return None
     return _with_margin(name, own, scale, better, problems)
 
 
 def _with_margin(
     name: str, text: str, scale: Literal["linear", "log"], better: Literal["lower", "higher"], problems: Problems
-) -> Judged | None:
+) -> Judged:
     plain = text.replace(" ", "")
     try:
         margin: float | str = plain if plain == "none" or plain.endswith("%") else float(plain)
@@ -92,7 +90,7 @@ def _with_margin(
     except (ValueError, ValidationError):
         ways = ("it is a share of the baseline's mean such as 1%, a number above zero, or none",)
         problems.add(f"{quote(text)} is no margin of {name}", notes=ways)
-        return None
+        return Judged(margin="none", scale=scale, better=better)
 
 
 def number_of(cell: Any) -> float | str | None:
