@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import nn
 
+    from ablate.session.judging_table import JudgedTable
     from ablate.store.query import Answer
     from ablate.store.requests import Request
 
@@ -61,6 +62,7 @@ __all__ = [
     "check",
     "check_profiles",
     "compile_block",
+    "judge",
     "list_queries",
     "load_block",
     "load_grammar",
@@ -313,6 +315,55 @@ def read_init(text: str, known: Catalogue) -> Node:
         raise
     assert isinstance(scheme, Node)
     return scheme
+
+
+def judge(
+    table: PathLike | Any,
+    *,
+    metrics: str | Sequence[str],
+    by: str = "variant",
+    pair: str = "seed",
+    margin: str | float = "none",
+    baseline: str | None = None,
+    path: bool = False,
+    diverged: str | None = None,
+    confidence: float = 0.95,
+    family: Literal["metric", "page"] = "metric",
+    judgement: int = 1,
+    sql: str | None = None,
+    results: PathLike = RESULTS,
+) -> JudgedTable:
+    """Judge runs that were trained elsewhere, from a table with a row for each.
+
+    The table is a CSV, JSON lines or Parquet file, SQL over a results folder, a data frame, an Arrow table, a DuckDB
+    relation or a list of dictionaries. Column `by` tells variants apart and `pair` has their seeds, or names. `metrics`
+    are columns, each with what holds of it: `loss`, `kurtosis:log`, `accuracy:higher`, `loss:margin=1%`; `margin` is of
+    those that name none. Each variant is judged against the `baseline` (the first in the table where none is named), on
+    a `path` also against the one before it. A run whose metric is NaN or infinite, or of which column `diverged` says
+    so, has diverged. `sql` is over the table of a file, called `rows`. Seeds that were added since an earlier
+    `judgement` make the next one, which is held at a fifth of its level.
+
+    InputError shows every mistake in the table, each at its line.
+
+    >>> runs = [{"variant": v, "seed": s, "loss": s + (v == "b")} for v in "ab" for s in range(5)]
+    >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
+    'worse'
+    """
+    from ablate.session.judging_table import judge_table  # with DuckDB, SciPy and rich
+    from ablate.session.table_experiment import TableQuestion
+
+    asked = TableQuestion(
+        metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
+        by=by,
+        pair=pair,
+        margin=str(margin),
+        baseline=baseline,
+        confidence=confidence,
+        page=family == "page",
+        path=path,
+        diverged=diverged,
+    )
+    return judge_table(table, asked, sql=sql, results=Path(results), judgement=judgement)
 
 
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:

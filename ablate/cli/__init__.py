@@ -10,6 +10,7 @@ starting.py    init
 asking.py      check, plan, machine, sql, show, diff, list: nothing is trained or changed
 training.py    run, resume, retry
 reporting.py   report
+judging.py     judge: runs that were trained elsewhere
 keeping.py     status, doctor, ui: the folder of results
 """
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import asking, keeping, reporting, starting, training
+from ablate.cli import asking, judging, keeping, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import note, tell
 from ablate.cli.verb import Verb, Verbs
@@ -25,6 +25,7 @@ VERBS = (
     training.resume,
     training.retry,
     reporting.report,
+    judging.judge,
     keeping.status,
     asking.sql,
     keeping.ui,

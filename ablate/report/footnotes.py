@@ -22,6 +22,10 @@ COVERED = (
     "what varies over seeds, hence what an interval covers: initialisation, the order of the data and the choice of "
     "held-out text; all variants of one seed share its batches and its evaluation windows"
 )
+COVERED_ELSEWHERE = (
+    "what an interval covers is what differs from one seed of the table to the next; that the runs of one seed share "
+    "all else is for whoever trained them to know"
+)
 INTERACTIONS = {
     "leave_one_out": "the whole difference less the sum of what each edit does where all others are there",
     "add_one_in": "the whole difference less the sum of what each edit does alone",
@@ -139,7 +143,7 @@ def _difference(summary: Summary) -> Iterator[str]:
         beyond = "what edits do together beyond the sum of what each does without the other"
         yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
     if methods - {"pooled"}:
-        yield COVERED
+        yield COVERED_ELSEWHERE if summary.elsewhere else COVERED
     if summary.anova:
         yield "analysis of variance: each sum of squares is of a term given all others, and its p is not adjusted"
     if any(line.term == "error" for line in summary.anova):
@@ -278,7 +282,7 @@ def _level_of_one(summary: Summary) -> str:
 def _auto(summary: Summary) -> Iterator[str]:
     """What else decides: seeds that are added until nothing is left to decide."""
     left = dict.fromkeys(one.left for one in summary.judgements if one.left > 0)
-    if left:
+    if left and not summary.elsewhere:
         yield (
             "undecided: `seeds: auto` adds seeds until all is decided, and looks at what is left, "
             f"{listed([percent(one) for one in left])}; where one begins with it, it has all of "

@@ -13,7 +13,8 @@ from ablate.report.parts import difference_heading
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 ANOVA_HEADING = ("metric", "term", "sum of squares", "df", "F", "p")
-VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged", "parameters", "FLOPs per sequence")
+VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged")
+COST_HEADING = ("parameters", "FLOPs per sequence")
 
 
 def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
@@ -54,7 +55,8 @@ def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tup
         under = f", {terms}" if several and terms else ""
         rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]
         yield f"Analysis of variance{under}", ANOVA_HEADING, rows
-    yield "Variants", VARIANT_HEADING, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
+    columns = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
+    yield "Variants", columns, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
 
 
 def _in_order(summary: Summary) -> list[Effect]:
@@ -72,8 +74,9 @@ def _title(kind: str, summary: Summary) -> str:
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
     asked = arm.ended + len(arm.missing)
-    counts = (f"{arm.finished} of {asked}", str(arm.diverged), f"{arm.parameters:,}", f"{arm.flops:,}")
-    return arm.name, metric.name, wording.level(arm.levels.get(metric.name), metric), *counts
+    cost = () if arm.cost is None else (f"{arm.parameters:,}", f"{arm.flops:,}")
+    ends = (f"{arm.finished} of {asked}", str(arm.diverged))
+    return arm.name, metric.name, wording.level(arm.levels.get(metric.name), metric), *ends, *cost
 
 
 def _row(effect: Effect) -> tuple[str, ...]:

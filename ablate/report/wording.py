@@ -187,15 +187,21 @@ def fate(before: Arm, after: Arm) -> str:
 
 
 def cost(before: Arm, after: Arm) -> str:
-    """What the change costs: `parameters -0.2 %, FLOPs the same`; of training as well, where that is another share."""
-    parts = [f"parameters {change(before.parameters, after.parameters)}"]
+    """What the change costs: `parameters -0.2 %, FLOPs the same`; of training as well, where that is another share.
+
+    Nothing where it is not known.
+    """
+    if before.cost is None or after.cost is None:
+        return ""
+    (parameters, flops, training), (more_parameters, more_flops, more_training) = before.cost, after.cost
+    parts = [f"parameters {change(parameters, more_parameters)}"]
     times = Fraction(after.steps or 1, before.steps or 1) if before.steps and after.steps else 1
-    grown = times * Fraction(after.training_flops, before.training_flops)
-    if grown == Fraction(after.flops, before.flops):
-        return ", ".join([*parts, f"FLOPs {change(before.flops, after.flops)}"])
+    grown = times * Fraction(more_training, training)
+    if grown == Fraction(more_flops, flops):
+        return ", ".join([*parts, f"FLOPs {change(flops, more_flops)}"])
     share = 100 * float(grown - 1)
-    training = "the same" if share == 0 else f"{share:+.1f} %" if abs(share) >= 0.05 else f"{share:+.1g} %"
-    return ", ".join([*parts, f"FLOPs of a pass {change(before.flops, after.flops)}", f"training FLOPs {training}"])
+    trained = "the same" if share == 0 else f"{share:+.1f} %" if abs(share) >= 0.05 else f"{share:+.1g} %"
+    return ", ".join([*parts, f"FLOPs of a pass {change(flops, more_flops)}", f"training FLOPs {trained}"])
 
 
 def change(old: int, new: int) -> str:

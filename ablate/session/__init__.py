@@ -12,6 +12,7 @@ dataframes.py     that as tables: verdicts, trials, curves; report_texts.py as t
 step_time.py      seconds a step of models that are to get the same wall-clock time
 rehearsal.py      the blocks of a plan built once, before anything is trained
 judging.py        the verdicts of a plan, kept with it
+judging_table.py  those of a table of runs trained elsewhere, which table_experiment.py and table_metrics.py read
 reporting.py      the page of a space, from its results; page_record.py is all that it shows
 resuming.py       what was not finished, asked for again as it was asked
 retrying.py       what failed, asked for again

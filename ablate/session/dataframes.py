@@ -70,11 +70,11 @@ KERNELS = """
 """
 
 
-def verdicts(plan: Plan, summary: Summary | None) -> pandas.DataFrame:
+def verdicts(summary: Summary | None) -> pandas.DataFrame:
     """A row for each comparison and each metric; none where nothing was judged."""
     import pandas
 
-    names = {variant.id: variant.name for variant in plan.variants}
+    names = {} if summary is None else {arm.variant: arm.name for arm in summary.arms}
     types = _verdict_types()
     rows = [_verdict(effect, names, types) for effect in (summary.effects if summary is not None else ())]
     return pandas.DataFrame(rows, columns=list(types)).astype(types)

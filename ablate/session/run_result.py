@@ -71,7 +71,7 @@ class Run:
         And, as the table `judged` has it (what is NULL in SQL is missing here, and so is the verdict of noise):
 
         """
-        return dataframes.verdicts(self.plan, self.summary)
+        return dataframes.verdicts(self.summary)
 
     @property
     def trials(self) -> pandas.DataFrame:

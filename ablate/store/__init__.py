@@ -50,6 +50,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     differences.py paired differences from a baseline over training
     paces.py       how long a training step takes, as it was measured once
     mirror.py      MLflow
+    table_files.py tables of runs that were trained elsewhere, read and never written
 
 2026-11-21. The DuckDB file is never opened for writing in place: a copy is changed and put in its place by one rename.
 DuckDB locks every other process out of a file that one process writes, readers too, and a reader locks the writer out;

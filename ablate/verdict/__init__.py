@@ -1,9 +1,10 @@
 """Numbers to verdicts: what the final metrics of trials say of a plan's comparisons, and how sure that is.
 
-This room takes plain values (a plan, what a judge asked for, the final metrics of each trial) and gives back frozen
-ones. It prints nothing and opens no store, and it never drops a trial: a diverged one is counted beside every number
-that it is missing from.
+This room takes plain values (an experiment, what a judge asked for, the final metrics of each run) and gives back
+frozen ones. It prints nothing and opens no store, and it never drops a trial: a diverged one is counted beside every
+number that it is missing from.
 
+    experiment.py       variants, comparisons and runs: of a plan, or of a table
     finals.py           how a trial ended and its last metrics
     pairing.py          which numbers may be compared: trials matched by seed, and why others are not
     contrasts.py        what comparisons ask of the data, so that what is asked twice is counted once

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from ablate.plan.plan import Comparison, Factors, Plan
+from ablate.plan.plan import Comparison, Factors
 
 CROSS = " × "
 """Between the edits of an interaction, in its name."""
@@ -52,12 +52,24 @@ def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast
     raise ValueError(f"{comparison.change!r} is no effect of this plan's factorial under {comparison.terms!r}")
 
 
-def contrasts(plan: Plan) -> tuple[Contrast | None, ...]:
-    """What each comparison of a plan asks, in its order; None for noise, which is not judged."""
-    factors = dict(plan.factors)
-    return tuple(None if one.kind == "noise" else contrast(one, factors) for one in plan.comparisons)
+class Design(Protocol):
+    """What asks: a plan, or an experiment."""
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """What it asks of the data."""
+
+    @property
+    def factors(self) -> tuple[tuple[str, Factors], ...]:
+        """The runs of its factorials, by terms."""
 
 
-def family_size(plan: Plan, *, metrics: int = 1) -> int:
-    """How many distinct questions a plan asks of so many metrics together."""
-    return len(set(contrasts(plan)) - {None}) * metrics
+def contrasts(design: Design) -> tuple[Contrast | None, ...]:
+    """What each comparison asks, in its order; None for noise, which is not judged."""
+    factors = dict(design.factors)
+    return tuple(None if one.kind == "noise" else contrast(one, factors) for one in design.comparisons)
+
+
+def family_size(design: Design, *, metrics: int = 1) -> int:
+    """How many distinct questions are asked of so many metrics together."""
+    return len(set(contrasts(design)) - {None}) * metrics

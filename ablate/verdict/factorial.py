@@ -19,6 +19,7 @@ from ablate.verdict.aliases import alias_rows
 from ablate.verdict.contrasts import CROSS
 from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
 from ablate.verdict.pairing import Side, cells
+from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric, Summary
 
 MOST_NAMED = 6
@@ -40,7 +41,7 @@ def analyse(
     factors: Factors,
     names: Mapping[str, str],
     of: Mapping[str, Side],
-    seeds: Sequence[int],
+    seeds: Sequence[Seed],
     metric: Metric,
     ruling: Ruling,
 ) -> Analysed:
@@ -155,11 +156,11 @@ def _of_values(found: Estimate, metric: Metric, ruling: Ruling, analysis: Analys
     )
 
 
-Lacking = Mapping[str, Mapping[str, Sequence[int]]]
+Lacking = Mapping[str, Mapping[str, Sequence[Seed]]]
 """By reason at which seeds which runs have no value."""
 
 
-def _not_judged(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking) -> list[str]:
+def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking) -> list[str]:
     """Why there is no verdict, or no interval either, or what stands for the error."""
     notes = []
     if not analysis.runs:
@@ -181,10 +182,10 @@ def _not_judged(analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], l
 
 
 def _left_out(
-    analysis: Analysis, seeds: Sequence[int], gone: Sequence[str], lacking: Lacking, ranked: Sequence[int]
+    analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking, ranked: Sequence[Seed]
 ) -> list[str]:
     """The seeds that lack some of the runs that have results, by what they lack; the `ranked` only have ranks."""
-    reasons: dict[int, str] = {}
+    reasons: dict[Seed, str] = {}
     for position, seed in enumerate(seeds):
         if position in analysis.complete:
             continue

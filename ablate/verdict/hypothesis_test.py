@@ -14,7 +14,7 @@ from ablate.output.words import plural
 from ablate.statistics import Paired, Ranked
 from ablate.statistics.flips import EXACT
 from ablate.verdict.pairing import Pairs, Rows, Side, align
-from ablate.verdict.seeds import by_reason, named
+from ablate.verdict.seeds import Seed, by_reason, named
 from ablate.verdict.summary import Method, Metric
 
 Floats = NDArray[np.float64]
@@ -191,7 +191,7 @@ def _of_sum(found: Tested, sums: Floats, size: float, rows: Rows, notes: Sequenc
     return replace(found, notes=(*notes, *found.notes))
 
 
-def missing(reasons: Mapping[int, str], what: str) -> list[str]:
+def missing(reasons: Mapping[Seed, str], what: str) -> list[str]:
     """`seeds 2, 4 not paired: bug before`: seeds that share a reason in one line."""
     return [f"{named(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ablate import statistics
-from ablate.plan.plan import Factors, Plan
+from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
 from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts
+from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
@@ -16,6 +17,7 @@ from ablate.verdict.judgement import FIRST, Account
 from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, correct
 from ablate.verdict.pairing import Side, pair, sides
+from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric
 
 
@@ -25,7 +27,7 @@ class Look:
     metric and terms, `rulings` by metric.
     """
 
-    seeds: tuple[int, ...]
+    seeds: tuple[Seed, ...]
     sides: Mapping[str, Side]
     metrics: tuple[Metric, ...]
     tested: Mapping[Asked, Tested]
@@ -55,20 +57,20 @@ class InterimAnalyses:
         return self.looks[-1]
 
 
-def analyse_looks(plan: Plan, rules: Judge, finals: Finals, account: Account) -> InterimAnalyses:
+def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account: Account) -> InterimAnalyses:
     """What the trials that have ended come to: at the plan's seeds, or at one look after another until all is decided.
 
     A look counts once every trial of its seeds has ended, with a result or without: whoever judged what there is so
     far, and then more, would look again and again. Before that the numbers are those of the first, and nothing is
     found. Nor is it where the `account` does not count the judgement, which also says what of α it may spend.
     """
-    every = sides(plan, finals)
-    asked = tuple(one for one in dict.fromkeys(contrasts(plan)) if one is not None)
+    every = sides(experiment, finals)
+    asked = tuple(one for one in dict.fromkeys(contrasts(experiment)) if one is not None)
     tests = max(1, len(asked) * (len(rules.metrics) if rules.family == "page" else 1))
-    alpha, several = 1 - rules.confidence, bool(plan.looks)
+    alpha, several = 1 - rules.confidence, bool(experiment.looks)
     held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
     if several:
-        return _each_look(plan, rules, every, asked, tests, held, account)
+        return _each_look(experiment, rules, every, asked, tests, held, account)
     rulings = {
         name: Ruling(
             confidence=rules.confidence,
@@ -78,8 +80,8 @@ def analyse_looks(plan: Plan, rules: Judge, finals: Finals, account: Account) ->
         )
         for name, level in held.items()
     }
-    look = _look(plan, rules, every, asked, plan.seeds, rulings, held)
-    judged = _judged(plan, every).values()
+    look = _look(experiment, rules, every, asked, experiment.seeds, rulings, held)
+    judged = _judged(experiment, every).values()
     left = sum(len(side.seeds - _ended(side)) for side in judged)
     if left:
         look = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
@@ -98,7 +100,7 @@ def _uncounted(look: Look, account: Account) -> Look:
 
 
 def _each_look(
-    plan: Plan,
+    experiment: Experiment,
     rules: Judge,
     every: Mapping[str, Side],
     asked: Sequence[Contrast],
@@ -107,15 +109,15 @@ def _each_look(
     account: Account,
 ) -> InterimAnalyses:
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
-    whole = statistics.boundaries(plan.looks, tests, alpha=1 - rules.confidence, margin=margin)
+    whole = statistics.boundaries(experiment.looks, tests, alpha=1 - rules.confidence, margin=margin)
     bounds = {
-        name: statistics.boundaries(plan.looks, tests, alpha=level, margin=margin).levels if level > 0 else None
+        name: statistics.boundaries(experiment.looks, tests, alpha=level, margin=margin).levels if level > 0 else None
         for name, level in held.items()
     }
     reached: list[Look] = []
-    for place, n in enumerate(plan.looks):
-        seeds = plan.seeds[:n]
-        complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(plan, every).values())
+    for place, n in enumerate(experiment.looks):
+        seeds = experiment.seeds[:n]
+        complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(experiment, every).values())
         if not complete and reached:
             break
         levels = {name: 0.0 if found is None else found[place] for name, found in bounds.items()}
@@ -124,12 +126,13 @@ def _each_look(
                 confidence=1 - whole.interval_levels[place],
                 level=level,
                 tests=tests,
-                next_level=level if n < plan.looks[-1] else 0.0,  # of the last look's α nothing is left to judge by
+                # Of the last look's α nothing is left to judge by.
+                next_level=level if n < experiment.looks[-1] else 0.0,
                 look=True,
             )
             for name, level in levels.items()
         }
-        look = _uncounted(_look(plan, rules, every, asked, seeds, rulings, held), account)
+        look = _uncounted(_look(experiment, rules, every, asked, seeds, rulings, held), account)
         if not complete:
             nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
             return InterimAnalyses(looks=(nothing,), looked=None, every=every, held=held)
@@ -214,29 +217,29 @@ def variants_of(question: Contrast) -> tuple[str, ...]:
     return tuple(dict.fromkeys(variant for variant, _ in question.runs))
 
 
-def _judged(plan: Plan, every: Mapping[str, Side]) -> dict[str, Side]:
+def _judged(experiment: Experiment, every: Mapping[str, Side]) -> dict[str, Side]:
     """The sides that verdicts are about: all but those of another initialisation."""
-    return {v.id: every[v.id] for v in plan.variants if v.setting.salt == 0}
+    return {v.id: every[v.id] for v in experiment.variants if not v.noise}
 
 
-def _ended(side: Side) -> set[int]:
+def _ended(side: Side) -> set[Seed]:
     """The seeds whose trials are over: they have a result, or failed."""
     return {*side.finished, *side.diverged, *(seed for seed, why in side.missing.items() if why != "not run")}
 
 
 def _look(
-    plan: Plan,
+    experiment: Experiment,
     rules: Judge,
     every: Mapping[str, Side],
     asked: Sequence[Contrast],
-    seeds: tuple[int, ...],
+    seeds: tuple[Seed, ...],
     rulings: Mapping[str, Ruling],
     held: Mapping[str, float],
 ) -> Look:
     among = frozenset(seeds)
-    here = {id: side.at(among) for id, side in _judged(plan, every).items()}
-    names = {variant.id: variant.name for variant in plan.variants}
-    baseline = plan.baseline
+    here = {id: side.at(among) for id, side in _judged(experiment, every).items()}
+    names = {variant.id: variant.name for variant in experiment.variants}
+    baseline = experiment.baseline
     metrics = tuple(
         judged_metric(name, judged, names[baseline], here[baseline]) for name, judged in rules.metrics.items()
     )
@@ -244,11 +247,11 @@ def _look(
     factorials: dict[tuple[str, str], Analysed] = {}
     for metric in metrics:
         ruling = rulings[metric.name]
-        for terms, factors in plan.factors:
+        for terms, factors in experiment.factors:
             factorials[metric.name, terms] = analyse(factors, names, here, seeds, metric, ruling)
         effects = {
             Term(edits, factors.runs): test
-            for terms, factors in plan.factors
+            for terms, factors in experiment.factors
             for edits, test in factorials[metric.name, terms].tested.items()
         }
         for question in asked:
@@ -267,7 +270,7 @@ def _look(
             {name: one.level for name, one in rulings.items()},
         ),
         factorials=factorials,
-        factors=plan.factors,
+        factors=experiment.factors,
         rulings=rulings,
     )
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from ablate import statistics
 from ablate.output import numbers
-from ablate.plan.plan import Comparison, Plan, Variant
+from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
 from ablate.verdict.adjusted_interval import adjusted_interval
 from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts, family_size
+from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
 from ablate.verdict.interim import Found, InterimAnalyses, Look, analyse_looks, lost, stand
@@ -24,6 +25,7 @@ from ablate.verdict.margins import absolute_margin
 from ablate.verdict.multiplicity import NOTHING, Corrected
 from ablate.verdict.pairing import Side, pair
 from ablate.verdict.pareto import front
+from ablate.verdict.seeds import Seed
 from ablate.verdict.seeds_needed import seeds_needed
 from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
 
@@ -33,8 +35,9 @@ NEW: Account = MappingProxyType({})
 """Nothing of it was judged before."""
 
 
-def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
-    """Judge every comparison of `plan` on every metric of `rules`, once all of its trials have ended.
+def judge(asked: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
+    """Judge every comparison of a plan, or of an experiment without one, on every metric of `rules`, once all of its
+    trials have ended.
 
     Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: in at
     most 1 - `rules.confidence` of such tables is any `better` or `worse` false, and in at most as many any
@@ -42,39 +45,38 @@ def judge(plan: Plan, rules: Judge, finals: Finals, account: Account = NEW) -> S
     (default: it is the first). What was planned and could not be made counts among them; comparisons with noise do not.
     Before all trials have ended there are numbers and no verdicts.
     """
-    analyses = analyse_looks(plan, rules, finals, account)
+    experiment = asked if isinstance(asked, Experiment) else experiment_of(asked)
+    analyses = analyse_looks(experiment, rules, finals, account)
     look = analyses.look
-    asked = contrasts(plan)
     effects = [
         _noise(comparison, metric, analyses.every, rules)
         if question is None
         else _effect(comparison, question, metric.name, analyses, account)
-        for comparison, question in zip(plan.comparisons, asked, strict=True)
+        for comparison, question in zip(experiment.comparisons, contrasts(experiment), strict=True)
         for metric in look.metrics
     ]
-    judgements = _judgements(plan, rules, analyses, account)
-    steps = {trial.variant: trial.recipe.steps for trial in plan.trials if trial.split == "verdict"}
-    arms = tuple(
-        _arm(v, look.sides.get(v.id, analyses.every[v.id]), look.metrics, steps.get(v.id)) for v in plan.variants
-    )
+    judgements = _judgements(experiment, rules, analyses, account)
+    several = len(rules.metrics) > 1
+    arms = tuple(_arm(v, look.sides.get(v.id, analyses.every[v.id]), look.metrics) for v in experiment.variants)
     return Summary(
-        space=plan.space,
-        question=plan.question,
-        design=plan.design,
-        baseline=plan.variant(plan.baseline).name,
+        space=experiment.space,
+        question=experiment.question,
+        design=experiment.design,
+        baseline=experiment.variant(experiment.baseline).name,
         confidence=rules.confidence,
         metrics=look.metrics,
         arms=arms,
         effects=tuple(effects),
-        notes=(*plan.notes, *_looking(plan, analyses), *judgement_notes(judgements, several=len(rules.metrics) > 1)),
-        looks=plan.looks,
+        notes=(*experiment.notes, *_looking(experiment, analyses), *judgement_notes(judgements, several=several)),
+        looks=experiment.looks,
         looked=analyses.looked,
-        factors=plan.factors,
+        factors=experiment.factors,
         anova=tuple(_anova(look)),
         front=front(look.sides, look.metrics),
         family=rules.family,
-        tests=family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1),
+        tests=family_size(experiment, metrics=len(rules.metrics) if rules.family == "page" else 1),
         judgements=judgements,
+        elsewhere=experiment.elsewhere,
     )
 
 
@@ -261,7 +263,7 @@ def _notes(
     return notes if verdict == "diverged" and isinstance(question, Difference) else [*notes, *test.notes]
 
 
-def _arm(variant: Variant, side: Side, metrics: Sequence[Metric], steps: int | None) -> Arm:
+def _arm(variant: Treatment, side: Side, metrics: Sequence[Metric]) -> Arm:
     levels = {metric.name: _level(side.values(metric.name, log=metric.log), log=metric.log) for metric in metrics}
     return Arm(
         variant=variant.id,
@@ -269,17 +271,17 @@ def _arm(variant: Variant, side: Side, metrics: Sequence[Metric], steps: int | N
         edits=variant.edits,
         parameters=variant.parameters,
         flops=variant.flops,
-        training_flops=variant.cost.training_flops,
+        training_flops=variant.training_flops,
         finished=len(side.finished),
         diverged=len(side.diverged),
         missing=tuple(sorted(side.missing.items())),
         levels={name: level for name, level in levels.items() if level is not None},
-        steps=steps,
+        steps=variant.steps,
         bits=_level(side.values(BITS, log=False), log=False),
     )
 
 
-def _level(values: Mapping[int, float], *, log: bool) -> Level | None:
+def _level(values: Mapping[Seed, float], *, log: bool) -> Level | None:
     if not values:
         return None
     numbers = np.array(list(values.values()))
@@ -314,17 +316,20 @@ def _anova(look: Look) -> Iterator[Anova]:
             )
 
 
-def _looking(plan: Plan, analyses: InterimAnalyses) -> Iterator[str]:
+def _looking(experiment: Experiment, analyses: InterimAnalyses) -> Iterator[str]:
     """Where it is looked several times: what is still to come before the last look that was asked for counts."""
-    if plan.looks and analyses.looked is None:
-        yield f"nothing is judged before the first look, at {plan.looks[0]} seeds: not all of its trials have ended"
-    elif plan.looks and analyses.looked != len(plan.seeds) and analyses.look.seeds != plan.seeds:
-        yield f"judged at {analyses.looked} of {len(plan.seeds)} seeds: the rest have not all ended, or came after it"
+    looks, seeds = experiment.looks, experiment.seeds
+    if looks and analyses.looked is None:
+        yield f"nothing is judged before the first look, at {looks[0]} seeds: not all of its trials have ended"
+    elif looks and analyses.looked != len(seeds) and analyses.look.seeds != seeds:
+        yield f"judged at {analyses.looked} of {len(seeds)} seeds: the rest have not all ended, or came after it"
 
 
-def _judgements(plan: Plan, rules: Judge, analyses: InterimAnalyses, account: Account) -> tuple[Judgement, ...]:
+def _judgements(
+    experiment: Experiment, rules: Judge, analyses: InterimAnalyses, account: Account
+) -> tuple[Judgement, ...]:
     """How each family was judged."""
-    alpha, several = 1 - rules.confidence, bool(plan.looks)
+    alpha, several = 1 - rules.confidence, bool(experiment.looks)
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
     found = []
     for metrics in groups:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ablate.plan.plan import Plan
+from ablate.verdict.experiment import Experiment
 from ablate.verdict.finals import Finals
+from ablate.verdict.seeds import Seed
 
 OTHER_VERSIONS = "run with other versions or on another device before and after"
 
@@ -20,10 +21,10 @@ class Side:
     `versions` stands for what each ran with; trials that differ in it are not paired.
     """
 
-    finished: Mapping[int, Mapping[str, float]]
-    diverged: frozenset[int]
-    missing: Mapping[int, str]
-    versions: Mapping[int, str | None] = field(default_factory=dict)
+    finished: Mapping[Seed, Mapping[str, float]]
+    diverged: frozenset[Seed]
+    missing: Mapping[Seed, str]
+    versions: Mapping[Seed, str | None] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -36,11 +37,11 @@ class Side:
         return not self.finished and (len(self.diverged) > 1 or (bool(self.diverged) and not self.missing))
 
     @property
-    def seeds(self) -> frozenset[int]:
+    def seeds(self) -> frozenset[Seed]:
         """Every seed it was to be trained with."""
         return frozenset((*self.finished, *self.diverged, *self.missing))
 
-    def at(self, seeds: Collection[int]) -> Side:
+    def at(self, seeds: Collection[Seed]) -> Side:
         """The part of it at these seeds."""
         return Side(
             finished={seed: metrics for seed, metrics in self.finished.items() if seed in seeds},
@@ -49,7 +50,7 @@ class Side:
             versions={seed: versions for seed, versions in self.versions.items() if seed in seeds},
         )
 
-    def values(self, metric: str, *, log: bool) -> dict[int, float]:
+    def values(self, metric: str, *, log: bool) -> dict[Seed, float]:
         """The usable values of a metric by seed: finite, and above zero where logarithms are taken."""
         return {
             seed: metrics[metric]
@@ -57,16 +58,16 @@ class Side:
             if metric in metrics and math.isfinite(metrics[metric]) and (metrics[metric] > 0 or not log)
         }
 
-    def unusable(self, metric: str, *, log: bool) -> frozenset[int]:
+    def unusable(self, metric: str, *, log: bool) -> frozenset[Seed]:
         """The seeds that finished with a value of the metric which says nothing."""
         here = {seed for seed, metrics in self.finished.items() if metric in metrics}
         return frozenset(here.difference(self.values(metric, log=log)))
 
-    def without(self, metric: str, *, log: bool) -> frozenset[int]:
+    def without(self, metric: str, *, log: bool) -> frozenset[Seed]:
         """The seeds whose run was lost to the metric: it diverged, or finished with a value which says nothing."""
         return self.diverged | self.unusable(metric, log=log)
 
-    def why_not(self, seed: int, metric: str) -> str:
+    def why_not(self, seed: Seed, metric: str) -> str:
         """Why that seed has no usable value."""
         if seed in self.diverged:
             return "diverged"
@@ -86,7 +87,7 @@ class Pairs:
 
     before: tuple[float, ...]
     after: tuple[float, ...]
-    unpaired: Mapping[int, str]
+    unpaired: Mapping[Seed, str]
     lost: tuple[int, ...] = ()
     open: int = 0
 
@@ -104,27 +105,16 @@ class Rows:
     """
 
     values: tuple[tuple[float, ...], ...]
-    left_out: Mapping[int, str]
-    lost: frozenset[int] = frozenset()
+    left_out: Mapping[Seed, str]
+    lost: frozenset[Seed] = frozenset()
 
 
-def sides(plan: Plan, finals: Finals) -> dict[str, Side]:
-    """Every variant's side, by variant id, from its trials on the verdict split: those that tuning or a search chose
-    by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
-    """
-    planned: dict[str, dict[int, str]] = {variant.id: {} for variant in plan.variants}
-    for trial in plan.trials:
-        if trial.split != "verdict":
-            continue
-        if trial.seed in planned[trial.variant]:
-            raise ValueError(
-                f"variant {trial.variant} has two trials of seed {trial.seed}: they cannot be paired by seed"
-            )
-        planned[trial.variant][trial.seed] = trial.id
-    return {variant: _side(trials, finals) for variant, trials in planned.items()}
+def sides(experiment: Experiment, finals: Finals) -> dict[str, Side]:
+    """Every variant's side, by variant id."""
+    return {variant.id: _side(experiment.trials[variant.id], finals) for variant in experiment.variants}
 
 
-def _side(trials: Mapping[int, str], finals: Finals) -> Side:
+def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
     ends = {seed: finals.get(trial) for seed, trial in trials.items()}
     return Side(
         finished={seed: end["metrics"] for seed, end in ends.items() if end and end["status"] == "finished"},
@@ -163,7 +153,7 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
     )
 
 
-def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[int]:
+def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
     """The seeds at which each side has a value or was lost to the metric, under the same versions."""
     told = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
     return frozenset(
@@ -175,7 +165,7 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
     """The values of several sides, each with its name, at the seeds that all of them have."""
     values = [side.values(metric, log=log) for _, side in named]
     rows, left_out = [], {}
-    for seed in sorted(frozenset[int]().union(*(side.seeds for _, side in named))):
+    for seed in sorted(frozenset[Seed]().union(*(side.seeds for _, side in named))):
         lacking = [
             f"{side.why_not(seed, metric)} for {name}"
             for (name, side), its in zip(named, values, strict=True)
@@ -192,8 +182,8 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
 
 
 def cells(
-    named: Sequence[tuple[str, Side]], seeds: Sequence[int], metric: str, *, log: bool
-) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[int]]]]:
+    named: Sequence[tuple[str, Side]], seeds: Sequence[Seed], metric: str, *, log: bool
+) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[Seed]]]]:
     """A metric run by run and seed by seed, NaN where a run has no value; which runs were lost to it, likewise: 1 where
     one diverged, NaN where its value says nothing, else 0; and by reason which seeds of which runs have no value.
 
@@ -203,7 +193,7 @@ def cells(
     found = [[values.get(seed, math.nan) for seed in seeds] for values in usable]
     without = [side.without(metric, log=log) for _, side in named]
     gone = [[0.0] * len(seeds) for _ in named]
-    lost: dict[str, dict[str, list[int]]] = {}
+    lost: dict[str, dict[str, list[Seed]]] = {}
     for column, seed in enumerate(seeds):
         versions = Counter(
             side.versions.get(seed)

@@ -11,6 +11,7 @@ from ablate.output.numbers import interval
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, NATS
+from ablate.verdict.seeds import Seed
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank"]
 """What made an interval and its p.
@@ -66,26 +67,33 @@ class Level:
 class Arm:
     """One variant and what became of its trials. `missing` has the seeds without a result, and why.
 
-    `flops` are those of a forward pass over one sequence, `training_flops` those of training on it. `steps` are those
-    of its training, None where they are not known yet. `bits` is the held-out loss in bits per byte, whether or not it
-    is judged; None where no seed has it.
+    `flops` are those of a forward pass over one sequence, `training_flops` those of training on it; these and
+    `parameters` are None where the model is not known. `steps` are those of its training, None where they are not known
+    yet. `bits` is the held-out loss in bits per byte, whether or not it is judged; None where no seed has it.
     """
 
     variant: str
     name: str
     edits: tuple[str, ...]
-    parameters: int
-    flops: int
-    training_flops: int
+    parameters: int | None
+    flops: int | None
+    training_flops: int | None
     finished: int
     diverged: int
-    missing: tuple[tuple[int, str], ...]
+    missing: tuple[tuple[Seed, str], ...]
     levels: Mapping[str, Level]
     steps: int | None = None
     bits: Level | None = None
 
     def __repr__(self) -> str:
         return f"<Arm {self.name}: {self.finished} finished, {self.diverged} diverged, {len(self.missing)} missing>"
+
+    @property
+    def cost(self) -> tuple[int, int, int] | None:
+        """Parameters, FLOPs of a forward pass and of training; None where the model is not known."""
+        if self.parameters is None or self.flops is None or self.training_flops is None:
+            return None
+        return self.parameters, self.flops, self.training_flops
 
     @property
     def ended(self) -> int:
@@ -242,7 +250,8 @@ class Summary:
     `looks` are the numbers of seeds after which it is looked (none: seeds are fixed), `looked` the last that was.
     `factors` and `anova` are a factorial's. `front` are the ids of variants that no other beats on every metric by its
     mean, where there are several metrics. `tests` is how many distinct comparisons there are in each `family`: those on
-    one metric, or on the whole page. `judgements` has one for each family.
+    one metric, or on the whole page. `judgements` has one for each family. `elsewhere`: its
+    runs are of a table, see `Experiment`.
     """
 
     space: str
@@ -262,6 +271,7 @@ class Summary:
     family: Literal["metric", "page"] = "metric"
     tests: int = 0
     judgements: tuple[Judgement, ...] = ()
+    elsewhere: bool = False
 
     def __repr__(self) -> str:
         return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {verdicts_of(self)}>"

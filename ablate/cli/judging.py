@@ -1,0 +1,96 @@
+"""The verb that judges runs which were trained elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ablate.cli.console import note, show
+from ablate.cli.options import RESULTS, Json
+from ablate.output.streams import write_text
+
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="COLUMN[:SETTING]…",
+        help="A column to judge, several by several --metric. Settings: log (ratios), higher (is better), margin=5%.",
+    ),
+]
+
+
+def judge(
+    table: Annotated[
+        str,
+        typer.Argument(help="A CSV, JSON lines or Parquet file, or SQL over the results folder.", show_default=False),
+    ],
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="Tells variants apart.")] = "variant",
+    pair: Annotated[
+        str, typer.Option("--pair", metavar="COLUMN", help="Pairs their runs: the seed, or a name.")
+    ] = "seed",
+    metrics: Metrics = None,
+    margin: Annotated[
+        str, typer.Option("--margin", help="What is too small to matter: 1% of the baseline's mean, a number, or none.")
+    ] = "none",
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="The variant others are judged against.")
+    ] = None,
+    path: Annotated[
+        bool, typer.Option("--path", help="Variants are steps: also judge each against the one before it.")
+    ] = False,
+    diverged: Annotated[
+        str | None, typer.Option("--diverged", metavar="COLUMN", help="Says which runs diverged, as nan and inf do.")
+    ] = None,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals.")] = 0.95,
+    family: Annotated[
+        Literal["metric", "page"], typer.Option("--family", help="What Holm corrects over: a metric, or all.")
+    ] = "metric",
+    judgement: Annotated[
+        int, typer.Option("--judgement", min=1, max=100, help="2 where seeds were added since the first, and so on.")
+    ] = 1,
+    sql: Annotated[
+        str | None, typer.Option("--sql", metavar="SQL", help="Judge what this gives; the file's table is `rows`.")
+    ] = None,
+    results: Annotated[Path, typer.Option("--results", help="The folder of results that SQL is over.")] = RESULTS,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="Write a page: .html, or .md for Markdown.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Judge runs trained elsewhere, from a table with a row for each: verdicts, and seeds needed.
+
+    Each variant is judged against the baseline (default: the first of the table), paired by seed.
+
+        ablate judge runs.csv --metric loss:margin=1% --metric kurtosis:log --metric accuracy:higher
+    """
+    from ablate import api
+    from ablate.session.judging_table import check_page
+
+    if page is not None:
+        check_page(page)
+    judged = api.judge(
+        table,
+        by=by,
+        pair=pair,
+        metrics=metrics or (),
+        margin=margin,
+        baseline=baseline,
+        path=path,
+        diverged=diverged,
+        confidence=confidence,
+        family=family,
+        judgement=judgement,
+        sql=sql,
+        results=results,
+    )
+    if json:
+        write_text(judged.json)
+    else:
+        from ablate.report.tables import ResultScreen
+
+        show(ResultScreen(judged.summary))
+    if page is not None:
+        judged.write(page)
+        note(f"wrote {page}")

@@ -1,0 +1,47 @@
+"""The page of a table of runs that were trained elsewhere: the sections of a space's page that need no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ablate.report import footnotes, markdown_renderer
+from ablate.report.document import Document, Items, Lead, Part, Prose, Section, TableOf
+from ablate.report.html import renderer
+from ablate.report.html.grid import Grid
+from ablate.report.page import conclusion
+from ablate.report.verdict_tables import tables_of
+from ablate.verdict.summary import Summary
+
+
+def page(summary: Summary) -> Document:
+    """The answer, the grid of verdicts, every comparison, what to beware of, and what the numbers mean."""
+    return Document(
+        title=summary.question.strip() or summary.space,
+        about=(summary.space, summary.design, f"the baseline is {summary.baseline}"),
+        parts=tuple(_parts(summary)),
+    )
+
+
+def to_html(summary: Summary) -> str:
+    """The page as one HTML file that needs no other."""
+    return renderer.render(page(summary))
+
+
+def to_markdown(summary: Summary) -> str:
+    """The page as Markdown."""
+    return markdown_renderer.render(page(summary))
+
+
+def _parts(summary: Summary) -> Iterator[Part]:
+    yield Lead(tuple(conclusion.conclusion(summary)))
+    if (grid := conclusion.grid(summary)) is not None:
+        yield grid
+        yield Prose(conclusion.meaning(summary), "note")
+    tables = tuple(
+        TableOf(Grid(title=title, note="", heading=heading, rows=tuple(rows)))
+        for title, heading, rows in tables_of(summary)
+    )
+    yield Section("Verdicts", tables)
+    if told := (*footnotes.peculiarities(summary), *summary.notes):
+        yield Section("Notes", (Items(tuple(told), "beware"),))
+    yield Section("What the numbers mean", (Items(tuple(footnotes.definitions(summary, {}))),), folded=True)

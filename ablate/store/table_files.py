@@ -1,0 +1,268 @@
+"""Tables of runs that were trained elsewhere: a file, SQL over it or over a results folder, or a value of Python.
+
+A table keeps where its cells stand, so that a mistake in one is shown at its line. Cells of CSV are text; others are as
+their file has them, and None where it has none.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ablate.errors import InputError
+from ablate.source.excerpt import drawn
+from ablate.source.located import Source, Span
+from ablate.source.problems import Problems, quote
+from ablate.store.loading import PATTERN
+from ablate.store.query import CLOSED, READING
+from ablate.store.schema import quoted
+
+CSV, JSON_LINES, PARQUET = "CSV", "JSON lines", "Parquet"
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), CSV),
+    **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
+    **dict.fromkeys((".parquet", ".pq"), PARQUET),
+}
+"""What a file is, by how its name ends."""
+READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
+ROWS = "rows"
+"""The name of a file's table in SQL over it."""
+DELIMITERS = ",;\t|"
+MISSING = ("NAType", "NaTType")
+"""The types by which pandas says that a cell has no value."""
+NOT_UTF8 = "write it as UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its name, its columns, its rows, and where they stand.
+
+    `places` gives the place of a cell, by row and column from 0, where the table is a text; of others there is none.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    places: Callable[[int, int], Span] | None = None
+
+    def place(self, row: int, column: str) -> Span | None:
+        """Where a cell stands; None where the table is no text."""
+        return None if self.places is None else self.places(row, self.columns.index(column))
+
+    def cells(self, column: str) -> tuple[Any, ...]:
+        """A column's cells."""
+        at = self.columns.index(column)
+        return tuple(row[at] for row in self.rows)
+
+
+def read_table(path: Path) -> Table:
+    """A table from a CSV, JSON lines or Parquet file; InputError where it is none, at the line that is at fault."""
+    kind = _kind(path)
+    if kind == PARQUET:
+        return _select(path, f"FROM {_scan(path, kind)}", closed=False)
+    return _read_csv(path) if kind == CSV else _read_json_lines(path)
+
+
+def select(path: Path, sql: str) -> Table:
+    """What SQL gives over the table of a file, which is called `rows` there, with the types that DuckDB finds in it."""
+    return _select(path, sql, closed=True)
+
+
+def table_of(value: Any) -> Table:
+    """A table from a data frame (pandas, polars), an Arrow table, a DuckDB relation, or a list of dictionaries."""
+    name = "the table"
+    if isinstance(value, Table):
+        return value
+    if isinstance(value, duckdb.DuckDBPyRelation):
+        return Table(name, tuple(value.columns), tuple(value.fetchall()))
+    if hasattr(value, "to_dicts"):
+        value = value.to_dicts()
+    elif hasattr(value, "to_pylist"):
+        value = value.to_pylist()
+    elif hasattr(value, "to_dict"):
+        value = value.to_dict("records")
+    if not isinstance(value, Sequence) or not all(isinstance(row, Mapping) for row in value):
+        raise InputError(
+            f"{type(value).__name__} is no table\n"
+            "  = give a file, SQL, a data frame, an Arrow table, a DuckDB relation or a list of dictionaries"
+        )
+    columns = tuple(dict.fromkeys(str(key) for row in value for key in row))
+    return Table(name, columns, tuple(tuple(_cell(row.get(column)) for column in columns) for row in value))
+
+
+def _cell(value: Any) -> Any:
+    return None if type(value).__name__ in MISSING else value
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a table\n  = give a file, or SQL over a results folder: --results")
+    if not path.exists():
+        raise InputError(f"there is no file {path}\n  = give a CSV, JSON lines or Parquet file, or SQL over results")
+    found = KINDS.get(path.suffix.lower())
+    if found is None:
+        raise InputError(f"{path} is no table by its name\n  = it ends in one of {', '.join(KINDS)}")
+    return found
+
+
+def _text_of(path: Path) -> Source:
+    try:
+        data = path.read_bytes()
+        return Source(str(path), data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}:{line}: byte {error.start + 1} is not UTF-8\n  = {NOT_UTF8}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _refuse(message: str, span: Span, *notes: str) -> InputError:
+    problems = Problems()
+    problems.add(message, span, notes=notes)
+    return InputError(problems.text(), problems.mistakes())
+
+
+def _read_csv(path: Path) -> Table:
+    source = _text_of(path)
+    heading = source.text.lstrip().partition("\n")[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(DELIMITERS, key=heading.count)
+    lines: list[int] = []
+    rows: list[tuple[str, ...]] = []
+    for line, cells in _records(source, delimiter):
+        lines.append(line)
+        rows.append(tuple(cell.strip() for cell in cells))
+    if not rows:
+        return Table(str(path), (), ())
+    columns, *below = rows
+    problems = Problems()
+    for line, row in zip(lines[1:], below, strict=True):
+        if len(row) != len(columns):
+            start = source.offset(line, 1)
+            problems.add(
+                f"{len(row)} cells where the heading has {len(columns)}",
+                source.span(start, start + len(source.line(line))),
+                notes=('a cell with the delimiter in it stands in quotes: "a, b"',),
+            )
+    problems.raise_if_any()
+
+    def place(row: int, column: int) -> Span:
+        line = lines[row + 1]
+        found, start = list(_cells_at(source, line, delimiter)), source.offset(line, 1)
+        return found[column] if len(found) == len(columns) else source.span(start, start + len(source.line(line)))
+
+    return Table(str(path), columns, tuple(below), place)
+
+
+def _records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Each record with the line that it begins in; empty lines are none."""
+    reader = csv.reader(io.StringIO(source.text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        start = source.offset(line, 1)
+        span = source.span(start, start + len(source.line(line)))
+        raise _refuse(f"no CSV: {error}", span, "a quote within quotes is written twice") from None
+
+
+def _cells_at(source: Source, line: int, delimiter: str) -> Iterator[Span]:
+    """Where the cells of the record stand that begins in a line, without the spaces around them."""
+    text, start, at, quoted_cell = source.text, source.offset(line, 1), source.offset(line, 1), False
+    while True:
+        sign = text[at : at + 1]
+        if sign == '"':
+            quoted_cell = not quoted_cell
+        if not sign or (not quoted_cell and (sign == delimiter or sign in "\r\n")):
+            cell = text[start:at]
+            left = start + len(cell) - len(cell.lstrip())
+            yield source.span(left, max(left, start + len(cell.rstrip())))
+            start = at + 1
+            if sign != delimiter:
+                return
+        at += 1
+
+
+def _read_json_lines(path: Path) -> Table:
+    source = _text_of(path)
+    problems, rows, lines = Problems(), [], []
+    for number, read in enumerate(io.StringIO(source.text, newline=None), start=1):
+        line = read.rstrip("\n")
+        if not line.strip():
+            continue
+        start = source.offset(number, 1)
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            problems.add(f"no JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+            lines.append(number)
+        else:
+            span = source.span(start, start + len(line))
+            problems.add("no JSON object", span, notes=("a row is {column: value, …}",))
+    problems.raise_if_any()
+    columns = tuple(dict.fromkeys(key for row in rows for key in row))
+
+    def place(row: int, column: int) -> Span:
+        start, line = source.offset(lines[row], 1), source.line(lines[row])
+        for key, low, high in _members(line):
+            if key == columns[column]:
+                return source.span(start + low, start + high)
+        return source.span(start, start + len(line))
+
+    return Table(str(path), columns, tuple(tuple(row.get(column) for column in columns) for row in rows), place)
+
+
+def _members(line: str) -> Iterator[tuple[str, int, int]]:
+    """The keys of a JSON object, and from where to where each value stands."""
+    decoder, at = json.JSONDecoder(), line.index("{") + 1
+
+    def past(signs: str) -> int:
+        return at + len(line[at:]) - len(line[at:].lstrip(signs))
+
+    while line[(at := past(" \t,"))] != "}":
+        key, at = decoder.raw_decode(line, at)
+        at = past(" \t:")
+        _, end = decoder.raw_decode(line, at)
+        yield key, at, end
+        at = end
+
+
+def _scan(path: Path, kind: str) -> str:
+    escaped = PATTERN.sub(r"[\1]", str(path.absolute()))
+    return f"{READERS[kind]}({quoted(escaped)})"
+
+
+def _select(path: Path, sql: str, *, closed: bool) -> Table:
+    """What SQL gives; `closed` is somebody's own, which sees the file's table and nothing else."""
+    with duckdb.connect(":memory:") as connection:
+        try:
+            if closed:
+                connection.execute(f"CREATE TABLE {ROWS} AS FROM {_scan(path, _kind(path))}")
+                for setting, value in CLOSED.items():
+                    connection.execute(f"SET {setting} = {value}")
+                _refuse_changes(connection, sql)
+            result = connection.execute(sql)
+            columns = tuple(column[0] for column in result.description or ())
+            return Table(str(path), columns, tuple(result.fetchall()) if columns else ())
+        except duckdb.Error as error:
+            said = "\n".join(drawn(line) for line in f"{path}: {error}".splitlines())
+            way = f"\n  = the table of the file is called {ROWS}; SQL sees nothing else" if closed else ""
+            raise InputError(said + way) from None
+
+
+def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    for statement in connection.extract_statements(sql):
+        if statement.type.name not in READING:
+            raise InputError(f"--sql only reads, and {quote(statement.type.name)} is not reading\n  = write a SELECT")
