@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ablate.store.mlflow.answers import GROUP, NUMBERS, VERDICT
 from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, extreme_name, final_name
 from ablate.store.mlflow.values import KIND, Page
 
@@ -55,10 +56,13 @@ def view_tags(page: Page) -> dict[str, str]:
     numbers = [f"metrics.`{name}`" for name in (*BARS[:4], DIVERGED)]
     edits = [f"params.`{key}`" for key in page.keys.values()]
     cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
+    answers = [f"metrics.`{part}.{name}`" for name in page.judged for part in NUMBERS]
+    words = [f"tags.`{VERDICT}.{name}`" for name in page.judged]
+    shown = [*answers, f"metrics.`{DIVERGED}`"] if answers else numbers
     return {
         **PAGE_KIND,
-        TAG + VARIANTS: _view(VARIANTS, [*numbers, *cost], _groups(page)),
-        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *edits], {}),
+        TAG + VARIANTS: _view(VARIANTS, [*shown, *cost, *words], _groups(page)),
+        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *words, *edits], {}),
     }
 
 
@@ -93,10 +97,11 @@ def _view(key: str, columns: list[str], groups: Mapping[str, Any]) -> str:
 
 
 def _groups(page: Page) -> dict[str, Any]:
-    """One row for each variant, closed at first: it opens on its seeds."""
+    """One row for each variant, named by its verdicts and closed at first: it opens on its seeds."""
+    names = list(dict.fromkeys(run.answer.tags[GROUP] for run in page.runs))
     return {
-        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "variant"}]},
-        "groupsExpanded": {f"tag.variant.{variant.name}": False for variant in page.variants[:GROUPS]},
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
+        "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},
     }
 
 
