@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -91,6 +91,15 @@ class Mirroring:
             rest: Mirrored = self._process.ask(("whole", drawn))
             return replace(rest, sent=self._sent + rest.sent)
 
+    def send_now(self, trials: Sequence[str]) -> None:
+        """Send these trials, unless the run is over, at whose end everything is sent. Raises what `finish` does."""
+        self._store.refresh()
+        if self._over:
+            return
+        if self._process is None:
+            self._process = _Process(self._store, self._uri)
+        self._sent += self._process.ask(("ended", self._space, trials))
+
     def _send_always(self) -> None:
         """Send in batches, with rests between them. After a fault nothing is tried before the end."""
         while True:
@@ -101,12 +110,7 @@ class Mirroring:
                 trials = list(self._ended)
             began, first = time.monotonic(), self._process is None
             try:
-                self._store.refresh()
-                if self._over:
-                    return
-                if self._process is None:
-                    self._process = _Process(self._store, self._uri)
-                self._sent += self._process.ask(("ended", self._space, trials))
+                self.send_now(trials)
             except (RefusedError, FailedError, OSError):
                 return  # it is tried once more at the end, and said then
             with self._news:

@@ -74,7 +74,7 @@ def mirror(
     if not pages:
         return Mirrored(where=destination.shown)
     done = {}
-    with connected(destination) as (mlflow, client), in_place(destination):
+    with in_place(destination), connected(destination) as (mlflow, client):
         for page in pages:
             before, report = sent.get(page.space), reports.get(page.space)
             if before and _same(page, before, report) and _still_there(client, before):
@@ -96,10 +96,14 @@ def mirror_ended(
     that does.
     """
     destination = Destination(folder, uri)
-    if _needs_new_store(destination, read_sent(folder, destination.key)):
+    before = read_sent(folder, destination.key)
+    if before and _needs_new_store(destination, before):
         return rebuild(folder).sent
+    if _needs_new_store(destination, before):
+        with new_store(folder):
+            pass  # empty, and whole
     pages = [page for page in read_pages(folder, trials) if page.space == space]
-    with connected(destination) as (mlflow, client), in_place(destination):
+    with in_place(destination), connected(destination) as (mlflow, client):
         for page in pages:
             if space not in known:
                 known[space] = experiment_of(mlflow, client, destination, space)
