@@ -64,7 +64,7 @@ class Mirroring:
             self._process.kill()  # whatever it is asked ends by that
         self._sender.join()
         if self._process is not None:
-            self._process.kill()
+            self._process.close()
 
     def ended(self, trial_id: str) -> None:
         """A trial has ended, and its numbers are in the store."""
@@ -152,6 +152,10 @@ class _Process:
 
     def kill(self) -> None:
         """End it, whatever it is at."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it where it has not, and let go of what it was talked to by; nobody may be asking it."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()
