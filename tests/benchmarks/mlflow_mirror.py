@@ -6,7 +6,8 @@
 Trials are made up (`generated_store`): the metrics and probes of op_vs_preln, measured at three steps. They are told to
 the mirror in batches, as fast as it takes them; then all are judged, so that each run is told its variant's numbers,
 and the run waits. Starting (importing MLflow, making its tables) is stated apart. `--at-end` sends all at once in this
-process, which also works on versions that know nothing else. One JSON line is printed.
+process, which also works on versions that know nothing else. `load_average` is that of the machine: above its cores,
+seconds are of others too, and `cpu_seconds` (with the start) say more. One JSON line is printed.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ def main() -> None:
                 "trials": asked.trials,
                 "batch": None if asked.at_end else asked.batch,
                 **{name: round(value, 2) for name, value in took.items()},
+                "load_average": round(os.getloadavg()[0], 1),
                 "seconds_a_trial": round(took["seconds"] / asked.trials, 4),
                 "versions": installed() | {"cores": str(os.cpu_count()), "machine": platform.machine()},
             }
