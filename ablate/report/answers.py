@@ -49,6 +49,12 @@ def sentences(summary: Summary) -> Iterator[tuple[str, Text]]:
         yield "~", _sentence(f"A/A: {effects[0].change} changed", parts)
 
 
+def against_baseline(summary: Summary) -> dict[str, str]:
+    """What each variant does against the baseline, by its id: a sentence without its subject."""
+    whole = once(summary.comparisons("baseline"))
+    return {effects[0].after: _answer("", effects, summary).plain.removeprefix(": ") for effects in whole}
+
+
 def _interactions(summary: Summary) -> Iterator[tuple[str, Text]]:
     """Those about which something was found, and the others in one sentence."""
     nothing: dict[str, list[str]] = {}

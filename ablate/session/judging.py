@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ablate.plan.plan import Plan
+from ablate.report.answers import against_baseline
 from ablate.space.documents import Judge
 from ablate.store import questions
 from ablate.store.results import Results
@@ -148,7 +149,9 @@ def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, fin
 
 
 def document(summary: Summary, plan: Plan) -> dict[str, Any]:
-    """What is kept of a summary: what was judged and how, and every effect; `seeds` are those it looked at."""
+    """What is kept of a summary: what was judged and how, every effect, and in a sentence what each variant does, by
+    its id; `seeds` are those it looked at.
+    """
     return {
         "space": summary.space,
         "seeds": list(plan.seeds[: summary.looked]),
@@ -158,4 +161,5 @@ def document(summary: Summary, plan: Plan) -> dict[str, Any]:
         "effects": [asdict(effect) for effect in summary.effects],
         "anova": [asdict(line) for line in summary.anova],
         "front": list(summary.front),
+        "sentences": against_baseline(summary),
     }

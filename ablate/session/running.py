@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +20,7 @@ from ablate.report.progress import Progress
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun
 from ablate.session.fixed_run import FixedRun
+from ablate.session.mirroring import EndsTold, Mirroring
 from ablate.session.planned import Planned
 from ablate.session.planning import RESULTS, PathLike, plan_from, plan_space
 from ablate.session.rehearsal import rehearse
@@ -28,7 +30,6 @@ from ablate.session.search_run import SearchRun
 from ablate.session.stages import has_time_budget
 from ablate.space.space import Space
 from ablate.store.mirror import check_uri
-from ablate.store.mirror import mirror as send_to_mlflow
 from ablate.store.mlflow.connection import without_secrets
 from ablate.store.requests import Request, record
 from ablate.store.results import Results
@@ -81,12 +82,17 @@ def run(
         planned_run = _run_of(planned, store, request, options, console, fresh=fresh, retry=retry)
         planned_run.begin()
         record(folder, request)
-        ended = _train(planned, planned_run, store, options, files, console)
-        done = planned_run.answer(ended)
-        if show_run is not None:
-            show_run(done)
-        if mirror and not ended.interrupted:
-            _mirror(folder, mirror if isinstance(mirror, str) else None, done, console)
+        with ExitStack() as whole:
+            mirroring = None
+            if mirror:
+                uri = mirror if isinstance(mirror, str) else None
+                mirroring = whole.enter_context(Mirroring(store, space.name, uri))
+            ended = _train(planned, planned_run, store, options, files, console, mirroring)
+            done = planned_run.answer(ended)
+            if show_run is not None:
+                show_run(done)
+            if mirroring is not None and not ended.interrupted:
+                _finish(mirroring, done, console)
     return done
 
 
@@ -123,8 +129,9 @@ def _train(
     options: ExecutorOptions,
     plugins: tuple[Path, ...],
     console: Console,
+    mirroring: Mirroring | None,
 ) -> Ended:
-    """Have all that it hands out carried out."""
+    """Have all that it hands out carried out, and sent to MLflow as it ends."""
     if not planned_run.trains:
         return Ended()
     from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
@@ -136,8 +143,9 @@ def _train(
     say = line_writer(console)
     executor = build_executor(options, planned.space.threads, say, plugins=plugins, known=measured)
     with Interrupt(say) as interrupt, Progress(planned_run.total, executor.workers, console) as progress:
+        watcher = EndsTold(progress, mirroring)
         controller = Controller(
-            planned_run, store, options, plugins=plugins, watcher=progress, should_stop=interrupt, say=say
+            planned_run, store, options, plugins=plugins, watcher=watcher, should_stop=interrupt, say=say
         )
         return controller.run(executor)
 
@@ -159,12 +167,12 @@ def _note_on(console: Console) -> Callable[[str], None]:
     return lambda text: say(f"note: {text}")
 
 
-def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
-    """Send what is new to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
+def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
+    """Send what is left to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
 
-    note = _note_on(console)
+    note, say = _note_on(console), line_writer(console, "dim")
     try:
-        sent = send_to_mlflow(folder, uri=uri, reports={done.plan.space: done.report()})
+        sent = mirroring.finish({done.plan.space: done.report()}, say)
     except InputError:
         raise
     except RefusedError as error:
@@ -175,4 +183,4 @@ def _mirror(folder: Path, uri: str | None, done: Run, console: Console) -> None:
         return
     if sent:
         what = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
-        line_writer(console, "dim")(f"MLflow: {what} ({sent.where})")
+        say(f"MLflow: {what} ({sent.where})")

@@ -6,7 +6,7 @@ when nothing is new in the results folder's own mirror; another server is always
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ablate.errors import RefusedError
 from ablate.store.findings import Finding, Severity
 from ablate.store.mlflow.connection import STORE, Destination, connected
 from ablate.store.mlflow.faults import faults, runs
-from ablate.store.mlflow.file import new_store, sweep
+from ablate.store.mlflow.file import in_place, may_be_damaged, new_store, sweep
 from ablate.store.mlflow.read import read_pages
 from ablate.store.mlflow.sent import (
     Report,
@@ -27,10 +27,10 @@ from ablate.store.mlflow.sent import (
     report_digest,
     write_sent,
 )
-from ablate.store.mlflow.sync import Done, runs_there, synchronise
+from ablate.store.mlflow.sync import Done, Experiment, experiment_of, runs_there, send_ended, synchronise
 from ablate.store.mlflow.values import Page
 
-__all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "rebuild"]
+__all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "mirror_ended", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +51,71 @@ def check_uri(uri: str | None) -> None:
     Destination(Path(), uri)
 
 
-def mirror(folder: Path, *, uri: str | None = None, reports: Mapping[str, Report] | None = None) -> Mirrored:
+def mirror(
+    folder: Path,
+    *,
+    uri: str | None = None,
+    reports: Mapping[str, Report] | None = None,
+    known: Mapping[str, Experiment] | None = None,
+) -> Mirrored:
     """Bring MLflow up to date with the results: `<folder>/mlflow.db`, or the tracking server at `uri`.
 
     Needs the folder's lock (it is the only writer) and a refreshed `ablate.duckdb`. `reports` has the verdicts of
-    spaces, as texts by file name; a space without one keeps what is there. Doing it twice is once, also after a crash
-    half-way. Raises RefusedError, which costs no result, where MLflow cannot be reached or fails, and InputError for a
-    `uri` that is none.
+    spaces, as texts by file name; a space without one keeps what is there. `known` is what `mirror_ended` has found
+    there. Doing it twice is once, also after a crash half-way. Raises RefusedError, which costs no result, where MLflow
+    cannot be reached or fails, and InputError for a `uri` that is none.
     """
     destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
     sent = read_sent(folder, destination.key)
-    moved = any(one.folder != str(folder.resolve()) for one in sent.values())
-    if destination.embedded and pages and (moved or not (folder / STORE).exists()):
+    if pages and _needs_new_store(destination, sent):
         return rebuild(folder, reports=reports)
     if destination.embedded:
         pages = [page for page in pages if not _same(page, sent.get(page.space), reports.get(page.space))]
     if not pages:
         return Mirrored(where=destination.shown)
     done = {}
-    with connected(destination) as (mlflow, client):
+    with in_place(destination), connected(destination) as (mlflow, client):
         for page in pages:
-            known, report = sent.get(page.space), reports.get(page.space)
-            if known and _same(page, known, report) and _still_there(client, known):
+            before, report = sent.get(page.space), reports.get(page.space)
+            if before and _same(page, before, report) and _still_there(client, before):
                 continue
-            done[page.space] = synchronise(mlflow, client, destination, page, report)
-            _note(destination, page, done[page.space], report, known)
+            there = (known or {}).get(page.space)
+            done[page.space] = synchronise(mlflow, client, destination, page, report, known=there)
+    for page in pages:
+        if page.space in done:
+            _note(destination, page, done[page.space], reports.get(page.space), sent.get(page.space))
     return _mirrored(destination, done)
+
+
+def mirror_ended(
+    folder: Path, space: str, trials: Collection[str], known: dict[str, Experiment], *, uri: str | None = None
+) -> int:
+    """Send the trials of a space that have ended, while others still run; how many were sent.
+
+    `known` keeps what is there from one call to the next, and for `mirror`, which does the rest. Needs and raises what
+    that does.
+    """
+    destination = Destination(folder, uri)
+    before = read_sent(folder, destination.key)
+    if before and _needs_new_store(destination, before):
+        return rebuild(folder).sent
+    if _needs_new_store(destination, before):
+        with new_store(folder):
+            pass  # empty, and whole
+    pages = [page for page in read_pages(folder, trials) if page.space == space]
+    with in_place(destination), connected(destination) as (mlflow, client):
+        for page in pages:
+            if space not in known:
+                known[space] = experiment_of(mlflow, client, destination, space)
+            return send_ended(mlflow, client, destination, page, known[space])
+    return 0
+
+
+def _needs_new_store(destination: Destination, sent: Mapping[str, Sent]) -> bool:
+    """Whether the results folder's own store is not there, was left half-written, or stood elsewhere."""
+    folder = destination.folder
+    moved = any(one.folder != str(folder.resolve()) for one in sent.values())
+    return destination.embedded and (moved or may_be_damaged(folder) or not (folder / STORE).exists())
 
 
 def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Report] | None = None) -> Mirrored:
@@ -116,6 +155,8 @@ def examine(folder: Path) -> list[Finding]:
     if not (folder / STORE).exists():
         lost = sum(len(page.runs) for page in pages if page.space in read_sent(folder, destination.key))
         return [_finding(folder, f"is not there; {runs(lost)} missing")] if lost else []
+    if may_be_damaged(folder):
+        return [_finding(folder, "may be damaged: the machine stopped while it was written")]
     try:
         with connected(destination) as (mlflow, client):
             return [

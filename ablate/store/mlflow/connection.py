@@ -18,13 +18,14 @@ from urllib.parse import urlsplit, urlunsplit
 from ablate.errors import InputError, RefusedError
 
 STORE, ARTIFACTS = "mlflow.db", "mlruns"
+POOL = "MLFLOW_SQLALCHEMYSTORE_POOLCLASS"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_CONFIGURE_LOGGING": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_AGENT_HINT": "true",
     # A new connection for each transaction: one that is kept would go on writing to a file that has been replaced.
-    "MLFLOW_SQLALCHEMYSTORE_POOLCLASS": "NullPool",
+    POOL: "NullPool",
     # A server that is down costs seconds, not the quarter of an hour of MLflow's own seven tries of two minutes.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ablate.store.mlflow.sync import compare
-from ablate.store.mlflow.values import TRIAL, Page
+from ablate.store.mlflow.values import Kept, Page
 
 BY_HAND = "deleted by hand"
 
 
-def faults(page: Page, there: Iterable[Any], mine: str) -> list[tuple[str, bool]]:
+def faults(page: Page, there: Iterable[Kept], mine: str) -> list[tuple[str, bool]]:
     """Each kind of fault of an experiment, with how many runs it is about, and whether a person did it."""
     todo = compare(page, there, mine)
     asked = {run.trial for run in page.runs}
-    wrong = {run.data.tags[TRIAL] for run in todo.remove} & {run.trial for run in todo.send}
-    half = [run for run in todo.remove if run.info.status == "RUNNING"]
-    whole = [run for run in todo.remove if run.info.status != "RUNNING"]
-    stale = [run for run in whole if run.data.tags[TRIAL] in wrong]
-    doubled = [run for run in whole if run.data.tags[TRIAL] in asked and run not in stale]
+    wrong = {run.trial for run in todo.remove} & {run.trial for run in todo.send}
+    half = [run for run in todo.remove if run.running]
+    whole = [run for run in todo.remove if not run.running]
+    stale = [run for run in whole if run.trial in wrong]
+    doubled = [run for run in whole if run.trial in asked and run not in stale]
     kinds = (
         (len(todo.send) + len(todo.restore) - len(wrong), "missing"),
         (len(half), "half-sent"),
         (len(stale), "stale: the trial or its space has changed since"),
         (len(doubled), "there twice"),
-        (sum(run.data.tags[TRIAL] not in asked for run in whole), "no longer asked for"),
+        (sum(run.trial not in asked for run in whole), "no longer asked for"),
+        (len(todo.answer), "without the verdicts of today"),
         (len(todo.by_hand), BY_HAND),
     )
     return [(f"{runs(count)} {kind}", kind == BY_HAND) for count, kind in kinds if count]

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ablate.store.durable import UNFINISHED, put_in_place, writing
+from ablate.store.durable import UNFINISHED, put_in_place, write_whole, writing
 from ablate.store.mlflow.connection import ARTIFACTS, STORE, Destination, connected, sqlite_uri
 
+MARK = f"{STORE}.unsynced"
+"""Stands beside a store while it is written in place."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 SIDECARS = ("-journal", "-wal", "-shm")
 """What SQLite keeps beside a file; what is left of one must not be applied to the file that comes after it."""
 
@@ -37,11 +40,16 @@ def new_store(folder: Path) -> Iterator[tuple[Any, Any]]:
         for suffix in SIDECARS:
             (folder / (STORE + suffix)).unlink(missing_ok=True)
         put_in_place(path, folder / STORE)
+        (folder / MARK).unlink(missing_ok=True)
 
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Let SQLite not wait for the disk at each of six transactions for a run: a file in the making may be lost."""
+    """Let SQLite not wait for the disk at each of six transactions for a run.
+
+    A killed process costs nothing by that: what it wrote is the system's. Only where the machine itself stops may the
+    file be damaged, so it is one in the making, or `in_place` keeps a mark beside it.
+    """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -53,6 +61,44 @@ def unsynced() -> Iterator[None]:
         yield
     finally:
         event.remove(Engine, "connect", relax)
+
+
+@contextmanager
+def in_place(destination: Destination) -> Iterator[None]:
+    """Write to the store that is there; the results folder's own is synced once, at the end.
+
+    Until then a mark beside it names the start of the machine, by which one is known that stopped in between.
+    """
+    if not destination.embedded:
+        yield
+        return
+    mark = destination.folder / MARK
+    with writing(mark):
+        write_whole(mark, _machine_start().encode())
+    with unsynced():
+        yield
+    store = destination.folder / STORE
+    if store.exists():  # not one that somebody has deleted meanwhile
+        with writing(store), store.open("rb") as whole:
+            os.fsync(whole.fileno())
+    mark.unlink(missing_ok=True)
+
+
+def may_be_damaged(folder: Path) -> bool:
+    """Whether the machine stopped while the store was written and not synced."""
+    mark = folder / MARK
+    try:
+        return mark.read_text(encoding="utf-8") != _machine_start()
+    except FileNotFoundError:
+        return False
+
+
+def _machine_start() -> str:
+    """What is another text after each start of the machine; where that is not known, of each process."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return f"unknown to process {os.getpid()}"
 
 
 def sweep(folder: Path, runs: Collection[str]) -> None:

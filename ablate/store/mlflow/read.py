@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 
 import duckdb
 
+from ablate.store import verdicts
 from ablate.store.lines import compact
 from ablate.store.mlflow import notes
+from ablate.store.mlflow.answers import Answer, answer, judged_metrics, read_means, unanswered
 from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH, colour, edit_keys, short
 from ablate.store.mlflow.values import (
     ATTEMPT,
@@ -29,7 +31,7 @@ from ablate.store.mlflow.values import (
 )
 from ablate.store.projection import DATABASE, reading
 
-FORM = 4
+FORM = 5
 """Raised when a run shows something else than before for the same trial: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
@@ -68,8 +70,10 @@ def final_name(summary: str) -> str:
     return f"final_{summary}" if summary in CURVES else summary
 
 
-def read_pages(folder: Path) -> list[Page]:
-    """Every space that has an ended trial, with all of its ended trials; needs a refreshed DuckDB file."""
+def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page]:
+    """Every space that has an ended trial, with all of its ended trials, or those of `trials` alone; needs a refreshed
+    DuckDB file.
+    """
     if not (folder / DATABASE).exists():
         return []
     with reading(folder / DATABASE) as connection:
@@ -80,17 +84,33 @@ def read_pages(folder: Path) -> list[Page]:
         )
         variants = _rows(connection, "SELECT * FROM variants ORDER BY space, position")
         comparisons = _rows(connection, "SELECT space, change, detail FROM comparisons WHERE kind = 'edit'")
-        trials = _rows(connection, TRIALS)
+        wanted = None if trials is None else list(trials)
+        ended = _rows(connection, TRIALS, [wanted])
+        judged = _judged(folder, connection)
+        means = read_means(connection, judged)
     pages = [
         _page(
             space,
             [row for row in variants if row["space"] == space["space"]],
             {row["change"]: row["detail"] for row in comparisons if row["space"] == space["space"]},
-            [row for row in trials if row["space"] == space["space"]],
+            [row for row in ended if row["space"] == space["space"]],
+            judged.get(space["space"]),
+            means,
         )
         for space in spaces
     ]
     return [page for page in pages if page.runs]
+
+
+def _judged(folder: Path, connection: duckdb.DuckDBPyConnection) -> dict[str, Mapping[str, Any]]:
+    """The verdicts of each space that is asked as it was when it was judged."""
+    current = {(row["space"], row["plan"]) for row in _rows(connection, "SELECT space, plan FROM plans WHERE current")}
+    return {
+        space: document
+        for space, plans in verdicts.read(folder).items()
+        for plan, (_, document) in plans.items()
+        if (space, plan) in current
+    }
 
 
 TRIALS = """
@@ -104,6 +124,7 @@ SELECT m.space, m.trial_id, m.variant_id, m.seed,
 FROM memberships m
 JOIN trials t ON t.trial_id = m.trial_id AND t.digest IS NOT NULL
 JOIN variants v ON v.space = m.space AND v.variant_id = m.variant_id
+WHERE $1 IS NULL OR list_contains($1, m.trial_id)
 ORDER BY m.space, v.position, m.seed, m.trial_id
 """
 
@@ -141,18 +162,31 @@ def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]
     }
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[Row]:
-    cursor = connection.execute(statement)
+def _rows(connection: duckdb.DuckDBPyConnection, statement: str, values: Sequence[Any] = ()) -> list[Row]:
+    cursor = connection.execute(statement, values)
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _page(space: Row, variants: list[Row], details: Mapping[str, str], trials: list[Row]) -> Page:
+def _page(
+    space: Row,
+    variants: list[Row],
+    details: Mapping[str, str],
+    trials: list[Row],
+    judged: Mapping[str, Any] | None,
+    means: Mapping[tuple[str, str], Mapping[str, float]],
+) -> Page:
     by_id = {row["variant_id"]: _variant(row) for row in variants}
     keys = edit_keys(edit for variant in by_id.values() for edit in variant.edits)
     baseline = by_id.get(space["baseline"])
     shared = {"design": space["design"] or "", "against": baseline.name if baseline else ""}
-    runs = (_run(trial, by_id[trial["variant_id"]], baseline, shared, details, keys) for trial in trials)
+    answers = {
+        id: _answer(id, variant, baseline, judged, means.get((space["space"], id), {})) for id, variant in by_id.items()
+    }
+    runs = (
+        _run(row, by_id[row["variant_id"]], baseline, shared, details, keys, answers[row["variant_id"]])
+        for row in trials
+    )
     return Page(
         space=space["space"],
         question=space["question"] or "",
@@ -163,7 +197,19 @@ def _page(space: Row, variants: list[Row], details: Mapping[str, str], trials: l
         details=details,
         keys=keys,
         runs=tuple(runs),
+        judged=judged_metrics(judged),
     )
+
+
+def _answer(
+    id: str,
+    variant: Variant,
+    baseline: Variant | None,
+    judged: Mapping[str, Any] | None,
+    means: Mapping[str, float],
+) -> Answer:
+    edits = "" if baseline is None else "; ".join(notes.difference(variant, baseline)) or "the baseline"
+    return answer(variant.name, id, edits, judged, means) if judged else unanswered(variant.name, edits)
 
 
 def _variant(row: Row) -> Variant:
@@ -185,6 +231,7 @@ def _run(
     shared: Mapping[str, str],
     details: Mapping[str, str],
     keys: Mapping[str, str],
+    shown: Answer,
 ) -> Run:
     name = ("" if row["status"] == "finished" else f"{row['status']}: ") + f"{variant.name} seed {row['seed']}"
     name += f", tuning, lr {row['lr']:g}" if row["split"] == "tuning" and shared["design"] != "search" else ""
@@ -205,7 +252,6 @@ def _run(
         **_told(row, variant),
         "order": f"{variant.position:03}.{row['seed']:05}",
         "edits": "; ".join(variant.edits),
-        "difference": "; ".join(notes.difference(variant, baseline)) if baseline else "",
         "status": row["status"],
         "ended_step": str(row["ended_step"]),
         "detail": "" if row["status"] == "finished" else row["detail"] or "",
@@ -225,6 +271,7 @@ def _run(
         ended=round(1000 * row["ended"]),
         params=params,
         tags=tags,
+        answer=shown,
     )
 
 

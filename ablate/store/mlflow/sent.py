@@ -71,10 +71,12 @@ def identity(folder: Path) -> str:
 
 
 def page_digest(page: Page) -> str:
-    """The digest of everything that an experiment's page shows, but for the verdicts."""
+    """The digest of everything that an experiment's page shows, but for the report."""
     variants = [[v.name, v.edits, v.parameters, v.flops] for v in page.variants]
     head = [FORM, page.question, page.design, page.baseline, page.asked, variants]
-    return sha256(lines.compact([head, [run.digest for run in page.runs]]).encode()).hexdigest()[:16]
+    return sha256(lines.compact([head, [[run.digest, run.answer.digest] for run in page.runs]]).encode()).hexdigest()[
+        :16
+    ]
 
 
 def report_digest(report: Report | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ablate.store.mlflow.connection import Destination
 from ablate.store.mlflow.naming import TAG_LENGTH, short_lines
 from ablate.store.mlflow.read import read_points
 from ablate.store.mlflow.sent import Report, identity
-from ablate.store.mlflow.values import DIGEST, KIND, NOTE, REMOVED, RESULTS, TRIAL, Page, Point, Run
+from ablate.store.mlflow.values import ANSWER, KIND, NOTE, REMOVED, RESULTS, VERDICTS, Kept, Page, Point, Run
 
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
 """What MLflow takes in one batch."""
@@ -21,21 +22,35 @@ RUNS_AT_ONCE = 200
 """Runs whose points are in memory at the same time."""
 PAGE_NOTE_LENGTH = 5000
 """The longest tag of an experiment that MLflow servers of earlier versions keep, too."""
-VERDICTS = "verdicts"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """What an experiment lacks and has too much of: runs to send, and runs there to bring back or to remove.
 
-    `by_hand` are those that a person has deleted; `verdicts` is the run that holds the report, if there is one.
+    `answer` has the runs that are right but for the answer they show, `by_hand` those that a person has deleted;
+    `verdicts` is the run that holds the report, if there is one.
     """
 
     send: tuple[Run, ...]
-    restore: tuple[Any, ...]
-    remove: tuple[Any, ...]
-    by_hand: tuple[Any, ...]
-    verdicts: Any
+    restore: tuple[Kept, ...]
+    answer: tuple[tuple[Kept, Run], ...]
+    remove: tuple[Kept, ...]
+    by_hand: tuple[Kept, ...]
+    verdicts: Kept | None
+
+
+@dataclass(slots=True)
+class Experiment:
+    """What MLflow has of one space: the experiment, and its runs by their ids, kept up to date as they are sent.
+
+    Asked for once: while the results folder is locked nobody else sends its runs.
+    """
+
+    id: str
+    created: int
+    tags: dict[str, str]
+    runs: dict[str, Kept]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,97 +65,139 @@ class Done:
 
 
 def synchronise(
-    mlflow: Any, client: Any, destination: Destination, page: Page, report: Report | None, *, anew: bool = False
+    mlflow: Any,
+    client: Any,
+    destination: Destination,
+    page: Page,
+    report: Report | None,
+    *,
+    known: Experiment | None = None,
+    anew: bool = False,
 ) -> Done:
     """Make the experiment of a space show its page; doing it twice is once, also after a crash half-way.
 
-    `anew` replaces every run that this results folder has sent, right or not.
+    `known` is what is there, where that was asked before; `anew` replaces every run that this results folder has sent,
+    right or not.
     """
-    experiment = _experiment(client, destination, page.space)
-    there = list(runs_there(mlflow, client, experiment.experiment_id))
-    mine = identity(destination.folder)
-    todo = compare(page, there, mine, anew=anew)
-    for run in todo.remove:
-        client.set_tag(run.info.run_id, REMOVED, "yes")
-        client.delete_run(run.info.run_id)
-    for run in todo.restore:
-        if run.info.lifecycle_stage != "active":
-            client.restore_run(run.info.run_id)
-        client.delete_tag(run.info.run_id, REMOVED)
-    for new, points in _with_points(destination.folder, todo.send):
-        _send(mlflow, client, experiment.experiment_id, new, points, mine)
+    there = known or experiment_of(mlflow, client, destination, page.space)
+    todo = compare(page, there.runs.values(), identity(destination.folder), anew=anew)
+    _carry_out(mlflow, client, destination, there, todo)
     verdicts = todo.verdicts
-    text = verdicts.data.tags.get(NOTE, "") if verdicts else ""
+    text = verdicts.note if verdicts else ""
     if report is not None:
-        verdicts, text = _verdicts(client, experiment.experiment_id, page, verdicts, report, mine)
-    _describe(client, experiment, page, text, verdicts.info.run_id if verdicts else "")
+        verdicts, text = _verdicts(client, there.id, page, verdicts, report, identity(destination.folder))
+        there.runs[verdicts.id] = verdicts
+    _describe(client, there, page, text, verdicts.id if verdicts else "")
     return Done(
-        experiment=experiment.experiment_id,
-        created=experiment.creation_time,
+        experiment=there.id,
+        created=there.created,
         sent=len(todo.send) + len(todo.restore),
         removed=len(todo.remove),
-        verdicts=verdicts.info.run_id if verdicts else "",
+        verdicts=verdicts.id if verdicts else "",
     )
 
 
-def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[Any]:
+def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, there: Experiment) -> int:
+    """Send the runs of a page that has only some of a space's trials; how many it sent. All else stays as it is."""
+    about = [run for run in there.runs.values() if run.trial in page.by_trial]
+    todo = compare(page, about, identity(destination.folder))
+    _carry_out(mlflow, client, destination, there, todo)
+    return len(todo.send) + len(todo.restore)
+
+
+def experiment_of(mlflow: Any, client: Any, destination: Destination, space: str) -> Experiment:
+    """The experiment of a space, made if it is not there, with its runs; one deleted by hand is restored, since its
+    name stays taken.
+    """
+    found = client.get_experiment_by_name(space)
+    if found is None:
+        found = client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
+        return Experiment(found.experiment_id, found.creation_time, dict(found.tags), {})
+    if found.lifecycle_stage == "deleted":
+        client.restore_experiment(found.experiment_id)
+    runs = {run.id: run for run in runs_there(mlflow, client, found.experiment_id)}
+    return Experiment(found.experiment_id, found.creation_time, dict(found.tags), runs)
+
+
+def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[Kept]:
     """Every run of an experiment, deleted ones too."""
     token = None
     while True:
         page = client.search_runs(
             [experiment], run_view_type=mlflow.entities.ViewType.ALL, max_results=1000, page_token=token
         )
-        yield from page
+        yield from map(Kept.of, page)
         if not (token := page.token):
             return
 
 
-def compare(page: Page, there: Iterable[Any], mine: str, *, anew: bool = False) -> Difference:
+def compare(page: Page, there: Iterable[Kept], mine: str, *, anew: bool = False) -> Difference:
     """What is to be done so that each trial of the page has one run, which shows what it should.
 
     `mine` is the identity of the results folder; runs of others are let be. `anew` takes none of its own for right.
     """
     wanted = page.by_trial
-    seen: set[str] = set()
-    restore: dict[str, Any] = {}
-    by_hand: dict[str, Any] = {}
-    remove: list[Any] = []
+    seen: dict[str, Kept] = {}
+    restore: dict[str, Kept] = {}
+    by_hand: dict[str, Kept] = {}
+    remove: list[Kept] = []
     verdicts = None
     for run in there:
-        tags, active = run.data.tags, run.info.lifecycle_stage == "active"
-        trial, own, marked = tags.get(TRIAL, ""), tags.get(RESULTS) == mine, REMOVED in tags
-        same = trial in wanted and tags.get(DIGEST) == wanted[trial].digest and run.info.status != "RUNNING"
+        own, active = run.results == mine, run.active
+        same = run.trial in wanted and _is_right(run, wanted[run.trial], own=own)
         right = same and not (anew and own)
-        if tags.get(KIND) == VERDICTS and own and active:
+        if run.kind == VERDICTS and own and active:
             verdicts = run
-        elif tags.get(KIND) != "trial" or not (own or (active and right)):
+        elif run.kind != "trial" or not (own or (active and right)):
             continue
-        elif active and right and trial not in seen and not marked:
-            seen.add(trial)
-        elif right and marked and trial not in restore:
-            restore[trial] = run
+        elif active and right and run.trial not in seen and not run.removed:
+            seen[run.trial] = run
+        elif right and run.removed and run.trial not in restore:
+            restore[run.trial] = run
         elif active:
             remove.append(run)
-        elif right and not marked:
-            by_hand[trial] = run
+        elif right and not run.removed:
+            by_hand[run.trial] = run
     by_hand = {trial: run for trial, run in by_hand.items() if trial not in seen}
     known = {*seen, *restore, *by_hand}
-    for trial in restore.keys() & (seen | by_hand.keys()):
+    for trial in restore.keys() & (seen | by_hand).keys():
         # A removal that was cut short: marked, and not deleted yet.
-        if (run := restore.pop(trial)).info.lifecycle_stage == "active":
+        if (run := restore.pop(trial)).active:
             remove.append(run)
-    send = (run for trial, run in wanted.items() if trial not in known)
-    return Difference(tuple(send), tuple(restore.values()), tuple(remove), tuple(by_hand.values()), verdicts)
+    send = tuple(run for trial, run in wanted.items() if trial not in known)
+    shown = {trial: run for trial, run in (seen | restore).items() if run.results == mine}
+    answer = tuple((run, wanted[t]) for t, run in shown.items() if run.answer != wanted[t].answer.digest)
+    return Difference(send, tuple(restore.values()), answer, tuple(remove), tuple(by_hand.values()), verdicts)
 
 
-def _experiment(client: Any, destination: Destination, space: str) -> Any:
-    """The experiment of a space; one deleted by hand is restored, since its name stays taken."""
-    found = client.get_experiment_by_name(space)
-    if found is None:
-        return client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    return found
+def _is_right(run: Kept, wanted: Run, *, own: bool) -> bool:
+    """Whether a run shows its trial, and nothing of an answer that is none any more: MLflow takes no number back.
+
+    The answers in runs that another results folder has sent are that one's.
+    """
+    same = run.digest == wanted.digest and not run.running
+    return same and (not own or run.answers <= wanted.answer.names)
+
+
+def _carry_out(mlflow: Any, client: Any, destination: Destination, there: Experiment, todo: Difference) -> None:
+    """Remove, restore, send and complete runs, and keep track of them."""
+    mine = identity(destination.folder)
+    for run in todo.remove:
+        client.set_tag(run.id, REMOVED, "yes")
+        client.delete_run(run.id)
+        there.runs[run.id] = replace(run, active=False, removed=True)
+    for run in todo.restore:
+        if not run.active:
+            client.restore_run(run.id)
+        client.delete_tag(run.id, REMOVED)
+        there.runs[run.id] = replace(run, active=True, removed=False)
+    for new, points in _with_points(destination.folder, todo.send):
+        sent = _send(mlflow, client, there.id, new, points, mine)
+        there.runs[sent.id] = sent
+    for run, shown in todo.answer:
+        tags = [mlflow.entities.RunTag(name, text) for name, text in _answer_tags(shown).items()]
+        client.log_batch(run.id, metrics=_answer_metrics(mlflow, shown), tags=tags)
+        there.runs[run.id] = replace(there.runs[run.id], answer=shown.answer.digest, answers=shown.answer.names)
 
 
 def _with_points(folder: Path, runs: tuple[Run, ...]) -> Iterator[tuple[Run, list[Point]]]:
@@ -150,12 +207,13 @@ def _with_points(folder: Path, runs: tuple[Run, ...]) -> Iterator[tuple[Run, lis
         yield from ((run, points.get(run.trial, [])) for run in batch)
 
 
-def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Point], mine: str) -> None:
+def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Point], mine: str) -> Kept:
     """A run is RUNNING until all of it is there: by that a half-sent one is known."""
-    tags = {**run.tags, RESULTS: mine}
+    tags = {**run.tags, **_answer_tags(run), RESULTS: mine}
     created = client.create_run(experiment, start_time=run.began, run_name=run.name, tags=tags)
     params = [mlflow.entities.Param(name, value) for name, value in run.params.items()]
     metrics = [mlflow.entities.Metric(p.name, p.value, run.ended, p.step) for p in points]
+    metrics += _answer_metrics(mlflow, run)
     while params or metrics:
         now, params = params[:PARAMS_AT_ONCE], params[PARAMS_AT_ONCE:]
         room = min(METRICS_AT_ONCE, ENTITIES_AT_ONCE - len(now))
@@ -163,25 +221,53 @@ def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Poin
         metrics = metrics[room:]
     status = "FINISHED" if run.status in ("finished", "diverged") else "FAILED"
     client.set_terminated(created.info.run_id, status=status, end_time=run.ended)
+    return Kept(
+        id=created.info.run_id,
+        kind="trial",
+        trial=run.trial,
+        digest=run.digest,
+        results=mine,
+        answer=run.answer.digest,
+        answers=run.answer.names,
+        note="",
+        active=True,
+        running=False,
+        removed=False,
+    )
 
 
-def _verdicts(client: Any, experiment: str, page: Page, there: Any, report: Report, mine: str) -> tuple[Any, str]:
+def _answer_tags(run: Run) -> dict[str, str]:
+    """The texts of a run's answer, with the mark by which it is known; an answer that is not there yet has none."""
+    mark = {ANSWER: run.answer.digest} if run.answer.digest else {}
+    return {name: text for name, text in {**run.answer.tags, **mark}.items() if text}
+
+
+def _answer_metrics(mlflow: Any, run: Run) -> list[Any]:
+    """The numbers of a run's answer; of several at a step MLflow shows the latest."""
+    now = round(1000 * time.time())
+    return [mlflow.entities.Metric(name, number, now, 0) for name, number in run.answer.metrics.items()]
+
+
+def _verdicts(
+    client: Any, experiment: str, page: Page, there: Kept | None, report: Report, mine: str
+) -> tuple[Kept, str]:
     """Put a report in the place of the one before; its run, and the text to show on the page."""
     text = next((text for name, text in report.items() if name.endswith(".md")), "")
     note = short_lines(text, TAG_LENGTH, "The rest is in the files of this run.")
     ended = max(run.ended for run in page.runs)
     if there is None:
         tags = {KIND: VERDICTS, RESULTS: mine, "order": "000", "status": VERDICTS}
-        there = client.create_run(experiment, start_time=ended, run_name=VERDICTS, tags=tags)
-    client.set_tag(there.info.run_id, NOTE, note)
+        created = client.create_run(experiment, start_time=ended, run_name=VERDICTS, tags=tags)
+        there = Kept.of(created)
+    client.set_tag(there.id, NOTE, note)
     for name, content in report.items():
-        client.log_text(there.info.run_id, content, name)
-    client.set_terminated(there.info.run_id, status="FINISHED", end_time=ended)
-    return there, text
+        client.log_text(there.id, content, name)
+    client.set_terminated(there.id, status="FINISHED", end_time=ended)
+    return replace(there, note=note, running=False), text
 
 
-def _describe(client: Any, experiment: Any, page: Page, report: str, verdicts: str) -> None:
-    addresses = views.links(experiment.experiment_id, verdicts)
+def _describe(client: Any, experiment: Experiment, page: Page, report: str, verdicts: str) -> None:
+    addresses = views.links(experiment.id, verdicts)
     links = "Open: " + " · ".join(f"[{name}]({address})" for name, address in addresses)
     text = notes.page_note(page, links, report)
     rest = "The rest is in the files of the run `verdicts`."
@@ -193,4 +279,5 @@ def _describe(client: Any, experiment: Any, page: Page, report: str, verdicts: s
     }
     for name, value in tags.items():
         if experiment.tags.get(name) != value:
-            client.set_experiment_tag(experiment.experiment_id, name, value)
+            client.set_experiment_tag(experiment.id, name, value)
+            experiment.tags[name] = value

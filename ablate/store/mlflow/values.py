@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from ablate.store.mlflow.answers import Answer, is_answer
 
 TRIAL = "ablate.trial"
 ATTEMPT = "ablate.attempt"
@@ -11,8 +14,12 @@ KIND = "ablate.kind"
 DIGEST = "ablate.digest"
 RESULTS = "ablate.results"
 REMOVED = "ablate.removed"
+ANSWER = "ablate.answer"
 """Tags by which the mirror knows its own: the trial, its attempt, `trial` or `verdicts`, a hash of all that is shown,
-the results folder it is from, and whether it was the mirror that deleted it."""
+the results folder it is from, whether it was the mirror that deleted it, and a hash of the answer that it shows."""
+
+VERDICTS = "verdicts"
+"""The kind, and the name, of the run that holds a report."""
 
 NOTE = "mlflow.note.content"
 COLOUR = "mlflow.runColor"
@@ -43,11 +50,51 @@ class Run:
     ended: int
     params: Mapping[str, str]
     tags: Mapping[str, str]
+    answer: Answer
 
     @property
     def digest(self) -> str:
-        """The hash of all that the run shows."""
+        """The hash of all that the run shows, but for the answer."""
         return self.tags[DIGEST]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What MLflow has of a run, as far as it decides what is to be done with it.
+
+    `id` is MLflow's. `results` is the results folder it is from, `note` its description, of a run with verdicts alone.
+    `answers` are the names of what it shows of an answer, whose hash is `answer`.
+    """
+
+    id: str
+    kind: str
+    trial: str
+    digest: str
+    results: str
+    answer: str
+    answers: frozenset[str]
+    note: str
+    active: bool
+    running: bool
+    removed: bool
+
+    @staticmethod
+    def of(run: Any) -> Kept:
+        """What is known of a run of MLflow's."""
+        tags = run.data.tags
+        return Kept(
+            id=run.info.run_id,
+            kind=tags.get(KIND, ""),
+            trial=tags.get(TRIAL, ""),
+            digest=tags.get(DIGEST, ""),
+            results=tags.get(RESULTS, ""),
+            answer=tags.get(ANSWER, ""),
+            answers=frozenset(filter(is_answer, (*run.data.metrics, *tags))),
+            note=tags.get(NOTE, "") if tags.get(KIND) == VERDICTS else "",
+            active=run.info.lifecycle_stage == "active",
+            running=run.info.status == "RUNNING",
+            removed=REMOVED in tags,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +108,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One space: an experiment. `asked` counts its trials, ended or not; `keys` names the parameter of each edit."""
+    """One space: an experiment. `asked` counts its trials, ended or not; `keys` names the parameter of each edit, and
+    `judged` the metrics that there are verdicts on.
+    """
 
     space: str
     question: str
@@ -72,6 +121,7 @@ class Page:
     details: Mapping[str, str]
     keys: Mapping[str, str]
     runs: tuple[Run, ...]
+    judged: tuple[str, ...] = ()
 
     @property
     def by_trial(self) -> Mapping[str, Run]:

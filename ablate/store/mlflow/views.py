@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ablate.store.mlflow.answers import GROUP, NUMBERS, VERDICT
 from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, extreme_name, final_name
 from ablate.store.mlflow.values import KIND, Page
 
@@ -22,6 +23,8 @@ VARIANTS, TRIALS = "ablate-variants", "ablate-trials"
 NAMES = {VARIANTS: "Variants: means over seeds", TRIALS: "Trials, one by one"}
 NAME, CLOCK = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
 """The columns that are always there, as the page calls them."""
+PIXELS = 8
+"""Of a letter, about."""
 GROUPS = 100
 """Groups that are closed at first; a page shows a hundred runs before it is asked for more."""
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
@@ -55,10 +58,15 @@ def view_tags(page: Page) -> dict[str, str]:
     numbers = [f"metrics.`{name}`" for name in (*BARS[:4], DIVERGED)]
     edits = [f"params.`{key}`" for key in page.keys.values()]
     cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
+    answers = [f"metrics.`{part}.{name}`" for name in page.judged for part in NUMBERS]
+    words = [f"tags.`{VERDICT}.{name}`" for name in page.judged]
+    shown = [*answers, f"metrics.`{DIVERGED}`"] if answers else numbers
+    names = list(dict.fromkeys(run.answer.tags[GROUP] for run in page.runs))
+    longest = max(_width(name, 15) for name in names)  # `Group: `, its colour and its number of runs
     return {
         **PAGE_KIND,
-        TAG + VARIANTS: _view(VARIANTS, [*numbers, *cost], _groups(page)),
-        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *edits], {}),
+        TAG + VARIANTS: _view(VARIANTS, [*shown, *cost, *words], _groups(names), max(340, longest)),
+        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *words, *edits], {}),
     }
 
 
@@ -74,14 +82,19 @@ def links(experiment: str, verdicts: str = "", root: str = "") -> list[tuple[str
     return [*found, ("Verdicts as files", f"{base}/{verdicts}/artifacts?{kind}")] if verdicts else found
 
 
-def _view(key: str, columns: list[str], groups: Mapping[str, Any]) -> str:
+def _width(text: str, beside: int) -> int:
+    """Pixels in which a text is seen whole, with so many letters beside it; within bounds."""
+    return min(760, max(130, PIXELS * (len(text.split("`")[1] if "`" in text else text) + beside)))
+
+
+def _view(key: str, columns: list[str], groups: Mapping[str, Any], name_width: int = 340) -> str:
     state = {
         "searchFilter": f"tags.`{KIND}` = 'trial'",
         "orderByKey": "tags.`order`",
         "orderByAsc": True,
         "selectedColumns": columns,
         "columnOrder": [NAME, *columns, *CLOCK],
-        "columnWidths": {NAME: 340, **dict.fromkeys(columns, 130)},
+        "columnWidths": {NAME: name_width, **{column: _width(column, 3) for column in columns}},
         **groups,
         "runsHiddenMode": "FIRST_20_RUNS",
         "compareRunSections": [_section(*section) for section in SECTIONS],
@@ -92,11 +105,11 @@ def _view(key: str, columns: list[str], groups: Mapping[str, Any]) -> str:
     return json.dumps({"name": NAMES[key], "createdAt": -list(NAMES).index(key), "state": f"deflate;{packed}"})
 
 
-def _groups(page: Page) -> dict[str, Any]:
-    """One row for each variant, closed at first: it opens on its seeds."""
+def _groups(names: list[str]) -> dict[str, Any]:
+    """One row for each variant, named by its verdicts and closed at first: it opens on its seeds."""
     return {
-        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": "variant"}]},
-        "groupsExpanded": {f"tag.variant.{variant.name}": False for variant in page.variants[:GROUPS]},
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
+        "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},
     }
 
 

@@ -1,0 +1,207 @@
+"""Trials sent to MLflow while others train, in a process of their own, and the rest when the run has its answer.
+
+It is a copy of what the results folder has: whatever goes wrong with it costs no result and holds up no trial. What was
+not sent is sent at the end, and what could not be sent then, by the next run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import IO, Any
+
+from ablate.errors import RefusedError
+from ablate.execute.controller import Watcher
+from ablate.execute.launch import launch
+from ablate.output.words import plural
+from ablate.store.mirror import Mirrored, Report, mirror
+from ablate.store.mlflow.sent import Texts
+from ablate.store.results import Results
+from ablate.train.events import GOES_ON
+
+SHARE = 0.1
+"""The most of the time that sending takes while trials run."""
+PATIENCE = 1.0
+"""Seconds that sending may take at the end before it is said what is waited for."""
+
+
+class FailedError(Exception):
+    """MLflow, or the process that sends to it, failed in a way that is not foreseen."""
+
+
+class Mirroring:
+    """Sends the trials of a space as they end; use it as a context manager, and `finish` when the run has its answer.
+
+    `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended.
+    """
+
+    def __init__(self, store: Results, space: str, uri: str | None):
+        self._store, self._space, self._uri = store, space, uri
+        self._ended: list[str] = []
+        self._news = threading.Condition()
+        self._over = False
+        self._sent = 0
+        self._process: _Process | None = None
+        self._sender = threading.Thread(target=self._send_always, name="mirror", daemon=True)
+
+    def __enter__(self) -> Mirroring:
+        self._sender.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop at once; a batch that is cut short is completed by the next run."""
+        with self._news:
+            self._over = True
+            self._news.notify()
+        if self._process is not None:
+            self._process.kill()  # whatever it is asked ends by that
+        self._sender.join()
+        if self._process is not None:
+            self._process.close()
+
+    def ended(self, trial_id: str) -> None:
+        """A trial has ended, and its numbers are in the store."""
+        with self._news:
+            self._ended.append(trial_id)
+            self._news.notify()
+
+    def finish(self, reports: Mapping[str, Report], say: Callable[[str], None]) -> Mirrored:
+        """Send what is left, with the reports of spaces; `say` is told what is waited for, where that takes a while.
+
+        Raises what `mirror` does, and FailedError.
+        """
+        with self._news:
+            left = len(self._ended)
+        what = f"mirroring {plural(left, 'trial')} to MLflow…" if left else "bringing MLflow up to date…"
+        with _said_after(PATIENCE, say, what):
+            with self._news:
+                self._over = True
+                self._news.notify()
+            self._sender.join()
+            if self._process is None:
+                return mirror(self._store.folder, uri=self._uri, reports=reports)
+            drawn = {space: _drawn(report) for space, report in reports.items()}
+            rest: Mirrored = self._process.ask(("whole", drawn))
+            return replace(rest, sent=self._sent + rest.sent)
+
+    def send_now(self, trials: Sequence[str]) -> None:
+        """Send these trials, unless the run is over, at whose end everything is sent. Raises what `finish` does."""
+        self._store.refresh()
+        if self._over:
+            return
+        if self._process is None:
+            self._process = _Process(self._store, self._uri)
+        self._sent += self._process.ask(("ended", self._space, trials))
+
+    def _send_always(self) -> None:
+        """Send in batches, with rests between them. After a fault nothing is tried before the end."""
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._ended or self._over)
+                if self._over:
+                    return
+                trials = list(self._ended)
+            began, first = time.monotonic(), self._process is None
+            try:
+                self.send_now(trials)
+            except (RefusedError, FailedError, OSError):
+                return  # it is tried once more at the end, and said then
+            with self._news:
+                del self._ended[: len(trials)]
+                rest = 0.0 if first else (time.monotonic() - began) * (1 / SHARE - 1)  # to start it takes once
+                self._news.wait_for(lambda: self._over, timeout=rest)
+
+
+class _Process:
+    """The process that sends, and the questions to it, one at a time."""
+
+    def __init__(self, store: Results, uri: str | None):
+        ours, its = Pipe()
+        self._pipe: Connection = ours
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
+        with its:
+            self._process = launch(
+                "ablate.store.mlflow.process",
+                its.fileno(),
+                told=[(store.folder, uri)],
+                pass_fds=(its.fileno(),),
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                start_new_session=True,
+            )
+
+    def ask(self, request: tuple[Any, ...]) -> Any:
+        """Its answer; RefusedError where MLflow refuses, FailedError where anything else goes wrong."""
+        try:
+            self._pipe.send(request)
+            kind, answer = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise FailedError(self._last_words()) from error
+        if kind == "refused":
+            raise RefusedError(answer)
+        if kind == "failed":
+            raise FailedError(answer)
+        return answer
+
+    def kill(self) -> None:
+        """End it, whatever it is at."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End it where it has not, and let go of what it was talked to by; nobody may be asking it."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+        self._said.close()
+
+    def _last_words(self) -> str:
+        code = self._process.wait()
+        self._said.seek(0)
+        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
+        return f"its process ended with {code}" + (f": {lines[-1]}" if lines else "")
+
+
+class EndsTold:
+    """A watcher that also tells a mirror which trials have ended."""
+
+    def __init__(self, watcher: Watcher, mirroring: Mirroring | None):
+        self._watcher, self._mirroring = watcher, mirroring
+
+    def started(self, trial_id: str, label: str, steps: int) -> None:
+        """A trial of `steps` steps is running."""
+        self._watcher.started(trial_id, label, steps)
+
+    def step(self, trial_id: str, step: int, loss: float) -> None:
+        """It has come to `step`; `loss` is the last one measured."""
+        self._watcher.step(trial_id, step, loss)
+
+    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
+        """It has ended, or stopped for now, after so many steps."""
+        self._watcher.ended(trial_id, outcome_kind, step)
+        if self._mirroring is not None and outcome_kind not in GOES_ON:
+            self._mirroring.ended(trial_id)
+
+
+def _drawn(report: Report) -> tuple[dict[str, str], dict[str, str]]:
+    """What stands for a report, and the texts that are drawn only when it is sent."""
+    told = dict(report.told) if isinstance(report, Texts) else dict(report)
+    return told, {name: text for name, text in report.items() if name not in told}
+
+
+@contextmanager
+def _said_after(seconds: float, say: Callable[[str], None], what: str) -> Iterator[None]:
+    """Say what is waited for where it takes longer."""
+    timer = threading.Timer(seconds, say, [what])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

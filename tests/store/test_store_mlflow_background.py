@@ -1,0 +1,180 @@
+"""Trials are mirrored while others train: by a process that goes with its driver, and whose faults cost no trial."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mlflow_worlds import REPORT, client_of, free_port, runs_of, told, verdicts_of
+from store_worlds import DOCUMENTS, course, opened, plan
+
+from ablate.errors import RefusedError
+from ablate.session import mirroring
+from ablate.session.mirroring import FailedError, Mirroring
+from ablate.store.mirror import mirror
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from store_worlds import DOCUMENTS, course, opened, plan
+from ablate.session.mirroring import Mirroring
+
+folder, wait = Path(sys.argv[1]), float(sys.argv[2])
+space = plan(seeds=tuple(range(10)))
+with opened(folder, say=print) as results, Mirroring(results, "small", None) as mirroring:
+    results.record_plan(space, DOCUMENTS)
+    for trial in space.trials:
+        results.begin(trial)
+        results.append(trial.id, course(trial.id))
+        mirroring.ended(trial.id)
+    while mirroring._process is None:
+        time.sleep(0.01)
+    print("sender", mirroring._process._process.pid, flush=True)
+    if wait >= 0:
+        while not (folder / "mlflow.db").exists():
+            time.sleep(0.01)
+        time.sleep(wait)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@contextmanager
+def running(folder, seeds=(0, 1), uri=None):
+    """A run whose trials have not ended yet: its results, its trials, its mirror."""
+    space = plan(seeds=seeds)
+    with opened(folder) as results, Mirroring(results, "small", uri) as sender:
+        results.record_plan(space, DOCUMENTS)
+        yield results, list(space.trials), sender
+
+
+def end(results, sender, trial):
+    results.begin(trial)
+    results.append(trial.id, course(trial.id))
+    sender.ended(trial.id)
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def sent_of(folder):
+    """The runs that are whole."""
+    if not (folder / "mlflow.db").exists():
+        return {}
+    client = client_of(folder)
+    if client.get_experiment_by_name("small") is None:
+        return {}
+    return {name: run for name, run in runs_of(client).items() if run.info.status == "FINISHED"}
+
+
+def test_trials_are_in_mlflow_while_others_run_and_the_rest_at_the_end(tmp_path):
+    said = []
+    with running(tmp_path) as (results, trials, sender):
+        end(results, sender, trials[0])
+        wait_until(lambda: set(sent_of(tmp_path)) == {"pre_ln seed 0"})
+        for trial in trials[1:3]:
+            end(results, sender, trial)
+        wait_until(lambda: len(sent_of(tmp_path)) == 3)
+        assert not (tmp_path / "mlflow.jsonl").exists(), "nothing is brought up to date yet"
+        first = {run.info.run_id for run in sent_of(tmp_path).values()}
+        for trial in trials[3:]:
+            end(results, sender, trial)
+        results.refresh()
+        done = sender.finish({"small": REPORT}, said.append)
+    assert (done.sent, done.spaces, done.where) == (6, ("small",), str(tmp_path / "mlflow.db"))
+    runs = sent_of(tmp_path)
+    assert len(runs) == 6 and first < {run.info.run_id for run in runs.values()}
+    client = client_of(tmp_path)
+    assert {file.path for file in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)
+    assert told(tmp_path) == [] and not mirror(tmp_path) and not list(tmp_path.glob("mlflow.db?*"))
+
+
+def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(mirroring, "PATIENCE", 0.0)
+    said = []
+    with running(tmp_path) as (results, trials, sender):
+        for trial in trials:
+            end(results, sender, trial)
+        results.refresh()
+        sender.finish({}, said.append)
+    assert said == ["mirroring 6 trials to MLflow…"]
+    assert len(sent_of(tmp_path)) == 6
+
+
+@pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
+def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
+    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    script = f"import sys; sys.path[:0] = {here!r}\n{KILLED}"
+    done = subprocess.run([sys.executable, "-c", script, tmp_path, str(wait)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    sender = Path("/proc") / done.stdout.split("sender ")[1].strip()
+    wait_until(lambda: not sender.exists() or "Z" in (sender / "stat").read_text().rpartition(")")[2], seconds=5)
+    with opened(tmp_path, say=lambda text: None) as results:
+        results.refresh()
+    mirror(tmp_path)
+    runs = runs_of(client_of(tmp_path))
+    assert len(runs) == 30 and {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert all(len(client_of(tmp_path).get_metric_history(runs[name].info.run_id, "train_loss")) == 4 for name in runs)
+    assert told(tmp_path) == []
+
+
+def test_a_server_that_is_down_costs_no_trial_any_time_and_is_told_once_at_the_end(tmp_path):
+    address = f"http://127.0.0.1:{free_port()}"
+    with running(tmp_path, uri=address) as (results, trials, sender):
+        for trial in trials:
+            began = time.monotonic()
+            end(results, sender, trial)
+            assert time.monotonic() - began < 5
+        results.refresh()
+        with pytest.raises(RefusedError, match="nothing answers there"):
+            sender.finish({"small": REPORT}, lambda text: None)
+    assert mirror(tmp_path).sent == 6, "the results are safe"
+
+
+def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_not(tmp_path):
+    with running(tmp_path) as (results, trials, sender):
+        end(results, sender, trials[0])
+        wait_until(lambda: sent_of(tmp_path))
+        sender._process._process.kill()
+        for trial in trials[1:]:
+            end(results, sender, trial)
+        results.refresh()
+        with pytest.raises(FailedError, match="its process ended with -9"):
+            sender.finish({}, lambda text: None)
+    assert mirror(tmp_path).sent == 5 and len(sent_of(tmp_path)) == 6
+
+
+def test_a_run_that_is_stopped_waits_for_nothing(tmp_path):
+    with running(tmp_path) as (results, trials, sender):
+        for trial in trials:
+            end(results, sender, trial)
+        wait_until(lambda: sender._process is not None)
+        began = time.monotonic()
+    assert time.monotonic() - began < 3
+    with opened(tmp_path) as results:
+        results.refresh()
+    mirror(tmp_path)
+    assert len(sent_of(tmp_path)) == 6 and told(tmp_path) == []
+
+
+def test_a_store_that_was_not_synced_when_the_machine_stopped_is_filled_anew(tmp_path):
+    with running(tmp_path) as (results, trials, sender):
+        for trial in trials:
+            end(results, sender, trial)
+        results.refresh()
+        sender.finish({}, lambda text: None)
+    before = {run.info.run_id for run in sent_of(tmp_path).values()}
+    (tmp_path / "mlflow.db.unsynced").write_text("an earlier start of the machine")
+    assert told(tmp_path) == ["repaired: may be damaged: the machine stopped while it was written"]
+    mirror(tmp_path)
+    after = sent_of(tmp_path)
+    assert len(after) == 6 and not before & {run.info.run_id for run in after.values()}
+    assert not (tmp_path / "mlflow.db.unsynced").exists() and told(tmp_path) == []
