@@ -66,6 +66,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         floors=planned.floors,
         unequal=unequal_of(planned),
         again=_again(space, folder, request),
+        commit=_commit(space, folder, request),
         source=space.path.read_text(encoding="utf-8"),
         resolved=resolved(space),
     )
@@ -139,6 +140,12 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
     plan, stage = planned.plan, planned.stage
     seconds = {} if stage is None else step_times_of(plan, planned.models, stage.known.paces)
     return unequal(plan, planned.space.fair, seconds)
+
+
+def _commit(space: Space, folder: Path, request: Request | None) -> str | None:
+    """The commit at which the space was last run as it is."""
+    ran = request or requests.latest(folder).get(space.name)
+    return None if ran is None or ran.settings != space.settings or ran.profile != space.profile else ran.commit
 
 
 def _again(space: Space, folder: Path, request: Request | None) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ablate.output.streams import line_writer
 from ablate.report.progress import Progress
 from ablate.session import step_time
 from ablate.session.adaptive_run import AdaptiveRun
+from ablate.session.commit import commit_of
 from ablate.session.fixed_run import FixedRun
 from ablate.session.mirroring import EndsTold, Mirroring
 from ablate.session.planned import Planned
@@ -159,6 +160,7 @@ def _request(space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], 
         plugins=tuple(map(str, plugins)),
         place=options.document(),
         mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
+        commit=commit_of(space.path),
     )
 
 

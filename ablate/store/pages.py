@@ -80,7 +80,8 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a trial stands: as `trials.status` has it. `address` is the first part that was not finite, where that is
-    known; `seconds` from its begin to its end, None before it; `spaces` ask for it.
+    known; `seconds` from its begin to its end, None before it; `spaces` ask for it. `at` is when it ended, in seconds
+    since 1970.
     """
 
     trial_id: str
@@ -91,6 +92,7 @@ class Ended:
     seconds: float | None
     tokens: int | None
     spaces: int
+    at: float | None = None
 
 
 Trials = Mapping[str, str]
@@ -296,12 +298,14 @@ ORDER BY a.variant, try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAS
 _ENDINGS = f"""
 WITH {TRIALS},
 spans AS (
-    SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds
+    SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds,
+        max(seconds) FILTER (name = 'ended') AS at
     FROM timings WHERE name IN ('began', 'ended') AND trial_id IN (SELECT trial_id FROM asked) GROUP BY trial_id
 ),
 wanted AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
 SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.address'), t.versions_id, s.seconds,
-    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len, coalesce(w.spaces, 0)
+    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len, coalesce(w.spaces, 0),
+    s.at
 FROM trials t
 LEFT JOIN spans s USING (trial_id)
 LEFT JOIN wanted w USING (trial_id)

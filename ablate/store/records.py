@@ -229,6 +229,7 @@ class RunRecord(TypedDict):
     profile: NotRequired[str | None]
     place: NotRequired[dict[str, Any]]
     mirror: NotRequired[bool | str]
+    commit: NotRequired[str | None]
     at: NotRequired[float]
 
 

@@ -30,6 +30,7 @@ class Request:
 
     `place` is what the executor was told: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
     whether and where MLflow was to be told (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
+    `commit` is that of the repository which the file is in, where there is one.
     """
 
     space: str
@@ -39,6 +40,7 @@ class Request:
     plugins: tuple[str, ...] = ()
     place: Mapping[str, Any] = field(default_factory=dict)
     mirror: bool | str = True
+    commit: str | None = None
     at: float = field(default_factory=time.time)
 
 

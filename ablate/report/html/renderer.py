@@ -29,6 +29,9 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 """What a browser may load for a page: nothing."""
 
 
+ON_PAPER = '<p class="paper dim">What is folded is printed where it was opened first.</p>'
+
+
 def render(document: Document) -> str:
     """The whole file; a list of its sections stands above the first. The same document gives the same text."""
     shown = escape(document.title)
@@ -38,7 +41,9 @@ def render(document: Document) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{shown}</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n"
-        f'<h1>{shown}</h1>\n<p class="dim">{about}</p>\n' + "\n".join(_body(document)) + "\n</main>\n</body>\n</html>\n"
+        f'<h1>{shown}</h1>\n<p class="dim">{about}</p>\n'
+        + "\n".join(_body(document))
+        + f"\n{ON_PAPER}\n</main>\n</body>\n</html>\n"
     )
 
 

@@ -77,7 +77,7 @@ max-width:none}
 .key i{display:inline-block;width:.9em;height:.9em;margin-right:.3em;vertical-align:-.1em}
 a{color:var(--front)}
 summary code,li code{display:inline-block;max-width:100%;overflow-wrap:anywhere}
-footer{margin-top:3rem}
+footer{margin-top:3rem}.paper{display:none}
 @media print{:root{--ink:#000;--faint:#888;--dim:#444;--front:#0b3d91;--reference:#5b1f78;--fresh:#6b4000;--paper:#fff;
 --better:#0f5223;--worse:#9b1c15;--same:#0b3d91;--lost:#5b1f78;
 --better-wash:#e6f5ea;--worse-wash:#fbe9e7;--same-wash:#e8f0fb;--lost-wash:#f4e9f8;
@@ -89,5 +89,5 @@ nav{display:none}a{color:inherit;text-decoration:none}
 body{max-width:none;padding:0;font-size:10pt}.scroll,pre{overflow:visible}pre{white-space:pre-wrap}
 table{font-size:8.5pt}th,td{padding-right:.6rem}.n{white-space:normal}tbody th{position:static}
 figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption,summary{break-after:avoid}.plots{display:block}thead{display:table-header-group}
-figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3;break-inside:auto;break-before:avoid}.note{break-after:avoid}details::details-content{content-visibility:visible;height:auto}summary{list-style:none}}
+figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3;break-inside:auto;break-before:avoid}.note{break-after:avoid}.appendix:not([open]){display:none}.paper{display:block}summary{list-style:none}}
 """

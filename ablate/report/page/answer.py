@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from ablate.output import words
 from ablate.output.words import plural
@@ -25,6 +26,31 @@ def headline(record: PageRecord) -> list[str]:
         parts[-1] += f", looked at after {record.summary.looked}"
     ended = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in sorted(states.items()) if n)
     return [*parts, f"{asked:,} trials" + (f" ({ended})" if ended else "")]
+
+
+def provenance(record: PageRecord) -> list[str]:
+    """When it was trained, on what, by which versions, and at which commit of the space's repository."""
+    ends = [one.at for one in record.endings if one.at is not None]
+    days = list(dict.fromkeys(_day(at) for at in (min(ends), max(ends)))) if ends else []
+    parts = [f"trained {' to '.join(days)}"] if days else []
+    sets = [record.versions.get(id, {}) for id in dict.fromkeys(o.versions_id for o in record.endings if o.versions_id)]
+    if len(sets) == 1:
+        parts += [f"{name} {sets[0][name]}" for name in ("ablate", "torch") if name in sets[0]]
+        parts += [sets[0][name] for name in MACHINE if name in sets[0]][:1]
+    elif sets:
+        parts.append(f"{len(sets)} sets of versions or machines, see Ran with")
+    if record.commit is not None:
+        commit, comma, changes = record.commit.partition(",")
+        parts.append(f"commit {commit[:10]}{comma}{changes}")
+    return parts
+
+
+MACHINE = ("gpu", "device", "cpu")
+"""Of the versions of a trial what names the machine, the first that is known."""
+
+
+def _day(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
 def unfinished(record: PageRecord) -> str:

@@ -41,7 +41,7 @@ class PageRecord:
     with, by id. `corpus` says in lines what the text was. `floors` are the noise under this plan's conditions,
     `unequal` what was not equal. `again` are the commands that repeat it, `source` the text of the space's file and
     `resolved` the whole of what it meant. `beside` are notes on the page as a whole, `kernels` snapshots by position,
-    `differences` those from the baseline over training.
+    `differences` those from the baseline over training. `commit` is that of the repository which the space is in.
     """
 
     plan: Plan
@@ -63,6 +63,7 @@ class PageRecord:
     beside: tuple[str, ...] = field(default=())
     kernels: tuple[Kernel, ...] = field(default=())
     differences: tuple[DifferenceCourse, ...] = field(default=())
+    commit: str | None = None
 
     @property
     def title(self) -> str:

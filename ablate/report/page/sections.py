@@ -45,7 +45,8 @@ OPEN = 4
 
 def page(record: PageRecord) -> Document:
     """The page. The same record gives the same document."""
-    return Document(title=record.title, about=tuple(answer.headline(record)), parts=tuple(_parts(record)))
+    about = (*answer.headline(record), *answer.provenance(record))
+    return Document(title=record.title, about=about, parts=tuple(_parts(record)))
 
 
 def _parts(record: PageRecord) -> Iterator[Part]:
