@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ablate.output import words
@@ -36,7 +36,7 @@ def provenance(record: PageRecord) -> list[str]:
     sets = [record.versions.get(id, {}) for id in dict.fromkeys(o.versions_id for o in record.endings if o.versions_id)]
     if len(sets) == 1:
         parts += [f"{name} {sets[0][name]}" for name in ("ablate", "torch") if name in sets[0]]
-        parts += [sets[0][name] for name in MACHINE if name in sets[0]][:1]
+        parts += _machine(sets[0])
     elif sets:
         parts.append(f"{len(sets)} sets of versions or machines, see Ran with")
     if record.commit is not None:
@@ -45,8 +45,10 @@ def provenance(record: PageRecord) -> list[str]:
     return parts
 
 
-MACHINE = ("gpu", "device", "cpu")
-"""Of the versions of a trial what names the machine, the first that is known."""
+def _machine(versions: Mapping[str, str]) -> list[str]:
+    """The device, or where that is the processor, which one."""
+    device = versions.get("device", "cpu")
+    return [device] if device != "cpu" else [versions["cpu"]] if "cpu" in versions else []
 
 
 def _day(at: float) -> str:

@@ -82,8 +82,11 @@ def _parts(record: PageRecord) -> Iterator[Part]:
             yield Section(title, shown, folded=title in FOLDED)
 
 
-FOLDED = ("Cost", "Equal terms", "Noise and power", "What did not help", "What the numbers mean")
-"""Sections that are opened by who looks for them."""
+FOLDED = (
+    *("Kernels", "Gains", "Blocks", "What did not help", "Cost", "Equal terms", "Noise and power", "Repeat it"),
+    "What the numbers mean",
+)
+"""Sections that are opened by who looks for them, and printed where they are open."""
 
 
 def _comparisons(record: PageRecord) -> Iterator[Part]:
