@@ -18,6 +18,7 @@ from ablate.report.html.document import (
     table,
     with_code,
 )
+from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, plots, rows
 from ablate.report.searched.reckoned import Reckoned, reckon
@@ -59,26 +60,7 @@ def _body(record: SearchRecord, found: Reckoned) -> Iterator[str]:
 
 
 def _figures(record: SearchRecord, found: Reckoned) -> str:
-    captions = (
-        (plots.found_plot(record, found), " ".join(_caption(record))),
-        (plots.progress_plot(record, found), "The share of the box that is dominated, by blocks begun."),
-    )
-    return figures(figure(svg, text) for svg, text in captions if svg)
-
-
-def _caption(record: SearchRecord) -> Iterator[str]:
-    several = len(record.objectives) > 1
-    yield "Each point is a block that finished."
-    if len(record.objectives) > 2:
-        yield "The front is that of all objectives: a point may be on it for one that is not drawn."
-    if several:
-        yield "A name that would cover another is left out."
-    if record.confirmed is not None:
-        yield (
-            f"Squares: at fresh seeds, {record.reference}'s mean there and the paired difference from it with its "
-            f"{100 * record.confirmed.confidence:g} % interval"
-            + ("; the dotted line leads there from the value in the search." if several else ".")
-        )
+    return figures(figure(shown(plot), plot.caption) for plot in plots.plots(record, found))
 
 
 def _blocks(record: SearchRecord, found: Reckoned) -> Iterator[str]:
