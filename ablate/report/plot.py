@@ -22,8 +22,8 @@ class Plot:
 
     `name` is that of its files and `id` what keeps its ids apart on a page. `about` says what it shows to who does not
     see it, `caption` the rest in sentences. `height` is that of a row of panels, or those of all rows, in inches. The
-    `legend` is that of the last panel; `key` is what shades stand for, each with the name of its colour, where the page
-    says so in words beside the plot. `rows` under `columns` are the numbers that are drawn, in full.
+    `legend` is that of the last panel. `key`, under `key_title`, is what shades stand for, each with the name of its
+    colour; the page says that in words beside the plot. `rows` under `columns` are the numbers drawn, in full.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Plot:
     panels_across: int = 1
     legend: bool = True
     key: tuple[tuple[str, str], ...] = ()
+    key_title: str = ""
 
 
 def row_heights(panels: int, across: int, height: float | Sequence[float]) -> list[float]:

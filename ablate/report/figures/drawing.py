@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from ablate.output.escape import visible
+from ablate.output.escape import visible, written_out
 from ablate.report.figures.colours import PAPER, colour_in
 from ablate.report.html.drawn import SETTINGS as ON_PAGE
+from ablate.report.parts import wrapped
 from ablate.report.plot import Plot, fill, row_heights
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SETTINGS: Mapping[str, Any] = {
     "font.size": POINTS,
     "axes.titlesize": POINTS,
     "legend.fontsize": POINTS,
+    "legend.title_fontsize": POINTS,
     "axes.edgecolor": PAPER["faint"],
     "figure.facecolor": "white",
     "axes.facecolor": "none",
@@ -54,22 +55,32 @@ def settings() -> Iterator[None]:
 
 def figure_of(plot: Plot, width: float) -> Figure:
     """The plot so many inches wide, laid out; to be called within `settings`."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     heights = row_heights(len(plot.draw), plot.panels_across, plot.height)
     figure = Figure(figsize=(width, sum(heights)), dpi=DOTS, layout="constrained")
+    FigureCanvasAgg(figure)  # which measures texts
     panels, last = fill(figure, plot.draw, plot.panels_across, heights)
     colour_in(figure)
     for text in _texts(figure):
-        text.set_text(visible(text.get_text()))
+        text.set_text(_drawable(text.get_text()))
         text.set_fontsize(POINTS)
     lines = _legend(figure, plot, last)
     figure.set_figheight(sum(heights) + LINE * lines)
     figure.draw_without_rendering()
-    if _fit(figure, panels, width / plot.panels_across):
-        figure.draw_without_rendering()
+    _fit(figure, panels, width / plot.panels_across)
+    figure.draw_without_rendering()  # again: the room that names beside points take moves the points
     figure.set_layout_engine("none")
     return figure
+
+
+def _drawable(text: str) -> str:
+    """A text as the font can draw it: letters that it lacks are written out, as control characters are."""
+    from matplotlib.font_manager import findfont, get_font
+
+    known = get_font(findfont(SETTINGS["font.family"])).get_charmap()
+    return "".join(one if one == "\n" or ord(one) in known else written_out(one) for one in visible(text))
 
 
 def _texts(figure: Figure) -> list[Text]:
@@ -84,24 +95,26 @@ def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
 
     handles, labels = last.get_legend_handles_labels() if plot.legend else ([], [])
     handles = [*handles, *(Patch(fc=PAPER[ink], ec=PAPER["faint"], lw=0.4) for ink, _ in plot.key)]
-    labels = [visible(one) for one in (*labels, *(text for _, text in plot.key))]
+    labels = [_drawable(one) for one in (*labels, *(text for _, text in plot.key))]
     if not labels:
         return 0
+    title = _drawable(plot.key_title) or None
     room = figure.get_figwidth() * figure.dpi
     for columns in range(min(4, len(labels)), 0, -1):
-        legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, columnspacing=1.2)
+        legend = figure.legend(
+            handles, labels, loc="outside lower center", ncols=columns, columnspacing=1.2, title=title
+        )
         colour_in(figure)
         wide = legend.get_window_extent(figure.canvas.get_renderer()).width  # type: ignore[attr-defined]
         if wide <= room or columns == 1:
-            return -(-len(labels) // columns)
+            return -(-len(labels) // columns) + (title is not None)
         legend.remove()
     return 0
 
 
-def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> bool:
-    """Break titles and names of axes that are longer than what they stand along; whether there were any."""
+def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> None:
+    """Break titles and names of axes that are longer than what they stand along."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    broken = False
     for axes in panels:
         box = axes.get_window_extent(renderer)
         along = {
@@ -115,8 +128,6 @@ def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> bool:
             if text.get_text() and long > min(most, 1.02 * max(room, 1.0)):
                 letters = max(len(line) for line in text.get_text().split("\n"))
                 text.set_text(_broken(text.get_text(), max(6, int(letters * room / long))))
-                broken = True
-    return broken
 
 
 def _titles(axes: Any) -> tuple[Text, ...]:
@@ -127,10 +138,10 @@ def _titles(axes: Any) -> tuple[Text, ...]:
 def _broken(text: str, letters: int) -> str:
     """A text over at most `LINES` lines, and what does not fit into them left out with a sign.
 
-    >>> _broken("pre_ln + residual.gain=1/sqrt(2*depth)", 16)
-    'pre_ln +\\nresidual.gain=1…'
+    >>> _broken("pre_ln + residual.gain=1/sqrt(2*depth)", 18)
+    'pre_ln + residual.\\ngain=1/sqrt(…'
     """
-    lines = textwrap.wrap(text, letters, break_on_hyphens=False)
+    lines = [line for part in text.split("\n") for line in wrapped(part, letters)]
     if len(lines) <= LINES:
         return "\n".join(lines)
     last = lines[LINES - 1]

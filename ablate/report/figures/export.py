@@ -57,18 +57,18 @@ def _export(title: str, plots: list[Plot], summary: Summary | None, methods: str
 
 
 def _searched(record: SearchRecord) -> str:
-    """How it was searched, and how what it found was confirmed."""
+    """How it was searched, and how what it found was confirmed, as one sentence."""
     goals = listed([f"{'lower' if one.goal == 'min' else 'higher'} {spoken(one.metric)}" for one in record.objectives])
     told = (
         f"{plural(len(record.trained), 'block')} of the grammar {record.grammar} were trained at "
         f"{plural(len(record.seeds), 'seed')} each ({record.sampler}, seed {record.seed}, {record.spent}) for {goals}, "
-        f"by values on the tuning split of the text."
+        "compared on the tuning split of the text"
     )
     if record.confirmed is None:
-        return told
-    fresh = plural(len(record.confirm_seeds), "fresh seed")
-    best = f"The {plural(len(record.chosen), 'best block')} and {record.reference} were trained anew at {fresh}"
-    return f"{told} {best} and judged on the verdict split. {captions.methods(record.confirmed)}"
+        return f"{told}; nothing is confirmed at fresh seeds."
+    best = f"the {plural(len(record.chosen), 'best block')} and {record.reference} were trained anew"
+    judged = captions.methods(record.confirmed)
+    return f"{told}; {best} at fresh seeds and judged on the verdict split; {judged[:1].lower()}{judged[1:]}"
 
 
 def _plots(record: PageRecord) -> Iterator[Plot]:

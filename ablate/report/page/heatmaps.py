@@ -111,6 +111,7 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
             height=0.6 + max(0.5, min(2.2, 0.1 * len(parts))),
             panels_across=min(2, len(group)),
             legend=False,
+            key_title=f"{spoken(metric)}, by layer (upwards) and step (to the right)",
             key=tuple((f"shade{shade}", text) for shade, text in _key(scale)),
             columns=COLUMNS,
             rows=tuple(
