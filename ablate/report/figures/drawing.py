@@ -25,6 +25,10 @@ LINE = 0.16
 """Inches of a line of a legend."""
 LINES = 2
 """Lines over which a title or the name of an axis may run."""
+SIGNS = "=./("
+"""Signs behind which a long name is broken; not a comma, which is within numbers too."""
+BESIDE = 0.45
+"""Inches that stand above and below a square panel."""
 SETTINGS: Mapping[str, Any] = {
     **{name: value for name, value in ON_PAGE.items() if "color" not in name},
     "font.family": "DejaVu Sans",
@@ -62,6 +66,8 @@ def figure_of(plot: Plot, width: float) -> Figure:
     figure = Figure(figsize=(width, sum(heights)), dpi=DOTS, layout="constrained")
     FigureCanvasAgg(figure)  # which measures texts
     panels, last = fill(figure, plot.draw, plot.panels_across, heights)
+    if any(axes.get_aspect() != "auto" for axes in panels):
+        heights = [min(height, width / plot.panels_across + BESIDE) for height in heights]
     colour_in(figure)
     for text in _texts(figure):
         text.set_text(_drawable(text.get_text()))
@@ -141,7 +147,7 @@ def _broken(text: str, letters: int) -> str:
     >>> _broken("pre_ln + residual.gain=1/sqrt(2*depth)", 18)
     'pre_ln + residual.\\ngain=1/sqrt(…'
     """
-    lines = [line for part in text.split("\n") for line in wrapped(part, letters)]
+    lines = [line for part in text.split("\n") for line in wrapped(part, letters, SIGNS)]
     if len(lines) <= LINES:
         return "\n".join(lines)
     last = lines[LINES - 1]

@@ -61,6 +61,11 @@ def kernel_plots(record: PageRecord) -> Iterator[Plot]:
             height=1.7,
             panels_across=len({kernel.step for kernel in snapshots}),
             legend=False,
+            key_title=f"cosine of tokens of {panels.short(variant.name, 24)}, by position",
+            key=tuple(
+                (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}")
+                for shade in range(SHADES)
+            ),
             columns=COLUMNS,
             rows=tuple(
                 (variant.name, kernel.address, kernel.step, kernel.n, *cell)
