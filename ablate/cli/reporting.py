@@ -12,9 +12,10 @@ from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
 from ablate.output.streams import write_text
+from ablate.output.words import plural
 
 if TYPE_CHECKING:
-    from ablate.session.reporting import Reported
+    from ablate.session.reporting import Figures, Reported
 
 Asked = Annotated[
     str,
@@ -26,6 +27,16 @@ Asked = Annotated[
     ),
 ]
 
+FiguresFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--figures",
+        metavar="DIR",
+        help="Write figures there, with their numbers, a table for LaTeX, and sentences for captions and methods.",
+        show_default=False,
+    ),
+]
+
 
 def report(
     space: Asked,
@@ -33,14 +44,23 @@ def report(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     plugin: Plugin = None,
+    figures: FiguresFolder = None,
     json: Json = False,
 ) -> None:
-    """Write the page of a space from its results, for a browser and as Markdown; nothing is trained."""
+    """Write the page of a space from its results, for a browser and as Markdown; nothing is trained.
+
+    With --figures also its plots for a paper, as SVG, PDF and PNG at the width of a column and of a page.
+    """
+    from ablate.session import reporting
+
     found = _report(space, profile, settings, results, plugin)
+    exported = None if figures is None else reporting.export_figures(found, figures)
     if json:
-        _as_json(found)
+        _as_json(found, exported)
     else:
         _shown(found)
+        if exported is not None:
+            _show_figures(exported)
 
 
 def _report(
@@ -72,11 +92,19 @@ def _is_file(space: str, results: Path) -> bool:
     return space not in latest(results) and (space in own_files("space") or space in shipped_files("space"))
 
 
-def _as_json(found: Reported) -> None:
+def _as_json(found: Reported, exported: Figures | None) -> None:
     from ablate.report.json_form import document, dump
 
     said = {} if found.record is None else document(found.record.summary, found.record.definitions)
-    write_text(dump({"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}))
+    answer: dict[str, object] = {"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}
+    if exported is not None:
+        answer["figures"] = {
+            "folder": str(exported.folder),
+            "files": exported.files,
+            "left_out": exported.left_out,
+            "earlier": exported.earlier,
+        }
+    write_text(dump(answer))
 
 
 def _shown(found: Reported) -> None:
@@ -92,3 +120,22 @@ def _shown(found: Reported) -> None:
     screen.print(
         f"page: {found.html}\n      {found.markdown}", style="dim", markup=False, highlight=False, soft_wrap=True
     )
+
+
+def _show_figures(exported: Figures) -> None:
+    """Which files were written, what was left out and why, and what lies there from before."""
+    screen = console()
+    lines = [
+        f"figures: {plural(len(exported.figures), 'plot')}, {plural(len(exported.files), 'file')} in {exported.folder}"
+    ]
+    for name, files in exported.figures.items():
+        endings = ", ".join(file.removeprefix(name) for file in files)
+        lines.append(f"         {name}: {endings}")
+    lines += [f"         {name}" for name in exported.others]
+    if exported.left_out:
+        lines.append(f"left out: {len(exported.left_out)}")
+        lines += [f"         {line}" for line in exported.left_out]
+    if exported.earlier:
+        lines.append(f"from an earlier export, left as they are: {', '.join(exported.earlier)}")
+    for line in lines:
+        screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)

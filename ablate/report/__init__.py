@@ -13,9 +13,11 @@ judges nothing: `ablate.verdict` does.
     once.py          one comparison under several terms, said once
     time_left.py     how long the rest takes, from what was measured
     progress.py      what is shown while trials run
+    plot.py          a plot as a value, whatever shows it
     tree.py          a block as YAML, its defaults dim
     screens/         what small verbs show
     page/            the page of a space: the answer and everything behind it, for a browser and as Markdown
     searched/        what a search has found, on the screen and as a page
     html/            what pages for a browser share
+    figures/         the same plots as files for a paper, with their numbers, a table and captions
 """

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import footnotes, markdown_renderer
-from ablate.report.document import Document, Items, Lead, Part, Prose, Section, TableOf
+from ablate.report.document import Document, Figure, Group, Items, Lead, Part, Prose, Section, TableOf
 from ablate.report.html import renderer
+from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
-from ablate.report.page import conclusion
+from ablate.report.page import conclusion, forest, panels
 from ablate.report.verdict_tables import tables_of
 from ablate.verdict.summary import Summary
 
@@ -37,6 +38,8 @@ def _parts(summary: Summary) -> Iterator[Part]:
     if (grid := conclusion.grid(summary)) is not None:
         yield grid
         yield Prose(conclusion.meaning(summary), "note")
+    if drawn := tuple(Figure(shown(plot, panels.WIDTH), plot.caption) for plot in forest.plots_of(summary)):
+        yield Section("Comparisons", (Group(drawn),))
     tables = tuple(
         TableOf(Grid(title=title, note="", heading=heading, rows=tuple(rows)))
         for title, heading, rows in tables_of(summary)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.errors import InputError, RefusedError
 from ablate.grammar.named_files import as_typed
+from ablate.report.figures import Export, belongs_to_export, files_of, of_search, of_space
 from ablate.report.page import PageRecord, to_html, to_markdown
+from ablate.report.searched.from_json import from_json
 from ablate.session.page_record import PAGES, gather
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.problems import quote, unknown
@@ -15,6 +18,9 @@ from ablate.space.space import Space
 from ablate.store.durable import write_whole, writing
 from ablate.store.requests import Request, latest, listing
 from ablate.verdict.summary import Summary
+
+FIGURES = "--figures"
+"""What names the folder of figures on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,24 @@ class Reported:
     markdown: Path
     summary: Summary | None
     record: PageRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What an export wrote: files by the name of their figure, the others, what it left out and why, and what lies in
+    the folder from an earlier one.
+    """
+
+    folder: Path
+    figures: Mapping[str, tuple[str, ...]]
+    others: tuple[str, ...]
+    left_out: tuple[str, ...]
+    earlier: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of all that it wrote."""
+        return (*(name for names in self.figures.values() for name in names), *self.others)
 
 
 def asked(name: str, *, results: PathLike) -> Request:
@@ -67,3 +91,40 @@ def _of_search(space: Space, folder: Path) -> Reported:
             f"  = ablate run {as_typed(space.path)} writes {page}"
         )
     return Reported(page, page.with_suffix(".md"), None)
+
+
+def export_figures(reported: Reported, folder: PathLike) -> Figures:
+    """Write the figures of a page that was reported into a folder, which is made where it is not there.
+
+    What is there from an earlier export is written over where it has the same name, and otherwise left and named.
+    """
+    export, folder = _export(reported), Path(folder)
+    with writing(folder, FIGURES):
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(path.name for path in folder.iterdir() if path.is_file())
+    figures: dict[str, tuple[str, ...]] = {}
+    for name, plot in export.plots:
+        contents = dict(files_of(plot, name))
+        for file, content in contents.items():
+            write_whole(folder / file, content, FIGURES)
+        figures[name] = tuple(contents)
+    for file, text in export.texts.items():
+        write_whole(folder / file, text.encode(), FIGURES)
+    written = {*export.texts, *(file for files in figures.values() for file in files)}
+    earlier = tuple(name for name in belongs_to_export(there) if name not in written)
+    return Figures(folder, figures, tuple(export.texts), export.left_out, earlier)
+
+
+def _export(reported: Reported) -> Export:
+    """What a page exports: of a search from the JSON beside its page."""
+    if reported.record is not None:
+        return of_space(reported.record)
+    kept = reported.html.with_suffix(".json")
+    try:
+        return of_search(from_json(kept.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not as this version writes it"
+        raise RefusedError(
+            f"the figures of a search are drawn from {kept}, which cannot be read: {why}\n"
+            "  = run the search again, which trains nothing that is known and writes it anew"
+        ) from error

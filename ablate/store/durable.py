@@ -32,14 +32,16 @@ def check_folder(folder: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a RefusedError that names `path` and the way out."""
+def writing(path: Path, option: str = "--results") -> Iterator[None]:
+    """Turn what the operating system refuses into a RefusedError that names `path` and the way out; `option` is what
+    names its folder on the command line.
+    """
     try:
         yield
     except OSError as error:
         raise RefusedError(
             f"cannot write {path}: {error.strerror or error}\n"
-            "  = free space or permission there, or choose another folder with --results"
+            f"  = free space or permission there, or choose another folder with {option}"
         ) from error
 
 
@@ -57,10 +59,10 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, option: str = "--results") -> None:
     """Write `content` to `path` so that a crash at any moment leaves the old file or the new one."""
     unfinished = path.with_name(path.name + UNFINISHED)
-    with writing(path):
+    with writing(path, option):
         try:
             with unfinished.open("wb") as file:
                 file.write(content)

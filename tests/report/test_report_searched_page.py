@@ -27,9 +27,11 @@ from searched_worlds import (
     with_rungs,
 )
 
+from ablate.report.html.drawn import shown
 from ablate.report.searched import plots, to_html
 from ablate.report.searched.drawn import frame
-from ablate.report.searched.reckoned import reckon
+from ablate.report.searched.reckoned import Reckoned, reckon
+from ablate.report.searched.record import SearchRecord
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -64,6 +66,11 @@ class Read(HTMLParser):
     @property
     def said(self) -> str:
         return " ".join("".join(self.text).split())
+
+
+def found_plot(record: SearchRecord, found: Reckoned) -> str:
+    """The plot of its blocks, as on the page."""
+    return shown(next(plots.plots(record, found)))
 
 
 @functools.cache
@@ -159,24 +166,24 @@ def test_there_is_a_plot_where_there_is_something_to_plot() -> None:
 
 def test_the_margin_counts_what_is_not_drawn() -> None:
     found = record()
-    assert "not shown: 8 diverged, 6 beyond the frame" in plots.found_plot(found, reckon(found))
-    assert "32 pruned, 8 diverged" in plots.found_plot(with_rungs(), reckon(with_rungs()))
+    assert "not shown: 8 diverged, 6 beyond the frame" in found_plot(found, reckon(found))
+    assert "32 pruned, 8 diverged" in found_plot(with_rungs(), reckon(with_rungs()))
     clean = record(entries=(entry(0), entry(1, values=(2.2, 3.1)), entry(2, values=(2.4, 2.9))))
-    assert "not shown" not in plots.found_plot(clean, reckon(clean))
+    assert "not shown" not in found_plot(clean, reckon(clean))
 
 
 def test_points_are_drawn_once_each() -> None:
     """One use of the marker for each block that finished, is in the frame, and is neither front nor reference."""
     found = record()
     reckoned = reckon(found)
-    svg = plots.found_plot(found, reckoned)
+    svg = found_plot(found, reckoned)
     plain = len(reckoned.compared) - len(reckoned.front) - 1 - 6
     dots = re.findall(r"<use[^>]*fill: var\(--faint\)", svg)
     assert len(dots) == plain + 1  # and one in the legend
 
 
 def test_colours_are_those_of_the_page() -> None:
-    svg = plots.found_plot(confirmed(), reckon(confirmed()))
+    svg = found_plot(confirmed(), reckon(confirmed()))
     assert "var(--front)" in svg and "var(--fresh)" in svg and "var(--reference)" in svg
     assert not re.search(r"#0[1-6]0[1-6]0[1-6]", svg)
 
@@ -185,11 +192,9 @@ def test_colours_are_those_of_the_page() -> None:
 def test_goals_of_either_kind_are_drawn(goal: str) -> None:
     goals = (ELOSS, replace(KURTOSIS, goal=goal))
     found = record(objectives=goals)
-    assert f"peak kurtosis ({'lower' if goal == 'min' else 'higher'} is better" in plots.found_plot(
-        found, reckon(found)
-    )
+    assert f"peak kurtosis ({'lower' if goal == 'min' else 'higher'} is better" in found_plot(found, reckon(found))
     one = replace(one_goal(), objectives=(replace(ELOSS, goal=goal),))
-    assert "best so far" in plots.found_plot(one, reckon(one))
+    assert "best so far" in found_plot(one, reckon(one))
 
 
 def test_a_frame_shows_what_matters_and_is_not_squashed_by_one_outlier() -> None:
@@ -202,6 +207,6 @@ def test_a_frame_shows_what_matters_and_is_not_squashed_by_one_outlier() -> None
 
 
 def test_of_three_objectives_the_first_stands_against_each() -> None:
-    svg = plots.found_plot(three_goals(), reckon(three_goals()))
+    svg = found_plot(three_goals(), reckon(three_goals()))
     assert svg.count("eval loss (lower is better)") == 2
     assert "token correlation (lower is better)" in svg

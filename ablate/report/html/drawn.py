@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from ablate.output.escape import for_html as escape
+from ablate.report.plot import Draw, Plot, fill, row_heights
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Draw: TypeAlias = "Callable[[Axes], None]"
-"""What fills a panel."""
 SERIES = 6
 """How many lines of a plot have a colour of their own."""
 SHADES = 8
@@ -61,6 +57,19 @@ LINE, LINES = 0.17, 2
 """Inches of a line of a legend; one of more lines than these makes its plot so much higher, not its panels smaller."""
 
 
+def shown(plot: Plot, width: float = WIDTH) -> str:
+    """A plot as an SVG element, so many inches wide."""
+    return drawn(
+        plot.draw,
+        plot.id,
+        plot.about,
+        plot.height,
+        width=width,
+        columns=plot.panels_across,
+        legend=plot.legend,
+    )
+
+
 def drawn(
     draw: Sequence[Draw],
     name: str,
@@ -80,19 +89,14 @@ def drawn(
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    rows = -(-len(draw) // columns)
-    heights = [height] * rows if isinstance(height, int | float) else list(height)
+    heights = row_heights(len(draw), columns, height)
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(cast("Any", SETTINGS))
         figure = Figure(figsize=(width, sum(heights)), layout="constrained")
         canvas: Any = FigureCanvasSVG(figure)
-        panels = list(figure.subplots(rows, columns, squeeze=False, gridspec_kw={"height_ratios": heights}).flat)
-        for panel, axes in zip(draw, panels, strict=False):
-            panel(axes)
-        for empty in panels[len(draw) :]:
-            empty.set_axis_off()
-        handles, labels = axes.get_legend_handles_labels()
+        _, last = fill(figure, draw, columns, heights)
+        handles, labels = last.get_legend_handles_labels()
         if labels and legend:
             ncols = 2 if max(map(len, labels)) <= LONG * width / WIDTH else 1
             figure.legend(handles, labels, loc="outside lower center", ncols=ncols)

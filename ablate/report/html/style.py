@@ -88,7 +88,9 @@ footer{margin-top:3rem}.paper{display:none}
 nav{display:none}a{color:inherit;text-decoration:none}
 body{max-width:none;padding:0;font-size:10pt}.scroll,pre{overflow:visible}pre{white-space:pre-wrap}
 table{font-size:8.5pt}th,td{padding-right:.6rem}.n{white-space:normal}tbody th{position:static}
-figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption,summary{break-after:avoid}.plots,.small{grid-template-columns:1fr 1fr;gap:.2rem 1rem}
+figure,tr,pre,.answer,.beware{break-inside:avoid}h2,h3,caption,summary{break-after:avoid}
+.plots,.small{grid-template-columns:1fr 1fr;gap:.2rem 1rem}
 thead{display:table-header-group}
-figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3;break-inside:auto;break-before:avoid}.note{break-after:avoid}.appendix:not([open]){display:none}.paper{display:block}summary{list-style:none}}
+figure{max-width:12cm}.long{columns:3;font-size:6.5pt;line-height:1.3;break-inside:auto;break-before:avoid}.note{break-after:avoid}
+.appendix:not([open]){display:none}.paper{display:block}summary{list-style:none}}
 """

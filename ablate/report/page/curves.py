@@ -11,10 +11,11 @@ import numpy as np
 from ablate.output.numbers import significant
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import Draw, drawn
+from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Draw, Plot
 from ablate.space.metrics import BITS, NATS
 
 if TYPE_CHECKING:
@@ -39,10 +40,19 @@ def names(record: PageRecord) -> tuple[str, ...]:
     return (*(one for one in LOSSES if one in there), *(one for one in there if one not in LOSSES))
 
 
+COLUMNS = ("variant", "metric", "step", "n", "mean", "sd", "log_mean", "log_sd")
+"""What stands behind a plot of courses; the logarithms are natural, and those of what is not above zero are missing."""
+
+
 def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant, ...]]]:
-    """The plots of a metric with their captions and variants, one for each group of variants."""
+    """The plots of a metric as SVG with their captions and variants."""
+    return [(shown(plot, panels.WIDTH), plot.caption, group) for plot, group in grouped_plots(record, metric)]
+
+
+def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
+    """The plots of a metric with their variants, one for each group of variants."""
     of = chosen(record, metric)
-    found: list[tuple[str, str, tuple[Variant, ...]]] = []
+    found: list[tuple[Plot, tuple[Variant, ...]]] = []
     for place, group in enumerate(panels.groups(record, of)):
         drawn_here = [of[variant.id] for variant in group]
         whole = _draw(record, group, drawn_here, 0)
@@ -50,16 +60,27 @@ def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant
         last = max(course.steps[-1] for course in drawn_here)
         if metric in (NATS, BITS) and sum(step >= last / 2 for step in drawn_here[0].steps) > 2:
             draw.append(_draw(record, group, drawn_here, last / 2))
-        svg = drawn(
-            draw,
-            f"curve-{metric.replace('_', '-')}-{place}",
-            f"{spoken(metric)} over training: mean and standard deviation over seeds of each variant. "
+        plot = Plot(
+            name=f"training-{metric}" + (f"-{place + 1}" if place else ""),
+            id=f"curve-{metric.replace('_', '-')}-{place}",
+            draw=tuple(draw),
+            about=f"{spoken(metric)} over training: mean and standard deviation over seeds of each variant. "
             f"The table below has its last values; the view curves has all.",
+            caption=" ".join(_caption(record, metric, group, drawn_here, two=len(draw) > 1)),
             height=TALL if len(draw) == 1 else LOW,
-            width=panels.WIDTH,
+            columns=COLUMNS,
+            rows=tuple(
+                row for variant, course in zip(group, drawn_here, strict=True) for row in _numbers(variant, course)
+            ),
         )
-        found.append((svg, " ".join(_caption(record, metric, group, drawn_here, two=len(draw) > 1)), group))
+        found.append((plot, group))
     return found
+
+
+def _numbers(variant: Variant, course: Course) -> Iterator[tuple[str | int | float | None, ...]]:
+    """The numbers of a course, step by step."""
+    columns = (course.steps, course.n, course.mean, course.sd, course.log_mean, course.log_sd)
+    yield from ((variant.name, course.metric, *numbers) for numbers in zip(*columns, strict=True))
 
 
 def chosen(record: PageRecord, metric: str) -> dict[str, Course]:

@@ -11,9 +11,10 @@ import numpy as np
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, drawn
+from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,25 +29,50 @@ BEYOND = 6.0
 """A band is drawn as far as so many times the largest mean difference of the second half of training."""
 
 
+COLUMNS = ("variant", "metric", "step", "n", "difference", "sd", "low", "high")
+"""What stands behind a plot; where differences are ratios all but step and n are of logarithms."""
+
+
 def plots(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """For each judged metric that is measured on the way its differences, with captions; one plot for each group."""
+    """The plots as SVG with their captions."""
+    yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in difference_plots(record))
+
+
+def difference_plots(record: PageRecord) -> Iterator[Plot]:
+    """For each judged metric that is measured on the way its differences; one plot for each group of variants."""
     names = dict.fromkeys(course.metric for course in record.differences)
     for metric in names:
         of = {course.variant: course for course in record.differences if course.metric == metric}
-        for place, group in enumerate(panels.groups(record, [record.plan.baseline, *of])):
-            shown = [variant for variant in group if variant.id in of]
-            if not shown:
+        groups = panels.groups(record, [record.plan.baseline, *of])
+        for place, group in enumerate(groups):
+            compared = [variant for variant in group if variant.id in of]
+            if not compared:
                 continue
-            courses = [of[variant.id] for variant in shown]
-            svg = drawn(
-                [lambda axes, g=group, s=shown, c=courses: _panel(axes, record, g, s, c)],  # type: ignore[misc]
-                f"difference-{metric.replace('_', '-')}-{place}",
-                f"{spoken(metric)}, paired differences from the baseline over training. "
+            courses = [of[variant.id] for variant in compared]
+            yield Plot(
+                name=f"differences-{metric}" + (f"-{place + 1}" if len(groups) > 1 else ""),
+                id=f"difference-{metric.replace('_', '-')}-{place}",
+                draw=(lambda axes, g=group, s=compared, c=courses: _panel(axes, record, g, s, c),),  # type: ignore[misc]
+                about=f"{spoken(metric)}, paired differences from the baseline over training. "
                 "The tables of verdicts have those at the end.",
+                caption=" ".join(_caption(record, metric, courses)),
                 height=TALL,
-                width=panels.WIDTH,
+                columns=COLUMNS,
+                rows=tuple(
+                    row for variant, course in zip(compared, courses, strict=True) for row in _numbers(variant, course)
+                ),
             )
-            yield svg, " ".join(_caption(record, metric, courses))
+
+
+def _numbers(variant: Variant, course: DifferenceCourse) -> Iterator[tuple[str | int | float | None, ...]]:
+    """The numbers of each step, in full."""
+    low, high = band(course)
+    each = zip(course.steps, course.n, course.mean, course.sd, low.tolist(), high.tolist(), strict=True)
+    for step, n, mean, sd, start, end in each:
+        yield (
+            variant.name, course.metric, step, n, mean, sd,
+            start if math.isfinite(start) else None, end if math.isfinite(end) else None,
+        )  # fmt: skip
 
 
 def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse]) -> Iterator[str]:

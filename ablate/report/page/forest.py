@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.report import wording
-from ablate.report.html.drawn import INK, drawn
+from ablate.report.html.drawn import INK, shown
 from ablate.report.once import effects_once
 from ablate.report.page import panels
 from ablate.report.page.answer import subject
 from ablate.report.page.panels import plain_ticks, short
 from ablate.report.page.record import PageRecord
 from ablate.report.parts import interval_kind
+from ablate.report.plot import Plot
 from ablate.verdict.summary import Effect, Metric, Summary
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ ROWS = 22
 """Comparisons in one plot: one that is longer does not fit on a sheet of paper."""
 ROW, EDGE = 0.38, 0.85
 """Inches of a comparison, and of what stands around them all."""
+LETTERS = 14.0
+"""Letters in an inch of a row."""
 BEYOND = 8.0
 """A difference of more than so many times the middle one does not widen the frame."""
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
@@ -41,26 +44,65 @@ LOOKS: Mapping[str, tuple[str, str, bool]] = {
 """Of each verdict the colour, the marker, and whether that is filled."""
 
 
+COLUMNS = (
+    "comparison",
+    "kind",
+    "metric",
+    "scale",
+    "n",
+    "estimate",
+    "adjusted_low",
+    "adjusted_high",
+    "low",
+    "high",
+    "margin",
+    "p",
+    "p_adjusted",
+    "verdict",
+)
+"""What stands behind a forest; on the log scale all but p are of logarithms."""
+
+
 def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """The plots with their captions: for each metric one, or several where comparisons are many, or none."""
-    summary = record.summary
-    shown = effects_once(summary.effects)
+    """The plots as SVG with their captions."""
+    yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in plots(record))
+
+
+def plots(record: PageRecord) -> Iterator[Plot]:
+    """The plots: for each metric one, or several where comparisons are many, or none."""
+    yield from plots_of(record.summary)
+
+
+def plots_of(summary: Summary) -> Iterator[Plot]:
+    """The plots of any verdicts, those that confirm a search among them."""
+    every = effects_once(summary.effects)
     for place, metric in enumerate(summary.metrics):
-        of = [effect for effect in shown if effect.metric == metric.name]
+        of = [effect for effect in every if effect.metric == metric.name]
         if all(effect.estimate is None for effect in of):
             continue
         for start in range(0, len(of), ROWS):
             part = of[start : start + ROWS]
             frame = _frame(part, metric)
             title = f"{spoken(metric.name)}, every comparison with its interval ({interval_kind(summary)})"
-            svg = drawn(
-                [lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary)],  # type: ignore[misc]
-                f"forest-{place}-{start // ROWS}",
-                f"{title}. The tables of verdicts have its numbers.",
+            yield Plot(
+                name=f"forest-{metric.name}" + (f"-{start // ROWS + 1}" if len(of) > ROWS else ""),
+                id=f"forest-{place}-{start // ROWS}",
+                draw=(lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary),),  # type: ignore[misc]
+                about=f"{title}. The tables of verdicts have its numbers.",
+                caption=" ".join(_caption(metric, len(of), start, part, frame, summary)),
                 height=EDGE + ROW * len(part),
-                width=panels.WIDTH,
+                columns=COLUMNS,
+                rows=tuple(_numbers(effect, summary) for effect in part),
             )
-            yield svg, " ".join(_caption(metric, len(of), start, part, frame, summary))
+
+
+def _numbers(effect: Effect, summary: Summary) -> tuple[str | int | float | None, ...]:
+    """The numbers of a comparison, in full."""
+    return (
+        subject(effect, summary), effect.kind, effect.metric, effect.scale, effect.n, effect.estimate,
+        effect.adjusted_low, effect.adjusted_high, effect.low, effect.high, effect.margin, effect.p, effect.p_adjusted,
+        effect.verdict if effect.judged else None,
+    )  # fmt: skip
 
 
 def _caption(
@@ -130,7 +172,8 @@ def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summa
     ink, marker, filled = LOOKS["noise" if noise else effect.verdict]
     colour = INK[ink]
     said = wording.verdict(effect)
-    room = 60 - len(said)
+    figure: Any = axes.figure
+    room = int(LETTERS * figure.get_figwidth()) - len(said)
     paper = {"facecolor": INK["paper"], "edgecolor": "none", "pad": 1.0}
     words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5, "bbox": paper}
     axes.text(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"], **words)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, SHADES, drawn
+from ablate.report.html.drawn import INK, SHADES, shown
 from ablate.report.html.grid import Grid
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,28 +45,40 @@ def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
     ]
 
 
+COLUMNS = ("variant", "gain", "metric", "step", "n", "mean", "sd")
+"""What stands behind a plot of gains; the sd is over seeds."""
+
+
 def plots(record: PageRecord) -> list[tuple[str, str, str]]:
-    """The plots with their captions and the name of their variant; deviations are bands around the means, and root mean
-    squares in the table alone.
-    """
-    found = []
+    """The plots as SVG with their captions and the name of their variant."""
+    return [(shown(plot, panels.WIDTH), plot.caption, variant.name) for plot, variant in gain_plots(record)]
+
+
+def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
+    """The plots with their variant; deviations are bands around the means, and root mean squares in the table alone."""
     for place, (variant, metric, courses) in enumerate(courses_of(record)):
         if metric in IN_TABLE:
             continue
         spread = {course.of: course for course in _spreads(record, variant)} if metric == "gain_mean" else {}
-        svg = drawn(
-            [lambda axes, m=metric, c=courses, s=spread: _panel(axes, m, c, s)],  # type: ignore[misc]
-            f"gains-{place}",
-            f"Trained gains of {variant.name} over training. The table below has first and last values.",
-            height=2.6,
-            width=panels.WIDTH,
-        )
         thinned = [course for course in courses if len(course.steps) < course.measured]
         steps = panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
         about = f"{variant.name}{ABOUT[metric]}: means over seeds; faint lines are early layers, strong ones late."
         about += " Bands: ± one standard deviation over channels or heads." if spread else ""
-        found.append((svg, about + steps, variant.name))
-    return found
+        plot = Plot(
+            name=f"{metric.replace('gain', 'gains', 1)}-{variant.name}",
+            id=f"gains-{place}",
+            draw=(lambda axes, m=metric, c=courses, s=spread: _panel(axes, m, c, s),),  # type: ignore[misc]
+            about=f"Trained gains of {variant.name} over training. The table below has first and last values.",
+            caption=about + steps,
+            height=2.6,
+            columns=COLUMNS,
+            rows=tuple(
+                (variant.name, course.of, course.metric, *numbers)
+                for course in (*courses, *spread.values())
+                for numbers in zip(course.steps, course.n, course.mean, course.sd, strict=True)
+            ),
+        )
+        yield plot, variant
 
 
 def _spreads(record: PageRecord, variant: Variant) -> Iterator[Course]:

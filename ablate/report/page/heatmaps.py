@@ -12,11 +12,12 @@ import numpy as np
 
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, SHADES, drawn
+from ablate.report.html.drawn import INK, SHADES, shown
 from ablate.report.html.grid import Grid
 from ablate.report.page import panels
 from ablate.report.page.curves import is_log
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,37 +62,73 @@ def names(record: PageRecord) -> tuple[str, ...]:
     return tuple(metric for metric, of in parts.items() if len(of) > 1)
 
 
+COLUMNS = ("variant", "metric", "part", "step", "n", "mean")
+"""What stands behind a map."""
+
+
 def maps(record: PageRecord, metric: str) -> Maps | None:
     """The maps of a metric; None where it has no finite value."""
+    plots = grouped_plots(record, metric)
+    if not plots:
+        return None
+    some = next(course for course in record.layers if course.metric == metric)
+    return Maps(
+        metric=metric,
+        plots=tuple((shown(plot, panels.WIDTH), group) for plot, group in plots),
+        scale=_scale_of(record, metric),
+        steps=(some.measured, len(some.steps)),
+    )
+
+
+def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
+    """The maps of a metric with the variants in each; none where it has no finite value."""
     of: dict[str, list[LayerCourse]] = {}
     for course in record.layers:
         if course.metric == metric:
             of.setdefault(course.variant, []).append(course)
-    values = [one for courses in of.values() for course in courses for one in known(course)]
-    if not values:
-        return None
-    scale = _scale(values, log=is_log(record, metric))
+    if not any(known(course) for courses in of.values() for course in courses):
+        return []
+    scale = _scale_of(record, metric)
     variants = [variant for variant in record.plan.variants if variant.id in of]
     parts = in_order(course.part for courses in of.values() for course in courses)
-    tall = 0.6 + max(0.5, min(2.2, 0.1 * len(parts)))
+    some = next(iter(of.values()))[0]
+    caption = (
+        f"{spoken(metric).capitalize()} by layer, from the first (below) to the last, and step; means over seeds; "
+        f"{combined(metric)}.{panels.drawn_steps(some.measured, len(some.steps))}"
+    )
     plots = []
     for start in range(0, len(variants), FIRST):
         group = tuple(variants[start : start + FIRST])
-        svg = drawn(
-            [
+        plot = Plot(
+            name=f"layers-{metric}" + (f"-{start // FIRST + 1}" if start else ""),
+            id=f"map-{metric.replace('_', '-')}-{start // FIRST}",
+            draw=tuple(
                 lambda axes, v=variant: _map(axes, v, of[v.id], parts, scale)  # type: ignore[misc]
                 for variant in group
-            ],
-            f"map-{metric.replace('_', '-')}-{start // FIRST}",
-            f"{spoken(metric)} by layer and step, a map for each variant. The table below has the last step.",
-            height=tall,
-            columns=min(2, len(group)),
-            width=panels.WIDTH,
+            ),
+            about=f"{spoken(metric)} by layer and step, a map for each variant. The table below has the last step.",
+            caption=caption,
+            height=0.6 + max(0.5, min(2.2, 0.1 * len(parts))),
+            panels_across=min(2, len(group)),
             legend=False,
+            key_title=f"{spoken(metric)}, by layer (upwards) and step (to the right)",
+            key=tuple((f"shade{shade}", text) for shade, text in _key(scale)),
+            columns=COLUMNS,
+            rows=tuple(
+                (variant.name, course.metric, course.part, *numbers)
+                for variant in group
+                for course in of[variant.id]
+                for numbers in zip(course.steps, course.n, course.mean, strict=True)
+            ),
         )
-        plots.append((svg, group))
-    some = next(iter(of.values()))[0]
-    return Maps(metric=metric, plots=tuple(plots), scale=scale, steps=(some.measured, len(some.steps)))
+        plots.append((plot, group))
+    return plots
+
+
+def _scale_of(record: PageRecord, metric: str) -> Scale:
+    """The shades that all maps of a metric share."""
+    values = [one for course in record.layers if course.metric == metric for one in known(course)]
+    return _scale(values, log=is_log(record, metric))
 
 
 def _scale(values: Sequence[float], *, log: bool) -> Scale:
@@ -107,7 +144,11 @@ def _scale(values: Sequence[float], *, log: bool) -> Scale:
 
 def key(found: Maps) -> list[tuple[int, str]]:
     """Each shade with the values that it stands for."""
-    edges = found.scale.edges
+    return _key(found.scale)
+
+
+def _key(scale: Scale) -> list[tuple[int, str]]:
+    edges = scale.edges
     if len(edges) == 1:
         return [(0, panels.number(edges[0]))]
     first, *rest = panels.apart(edges[1:])

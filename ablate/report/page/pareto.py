@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,10 @@ import numpy as np
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.plan.plan import Factors
-from ablate.report.html.drawn import INK, Draw, drawn
+from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Draw, Plot
 from ablate.verdict.summary import Arm, Metric
 
 if TYPE_CHECKING:
@@ -26,27 +27,49 @@ PAIRS = 4
 
 
 def fronts(record: PageRecord) -> list[tuple[str, str]]:
-    """The first metric against each other one, with captions; nothing where fewer than two have values."""
+    """The planes of two metrics as SVG, with captions."""
+    return [(shown(plot, panels.WIDTH), plot.caption) for plot in front_plots(record)]
+
+
+def front_plots(record: PageRecord) -> Iterator[Plot]:
+    """The first metric against each other one; nothing where fewer than two have values."""
     metrics = record.seen()
     every = [arm for arm in record.summary.arms if record.variant(arm.variant).setting.salt == 0]
-    found = []
     for place, other in enumerate(metrics[1:]):
         arms = [arm for arm in every if {metrics[0].name, other.name} <= arm.levels.keys()]
         if len(arms) < 2:
             continue
-        svg = drawn(
-            [lambda axes, o=other, a=arms: _plane(axes, record, metrics[0], o, a)],  # type: ignore[misc]
-            f"plane-{place}",
-            f"{spoken(metrics[0].name)} against {spoken(other.name)}. The table Variants has its numbers.",
-            height=3.3,
-            width=panels.WIDTH,
-        )
         left = len(every) - len(arms)
         caption = "Means over seeds, with one standard deviation each way. A name that would cover another is left out."
         if len(metrics) > 2:
             caption += " The front is that of all metrics: a variant may be on it for one that is not drawn."
-        found.append((svg, caption + (f" Not shown: {left} without a finished seed." if left else "")))
-    return found
+        pair = (metrics[0], other)
+        yield Plot(
+            name=f"trade-off-{metrics[0].name}-{other.name}",
+            id=f"plane-{place}",
+            draw=(lambda axes, o=other, a=arms: _plane(axes, record, metrics[0], o, a),),  # type: ignore[misc]
+            about=f"{spoken(metrics[0].name)} against {spoken(other.name)}. The table Variants has its numbers.",
+            caption=caption + (f" Not shown: {left} without a finished seed." if left else ""),
+            height=3.3,
+            columns=(
+                "variant",
+                "baseline",
+                "front",
+                *(
+                    f"{metric.name}_{name}"
+                    for metric in pair
+                    for name in ("mean", "log_sd" if metric.log else "sd", "n")
+                ),
+            ),
+            rows=tuple(_numbers(arm, pair, record) for arm in arms),
+        )
+
+
+def _numbers(arm: Arm, metrics: Sequence[Metric], record: PageRecord) -> tuple[str | int | float | None, ...]:
+    """The numbers of a variant in two metrics."""
+    levels = [arm.levels[metric.name] for metric in metrics]
+    marks = (str(arm.variant == record.plan.baseline).lower(), str(arm.variant in record.summary.front).lower())
+    return arm.name, *marks, *(number for level in levels for number in (level.mean, level.sd, level.n))
 
 
 def _plane(axes: Axes, record: PageRecord, x: Metric, y: Metric, arms: Sequence[Arm]) -> None:
@@ -88,38 +111,65 @@ def _label(metric: Metric) -> str:
 
 
 def interactions(record: PageRecord, factors: Factors, terms: str) -> list[tuple[str, str]]:
+    """The means of pairs of edits as SVG, with captions."""
+    left = len(_pairs(factors)) - PAIRS
+    more = f" {left} more pairs are in the tables alone." if left > 0 else ""
+    return [(shown(plot, panels.WIDTH), plot.caption + more) for plot in interaction_plots(record, factors, terms)]
+
+
+def left_out(factors: Factors) -> list[str]:
+    """The pairs of edits that are not drawn."""
+    return [" × ".join(pair) for pair in _pairs(factors)[PAIRS:]]
+
+
+def _pairs(factors: Factors) -> list[tuple[str, ...]]:
+    return [edits for edits in factors.effects if len(edits) == 2]
+
+
+def interaction_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:
     """For each metric the means of pairs of edits: lines that are not parallel interact."""
-    pairs = [one for one in factors.effects if len(one) == 2]
-    found = []
-    for place, metric in enumerate(record.seen()):
+    pairs = _pairs(factors)[:PAIRS]
+    for place, metric in enumerate(record.seen() if pairs else ()):
         draw: list[Draw] = [
             lambda axes, p=pair, m=metric: _pair(axes, record, factors, m, p)  # type: ignore[misc]
-            for pair in pairs[:PAIRS]
+            for pair in pairs
         ]
-        if not draw:
-            continue
-        svg = drawn(
-            draw,
-            f"interaction-{''.join(c if c.isalnum() else '-' for c in terms)}-{place}",
-            f"Means of {spoken(metric.name)} by two edits. The table Runs has the numbers.",
+        yield Plot(
+            name=f"interaction-{metric.name}" + (f"-{terms}" if terms else ""),
+            id=f"interaction-{''.join(c if c.isalnum() else '-' for c in terms)}-{place}",
+            draw=tuple(draw),
+            about=f"Means of {spoken(metric.name)} by two edits. The table Runs has the numbers.",
+            caption=f"Means of {spoken(metric.name)} over runs and seeds, along the edit below each panel; solid: with "
+            "the edit above it, dashed: without. Edits whose lines are not parallel interact.",
             height=2.4,
-            columns=min(2, len(draw)),
-            width=panels.WIDTH,
+            panels_across=min(2, len(draw)),
             legend=False,
+            columns=("edit", "other_edit", "has_edit", "has_other_edit", "metric", "mean"),
+            rows=tuple(
+                (
+                    *pair,
+                    int(across > 0),
+                    int(level > 0),
+                    metric.name,
+                    _cell_mean(record, factors, metric, pair, across, level),
+                )
+                for pair in pairs
+                for level in (-1, 1)
+                for across in (-1, 1)
+            ),
         )
-        more = f" {len(pairs) - PAIRS} more pairs are in the tables alone." if len(pairs) > PAIRS else ""
-        about = (
-            f"Means of {spoken(metric.name)} over runs and seeds, along the edit below each panel; solid: with the "
-            "edit above it, dashed: without. Edits whose lines are not parallel interact."
-        )
-        found.append((svg, about + more))
-    return found
+
+
+def _cell_mean(
+    record: PageRecord, factors: Factors, metric: Metric, pair: Sequence[str], across: int, level: int
+) -> float:
+    first, other = (factors.edits.index(edit) for edit in pair)
+    return _mean(record, factors, metric, {first: across, other: level})
 
 
 def _pair(axes: Axes, record: PageRecord, factors: Factors, metric: Metric, pair: Sequence[str]) -> None:
-    one, other = (factors.edits.index(edit) for edit in pair)
     for place, level in enumerate((-1, 1)):
-        line = [_mean(record, factors, metric, {one: across, other: level}) for across in (-1, 1)]
+        line = [_cell_mean(record, factors, metric, pair, across, level) for across in (-1, 1)]
         axes.plot(
             [0, 1], line, marker="os"[place], ms=4.5, color=INK[f"line{place}"], ls="-" if place else "--", lw=1.4
         )

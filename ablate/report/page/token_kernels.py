@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ablate.report.html.drawn import INK, SHADES, drawn
+from ablate.plan.plan import Variant
+from ablate.report.html.drawn import INK, SHADES, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,34 +23,56 @@ STEPS = 3
 """Snapshots of a variant, from the first to the last."""
 
 
+COLUMNS = ("variant", "place", "step", "n", "i", "j", "value")
+"""What stands behind a plot: the cells on and below the diagonal, of which those above are the mirror."""
+
+
 def plots(record: PageRecord) -> list[tuple[str, str]]:
-    """A plot with its caption for each of the first variants that have snapshots."""
-    of: dict[str, list[Kernel]] = {}
-    for kernel in record.kernels:
-        of.setdefault(kernel.variant, []).append(kernel)
-    with_some = [variant for variant in record.plan.variants if variant.id in of]
-    found = []
-    for place, variant in enumerate(with_some[:FIRST]):
-        shown = _chosen(of[variant.id])
-        columns = len({kernel.step for kernel in shown})
-        svg = drawn(
-            [lambda axes, k=kernel: _matrix(axes, k) for kernel in shown],  # type: ignore[misc]
-            f"kernel-{place}",
-            f"Normalised kernel matrices of {variant.name}: rows and columns are positions. The view kernels has them.",
-            height=1.7,
-            columns=columns,
-            width=panels.WIDTH,
-            legend=False,
-        )
-        about = (
-            f"{variant.name}: cosine of tokens within a sequence, by position, mean over sequences and over "
-            f"{shown[0].n} seeds; from 0 or less (light) to 1 (dark), which everywhere is rank collapse."
-        )
-        found.append((svg, about))
-    if left := [variant.name for variant in with_some[FIRST:]]:
+    """A plot as SVG with its caption for each of the first variants that have snapshots; the last says what is left."""
+    found = [(shown(plot, panels.WIDTH), plot.caption) for plot in kernel_plots(record)]
+    if left := left_out(record):
         svg, about = found[-1]
         found[-1] = (svg, f"{about} Not drawn: {', '.join(left)}; the view kernels has them.")
     return found
+
+
+def left_out(record: PageRecord) -> list[str]:
+    """The names of the variants whose snapshots are not drawn."""
+    return [variant.name for variant in _with_some(record)[FIRST:]]
+
+
+def _with_some(record: PageRecord) -> list[Variant]:
+    there = {kernel.variant for kernel in record.kernels}
+    return [variant for variant in record.plan.variants if variant.id in there]
+
+
+def kernel_plots(record: PageRecord) -> Iterator[Plot]:
+    """A plot for each of the first variants that have snapshots."""
+    for place, variant in enumerate(_with_some(record)[:FIRST]):
+        snapshots = _chosen([kernel for kernel in record.kernels if kernel.variant == variant.id])
+        yield Plot(
+            name=f"kernels-{variant.name}",
+            id=f"kernel-{place}",
+            draw=tuple(lambda axes, k=kernel: _matrix(axes, k) for kernel in snapshots),  # type: ignore[misc]
+            about=f"Normalised kernel matrices of {variant.name}: rows and columns are positions. "
+            "The view kernels has them.",
+            caption=f"{variant.name}: cosine of tokens within a sequence, by position, mean over sequences and over "
+            f"{snapshots[0].n} seeds; from 0 or less (light) to 1 (dark), which everywhere is rank collapse.",
+            height=1.7,
+            panels_across=len({kernel.step for kernel in snapshots}),
+            legend=False,
+            key_title=f"cosine of tokens of {panels.short(variant.name, 24)}, by position",
+            key=tuple(
+                (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}")
+                for shade in range(SHADES)
+            ),
+            columns=COLUMNS,
+            rows=tuple(
+                (variant.name, kernel.address, kernel.step, kernel.n, *cell)
+                for kernel in snapshots
+                for cell in kernel.cells
+            ),
+        )
 
 
 def _chosen(kernels: Sequence[Kernel]) -> list[Kernel]:

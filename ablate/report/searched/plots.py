@@ -1,12 +1,12 @@
-"""The plots of a search as SVG text, to stand within a page: its colours are the page's.
+"""The plots of a search: its blocks by their objectives, and how far it had come after each.
 
-The same record gives the same text. matplotlib is imported by what draws, and by nothing else.
+matplotlib is imported by what draws, and by nothing else.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.report import wording
-from ablate.report.html.drawn import INK, Draw, drawn
+from ablate.report.html.drawn import HEIGHT, INK
+from ablate.report.plot import Cell, Draw, Plot
 from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts
 from ablate.report.searched.reckoned import Reckoned
@@ -31,28 +32,78 @@ LONG = 20
 FRESH = "at fresh seeds, and interval"
 
 
-def found_plot(record: SearchRecord, found: Reckoned) -> str:
-    """The plane of the objectives, or with one the values over the search; empty where nothing can be compared.
+def plots(record: SearchRecord, found: Reckoned) -> Iterator[Plot]:
+    """The plots: nothing where nothing can be compared."""
+    if found.compared:
+        yield _found_plot(record, found)
+    if len(record.objectives) > 1 and found.curve:
+        yield _progress_plot(record, found)
+
+
+def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
+    """The plane of the objectives, or with one the values over the search.
 
     Of more than two, the first against each other, one below the other.
     """
-    if not found.compared:
-        return ""
-    if len(record.objectives) == 1:
-        return drawn([lambda axes: _over_time(axes, record, found)], "values", _about(record))
     draw: list[Draw] = [
         lambda axes, y=other: _plane(axes, record, found, 0, y)  # type: ignore[misc]
         for other in range(1, len(record.objectives))
     ]
-    return drawn(draw, "front", _about(record))
+    name = "front" if draw else "values"
+    names = [objective.metric for objective in record.objectives]
+    fresh = dict(_fresh(record))
+    return Plot(
+        name=name,
+        id=name,
+        draw=tuple(draw) or (lambda axes: _over_time(axes, record, found),),
+        about=_about(record),
+        caption=" ".join(_caption(record)),
+        height=HEIGHT,
+        columns=(
+            "number", "block", "outcome", "front", *names,
+            *(f"{metric}_fresh{end}" for metric in names for end in ("", "_low", "_high")),
+        ),
+        rows=tuple(
+            (
+                entry.number, entry.name, entry.outcome, str(place in found.front).lower(),
+                *(entry.values or (None,) * len(names)),
+                *(end for at in range(len(names)) for end in fresh.get(entry.name, {}).get(at, (None,) * 3)),
+            )
+            for place, entry in enumerate(record.entries)
+        ),
+    )  # fmt: skip
 
 
-def progress_plot(record: SearchRecord, found: Reckoned) -> str:
-    """The hypervolume over the search; empty with one objective, whose other plot says as much, and without one."""
-    if len(record.objectives) == 1 or not found.curve:
-        return ""
-    about = "Hypervolume over the blocks in the order begun. The table Progress has its numbers."
-    return drawn([lambda axes: _hypervolume(axes, found)], "progress", about, height=2.5)
+def _progress_plot(record: SearchRecord, found: Reckoned) -> Plot:
+    """The hypervolume over the search; with one objective the other plot says as much."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (entry.number, entry.name, value) for entry, value in zip(record.entries, found.curve, strict=False)
+    )
+    return Plot(
+        name="hypervolume",
+        id="progress",
+        draw=(lambda axes: _hypervolume(axes, found),),
+        about="Hypervolume over the blocks in the order begun. The table Progress has its numbers.",
+        caption="The share of the box that is dominated, by blocks begun.",
+        height=2.5,
+        columns=("number", "block", "hypervolume"),
+        rows=rows,
+    )
+
+
+def _caption(record: SearchRecord) -> Iterator[str]:
+    several = len(record.objectives) > 1
+    yield "Each point is a block that finished."
+    if len(record.objectives) > 2:
+        yield "The front is that of all objectives: a point may be on it for one that is not drawn."
+    if several:
+        yield "A name that would cover another is left out."
+    if record.confirmed is not None:
+        yield (
+            f"Squares: at fresh seeds, {record.reference}'s mean there and the paired difference from it with its "
+            f"{100 * record.confirmed.confidence:g} % interval"
+            + ("; the dotted line leads there from the value in the search." if several else ".")
+        )
 
 
 def _about(record: SearchRecord) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ablate.report import footnotes, verdict_tables
 from ablate.report.document import Document, Figure, Fold, Group, Items, Lead, Part, Prose, Section, TableOf, Verbatim
+from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, plots, rows
 from ablate.report.searched.reckoned import Reckoned, reckon
@@ -56,27 +57,8 @@ def _section(grid: Grid, before: tuple[Part, ...] = ()) -> Section:
 
 
 def _figures(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
-    captions = (
-        (plots.found_plot(record, found), " ".join(_caption(record))),
-        (plots.progress_plot(record, found), "The share of the box that is dominated, by blocks begun."),
-    )
-    if shown := tuple(Figure(svg, text) for svg, text in captions if svg):
-        yield Group(shown)
-
-
-def _caption(record: SearchRecord) -> Iterator[str]:
-    several = len(record.objectives) > 1
-    yield "Each point is a block that finished."
-    if len(record.objectives) > 2:
-        yield "The front is that of all objectives: a point may be on it for one that is not drawn."
-    if several:
-        yield "A name that would cover another is left out."
-    if record.confirmed is not None:
-        yield (
-            f"Squares: at fresh seeds, {record.reference}'s mean there and the paired difference from it with the "
-            "interval that goes with its verdict"
-            + ("; the dotted line leads there from the value in the search." if several else ".")
-        )
+    if drawn := tuple(Figure(shown(plot), plot.caption) for plot in plots.plots(record, found)):
+        yield Group(drawn)
 
 
 def _blocks(record: SearchRecord, found: Reckoned) -> Iterator[Part]:

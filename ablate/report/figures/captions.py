@@ -1,0 +1,130 @@
+"""Sentences for a paper: one for each figure, and one on methods, counted and worded from the verdicts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from ablate.output.escape import visible
+from ablate.output.numbers import factor, percent
+from ablate.output.words import listed, plural, spoken
+from ablate.report.footnotes import p_below
+from ablate.report.plot import Plot
+from ablate.report.wording import margin
+from ablate.verdict.summary import Effect, Metric, Summary
+
+TESTS = {
+    "student": "Student's t",
+    "sign_flip": "sign flips",
+    "sign": "the sign test",
+    "repeated": "Student's t at the level of a look",
+    "pooled": "Student's t with what all effects leave unexplained as the error",
+    "worst_rank": "signed ranks over all seeds, a diverged run the worst",
+}
+"""What made a p, in words."""
+
+
+def sentence(plot: Plot) -> str:
+    """The caption of a plot as one sentence.
+
+    What comes after its first full stop goes on behind a semicolon.
+    """
+    first, *others = re.split(r"(?<=\.) (?=[A-Z×ns])", plot.caption.strip())
+    parts = [first, *(_lowered(part) for part in others)]
+    return visible("; ".join(part.removesuffix(".") for part in parts)) + "."
+
+
+def _lowered(part: str) -> str:
+    """A sentence as it goes on within another; a name in capitals stays one."""
+    return part[:1].lower() + part[1:] if part[1:2].islower() or part[1:2] == " " else part
+
+
+def methods(summary: Summary) -> str:
+    """How it was compared, as one sentence: n, pairing, test, correction, confidence, margin."""
+    judged = [effect for effect in summary.effects if effect.judged]
+    if not judged:
+        return "Nothing was compared."
+    return visible("; ".join(_methods(summary, judged))) + "."
+
+
+def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
+    counts = {arm.ended + len(arm.missing) for arm in summary.arms}
+    yield f"Each variant was trained at {_range(counts)} that share batches and evaluation windows"
+    lost = sum(arm.diverged for arm in summary.arms), sum(len(arm.missing) for arm in summary.arms)
+    fates = [f"{n} {what}" for n, what in zip(lost, ("diverged", "have no result"), strict=True) if n]
+    if fates:
+        yield f"of the {sum(arm.ended + len(arm.missing) for arm in summary.arms)} runs {listed(fates)}"
+    paired = {effect.n for effect in judged if effect.estimate is not None}
+    over = f" over the {_range(paired)} finished on both sides" if paired and paired != counts else ""
+    yield f"differences are paired by seed{over} and tested by {_tests(judged)}{_logs(summary)}"
+    yield _correction(summary, judged)
+    if summary.looks:
+        looked = f", the last at {summary.looked}" if summary.looked else ""
+        among = listed([str(n) for n in summary.looks])
+        yield f"results were looked at after {among} seeds{looked}, and levels are calibrated for all looks together"
+    yield from _margins(summary.metrics, summary)
+
+
+def _range(counts: set[int]) -> str:
+    least, most = min(counts), max(counts)
+    return plural(least, "seed") if least == most else f"{least} to {most} seeds"
+
+
+def _tests(judged: Sequence[Effect]) -> str:
+    """The tests by how many comparisons each decides; of one alone no number."""
+    used = Counter(effect.method for effect in judged if effect.p is not None)
+    if not used:
+        return "nothing yet"
+    if len(used) == 1:
+        return TESTS[next(iter(used))]
+    return listed([f"{TESTS[method]} ({n} of {used.total()} comparisons)" for method, n in used.most_common()])
+
+
+def _logs(summary: Summary) -> str:
+    names = [spoken(metric.name) for metric in summary.metrics if metric.log]
+    return f", of {listed(names)} as logarithms" if names else ""
+
+
+def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
+    where = "of all metrics together" if summary.family == "page" else "per metric"
+    adjusted = any(effect.adjusted_low is not None for effect in judged)
+    what = "p-values and intervals are" if adjusted else "p-values are"
+    family = (
+        f"{what} adjusted by Holm over {plural(summary.tests, 'comparison')} {where}"
+        if summary.tests > 1
+        else f"there is one comparison {where}, which needs no correction for their number"
+    )
+    alone = "" if adjusted else ", intervals are of each comparison by itself"
+    kept = sum({one.left for one in summary.judgements if one.left > 0})
+    left = f", {percent(kept)} of the {percent(1 - summary.confidence)} kept for judging again" if kept else ""
+    return f"{family}{alone}, at {percent(summary.confidence)} confidence ({p_below(summary)} decides{left})"
+
+
+def _margins(metrics: Sequence[Metric], summary: Summary) -> Iterator[str]:
+    stated = [f"{_margin(metric, summary)} in {spoken(metric.name)}" for metric in metrics if metric.margin is not None]
+    if stated:
+        yield (
+            f"a difference is equivalent where two one-sided tests, adjusted alike, place it within {listed(stated)}"
+        )
+    without = [spoken(metric.name) for metric in metrics if metric.margin is None]
+    if without and stated:
+        yield f"{listed(without)} has no margin" if len(without) == 1 else f"{listed(without)} have no margin"
+    elif without:
+        yield "no margin of equivalence was declared"
+
+
+def _margin(metric: Metric, summary: Summary) -> str:
+    """The margin with what it is a share of."""
+    if not metric.stated.endswith("%"):
+        return margin(metric)
+    if metric.log:
+        return f"a factor {factor(metric.margin or 0.0):.3g}"
+    return f"{metric.stated} of {summary.baseline}'s mean"
+
+
+def document(title: str, named: Sequence[tuple[str, Plot]], told: str) -> str:
+    """All sentences as one Markdown file."""
+    lines = [f"# {visible(title)}", "", "## Methods", "", told, "", "## Captions", ""]
+    lines += [f"- `{name}`: {sentence(plot)}" for name, plot in named]
+    return "\n".join(lines) + "\n"

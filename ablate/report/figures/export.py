@@ -1,0 +1,108 @@
+"""What a space and a search export: their plots, the table of verdicts, the sentences, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ablate.output.words import listed, plural, spoken
+from ablate.report.figures import captions, latex
+from ablate.report.figures.files import file_names
+from ablate.report.page import curves, differences, forest, gains, heatmaps, pareto, token_kernels
+from ablate.report.page.record import PageRecord
+from ablate.report.page.verdicts import factorials
+from ablate.report.plot import Plot
+from ablate.report.searched import plots as searched
+from ablate.report.searched.reckoned import reckon
+from ablate.report.searched.record import SearchRecord
+from ablate.verdict.summary import Summary
+
+TABLE, SENTENCES = "verdicts.tex", "captions.md"
+"""The files beside the figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """Plots under the names of their files, other files as texts by name, and in sentences what is left out and why."""
+
+    plots: tuple[tuple[str, Plot], ...]
+    texts: Mapping[str, str]
+    left_out: tuple[str, ...]
+
+
+def of_space(record: PageRecord) -> Export:
+    """Every plot of the page of a space."""
+    plots = list(_plots(record))
+    return _export(record.title, plots, record.summary, captions.methods(record.summary), tuple(_left_out(record)))
+
+
+def of_search(record: SearchRecord) -> Export:
+    """The plots of a search, and a forest of what confirms it."""
+    plots = list(searched.plots(record, reckon(record)))
+    summary = record.confirmed
+    left = [] if plots else ["every plot: no block has values that can be compared"]
+    if summary is None:
+        left.append("forests and verdicts.tex: nothing is confirmed at fresh seeds")
+    else:
+        plots += forest.plots_of(summary)
+        left += _without_pair(summary)
+    title = record.question.strip() or record.space
+    return _export(title, plots, summary, _searched(record), tuple(left))
+
+
+def _export(title: str, plots: list[Plot], summary: Summary | None, methods: str, left: tuple[str, ...]) -> Export:
+    named = tuple(zip(file_names(plots), plots, strict=True))
+    tables = {} if summary is None else {TABLE: latex.table(summary)}
+    return Export(plots=named, texts={**tables, SENTENCES: captions.document(title, named, methods)}, left_out=left)
+
+
+def _searched(record: SearchRecord) -> str:
+    """How it was searched, and how what it found was confirmed, as one sentence."""
+    goals = listed([f"{'lower' if one.goal == 'min' else 'higher'} {spoken(one.metric)}" for one in record.objectives])
+    told = (
+        f"{plural(len(record.trained), 'block')} of the grammar {record.grammar} were trained at "
+        f"{plural(len(record.seeds), 'seed')} each ({record.sampler}, seed {record.seed}, {record.spent}) for {goals}, "
+        "compared on the tuning split of the text"
+    )
+    if record.confirmed is None:
+        return f"{told}; nothing is confirmed at fresh seeds."
+    best = f"the {plural(len(record.chosen), 'best block')} and {record.reference} were trained anew"
+    judged = captions.methods(record.confirmed)
+    return f"{told}; {best} at fresh seeds and judged on the verdict split; {judged[:1].lower()}{judged[1:]}"
+
+
+def _plots(record: PageRecord) -> Iterator[Plot]:
+    """The plots in the order of the page."""
+    yield from forest.plots(record)
+    yield from differences.difference_plots(record)
+    for terms, factors in factorials(record):
+        yield from pareto.interaction_plots(record, factors, terms)
+    for metric in curves.names(record):
+        yield from (plot for plot, _ in curves.grouped_plots(record, metric))
+    for metric in heatmaps.names(record):
+        yield from (plot for plot, _ in heatmaps.grouped_plots(record, metric))
+    yield from token_kernels.kernel_plots(record)
+    yield from (plot for plot, _ in gains.gain_plots(record))
+    yield from pareto.front_plots(record)
+
+
+def _left_out(record: PageRecord) -> Iterator[str]:
+    yield from _without_pair(record.summary)
+    for terms, factors in factorials(record):
+        if left := pareto.left_out(factors):
+            yield f"interactions{f' under {terms}' if terms else ''} of {', '.join(left)}: more pairs than are drawn"
+    salted = [variant.name for variant in record.plan.variants if variant.setting.salt]
+    if salted and record.curves:
+        yield f"training of {', '.join(salted)}: it is the baseline once more"
+    for metric in heatmaps.names(record):
+        if not heatmaps.grouped_plots(record, metric):
+            yield f"layers-{metric}: no finite value"
+    if left := token_kernels.left_out(record):
+        yield f"kernels of {', '.join(left)}: more variants than are drawn; the view kernels has them"
+
+
+def _without_pair(summary: Summary) -> Iterator[str]:
+    """Metrics of which no comparison has an estimate."""
+    for metric in summary.metrics:
+        if not any(effect.estimate is not None for effect in summary.effects if effect.metric == metric.name):
+            yield f"forest-{metric.name}: no seed has a result on both sides"

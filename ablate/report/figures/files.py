@@ -1,0 +1,75 @@
+"""The files of a plot: drawn at the width of a column and of a page, and its numbers."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ablate.output.spreadsheet import no_formula
+from ablate.report.figures.drawing import figure_of, settings
+from ablate.report.plot import Plot
+from ablate.report.screens.query import as_csv
+
+WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}
+"""Inches of a figure: 234 and 486 pt, a column and the text of most conferences and journals."""
+FORMATS = ("svg", "pdf", "png")
+LETTERS = 80
+"""Letters of the name of a file."""
+
+
+def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
+    """Each file of a plot by its name, which begins with `name`. The same plot gives the same bytes."""
+    with settings():
+        for size, width in WIDTHS.items():
+            for kind, content in _drawn(plot, width):
+                yield f"{name}.{size}.{kind}", content
+    yield f"{name}.csv", numbers(plot).encode()
+
+
+def numbers(plot: Plot) -> str:
+    """The numbers behind a plot as CSV, in full; what a spreadsheet would take for a formula has an apostrophe."""
+    rows = [[no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in plot.rows]
+    return as_csv(plot.columns, rows)
+
+
+def _drawn(plot: Plot, width: float) -> Iterator[tuple[str, bytes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    figure = figure_of(plot, width)
+    png = io.BytesIO()
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.print_png(png, metadata={"Software": None, "Title": plot.about})
+    pdf = io.BytesIO()
+    canvas = FigureCanvasPdf(figure)
+    canvas.print_pdf(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None, "Title": plot.about})
+    figure.set_dpi(72)
+    svg = io.StringIO()
+    canvas = FigureCanvasSVG(figure)
+    canvas.print_svg(svg, metadata={"Date": None, "Creator": None, "Title": plot.about})
+    found = {"svg": svg.getvalue().encode(), "pdf": pdf.getvalue(), "png": png.getvalue()}
+    yield from ((kind, found[kind]) for kind in FORMATS)
+
+
+def file_names(plots: list[Plot]) -> list[str]:
+    """A name for the files of each plot: its own as any file system takes it, numbered where another has it."""
+    names: list[str] = []
+    for plot in plots:
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", plot.name).strip("-")[:LETTERS] or "figure"
+        taken, number, name = {one.lower() for one in names}, 2, plain
+        while name.lower() in taken:
+            name, number = f"{plain}-{number}", number + 1
+        names.append(name)
+    return names
+
+
+_OURS = re.compile(rf"(?P<name>.+)\.({'|'.join(WIDTHS)})\.({'|'.join(FORMATS)})")
+
+
+def belongs_to_export(names: list[str]) -> list[str]:
+    """Those of the names of files that an export writes: drawings, and the numbers beside one."""
+    figures = {found["name"] for name in names if (found := _OURS.fullmatch(name))}
+    return [name for name in names if _OURS.fullmatch(name) or name.removesuffix(".csv") in figures]
