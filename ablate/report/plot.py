@@ -21,9 +21,10 @@ class Plot:
     """A plot with a panel for each of `draw`, row by row.
 
     `name` is that of its files and `id` what keeps its ids apart on a page. `about` says what it shows to who does not
-    see it, `caption` the rest in sentences. `height` is that of a row of panels, or those of all rows, in inches. The
-    `legend` is that of the last panel. `key`, under `key_title`, is what shades stand for, each with the name of its
-    colour; the page says that in words beside the plot. `rows` under `columns` are the numbers drawn, in full.
+    see it, `caption` the rest in sentences, and `headline` what stands before that where no page is around it.
+    `height` is that of a row of panels, or those of all rows, in inches. The `legend` is that of the last panel. `key`,
+    under `key_title`, is what shades stand for, each with the name of its colour; the page says that in words beside
+    the plot. `rows` under `columns` are the numbers drawn, in full.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Plot:
     legend: bool = True
     key: tuple[tuple[str, str], ...] = ()
     key_title: str = ""
+    headline: str = ""
 
 
 def row_heights(panels: int, across: int, height: float | Sequence[float]) -> list[float]:

@@ -243,6 +243,16 @@ def test_a_caption_is_one_sentence() -> None:
             assert said.endswith(".") and ". " not in said and ".;" not in said and "\n" not in said
 
 
+def test_a_caption_says_of_what_it_is_and_over_how_many_seeds() -> None:
+    plots = plots_of(of_space(worlds.record()))
+    assert captions.sentence(plots["forest-eval_loss"]).startswith(
+        "Differences in eval loss over 5 seeds with their intervals (adjusted); whole variants are against pre_ln;"
+    )
+    assert captions.sentence(plots["forest-peak_kurtosis"]).startswith("Ratios of peak kurtosis over 5 seeds")
+    assert captions.sentence(plots["trade-off-eval_loss-peak_kurtosis"]).startswith("Eval loss against peak kurtosis;")
+    assert captions.sentence(plots["training-train_loss"]).endswith("; n = 5 each.")
+
+
 def test_the_methods_are_worded_from_the_verdicts() -> None:
     said = captions.methods(worlds.record().summary)
     assert said.startswith("Each variant was trained at 5 seeds that share batches and evaluation windows;")

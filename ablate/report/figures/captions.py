@@ -26,13 +26,12 @@ TESTS = {
 
 
 def sentence(plot: Plot) -> str:
-    """The caption of a plot as one sentence.
-
-    What comes after its first full stop goes on behind a semicolon.
-    """
-    first, *others = re.split(r"(?<=\.) (?=[A-Z×ns])", plot.caption.strip())
-    parts = [first, *(_lowered(part) for part in others)]
-    return visible("; ".join(part.removesuffix(".") for part in parts)) + "."
+    """The caption of a plot as one sentence: its headline, and behind semicolons what the page says beside it."""
+    beside = [part.removesuffix(".") for part in re.split(r"(?<=\.) (?=[A-Z×n])", plot.caption.strip())]
+    if plot.headline:
+        beside = [part for part in beside if part.lower() not in plot.headline.lower()]
+        beside.insert(0, plot.headline)
+    return visible("; ".join([beside[0], *map(_lowered, beside[1:])])) + "."
 
 
 def _lowered(part: str) -> str:
@@ -78,7 +77,7 @@ def _tests(judged: Sequence[Effect]) -> str:
         return "nothing yet"
     if len(used) == 1:
         return TESTS[next(iter(used))]
-    return listed([f"{TESTS[method]} ({n} of {used.total()} comparisons)" for method, n in used.most_common()])
+    return listed([f"{TESTS[method]} ({n} of {used.total()} tests)" for method, n in used.most_common()])
 
 
 def _logs(summary: Summary) -> str:

@@ -105,7 +105,7 @@ def _caption(
     what = {"largest": ", the largest over the parts measured", "mean": ", the mean over the parts measured"}
     log = is_log(record, metric)
     mean = "geometric mean over seeds, band: times and divided by" if log else "mean over seeds, band: ±"
-    yield f"{spoken(metric).capitalize()}{what.get(courses[0].of, '')}: {mean} one standard deviation."
+    yield f"{spoken(metric).capitalize()} over training{what.get(courses[0].of, '')}: {mean} one standard deviation."
     if two:
         yield "Below, its second half."
     counts = [course.n[0] for course in courses]

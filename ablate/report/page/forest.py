@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ablate.output.numbers import factor
-from ablate.output.words import spoken
+from ablate.output.words import plural, spoken
 from ablate.report import wording
 from ablate.report.html.drawn import INK, shown
 from ablate.report.once import effects_once
@@ -90,10 +90,20 @@ def plots_of(summary: Summary) -> Iterator[Plot]:
                 draw=(lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary),),  # type: ignore[misc]
                 about=f"{title}. The tables of verdicts have its numbers.",
                 caption=" ".join(_caption(metric, len(of), start, part, frame, summary)),
+                headline=_headline(part, metric, summary),
                 height=EDGE + ROW * len(part),
                 columns=COLUMNS,
                 rows=tuple(_numbers(effect, summary) for effect in part),
             )
+
+
+def _headline(part: Sequence[Effect], metric: Metric, summary: Summary) -> str:
+    """What is drawn, over how many seeds, with which intervals."""
+    counts = {effect.n for effect in part if effect.estimate is not None} or {0}
+    least, most = min(counts), max(counts)
+    over = plural(least, "seed") if least == most else f"{least} to {most} seeds"
+    what = "Ratios of" if metric.log else "Differences in"
+    return f"{what} {spoken(metric.name)} over {over} with their intervals ({interval_kind(summary)})"
 
 
 def _numbers(effect: Effect, summary: Summary) -> tuple[str | int | float | None, ...]:

@@ -70,6 +70,7 @@ def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
             draw=(lambda axes, m=metric, c=courses, s=spread: _panel(axes, m, c, s),),  # type: ignore[misc]
             about=f"Trained gains of {variant.name} over training. The table below has first and last values.",
             caption=about + steps,
+            headline=f"Trained gains of {variant.name} over training",
             height=2.6,
             columns=COLUMNS,
             rows=tuple(

@@ -50,6 +50,7 @@ def front_plots(record: PageRecord) -> Iterator[Plot]:
             draw=(lambda axes, o=other, a=arms: _plane(axes, record, metrics[0], o, a),),  # type: ignore[misc]
             about=f"{spoken(metrics[0].name)} against {spoken(other.name)}. The table Variants has its numbers.",
             caption=caption + (f" Not shown: {left} without a finished seed." if left else ""),
+            headline=f"{spoken(metrics[0].name).capitalize()} against {spoken(other.name)}",
             height=3.3,
             columns=(
                 "variant",

@@ -15,6 +15,7 @@ from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.report import wording
 from ablate.report.html.drawn import HEIGHT, INK
+from ablate.report.parts import interval_kind
 from ablate.report.plot import Cell, Draw, Plot
 from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts
@@ -58,6 +59,7 @@ def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
         draw=tuple(draw) or (lambda axes: _over_time(axes, record, found),),
         about=_about(record),
         caption=" ".join(_caption(record)),
+        headline=_what(record),
         height=HEIGHT,
         columns=(
             "number", "block", "outcome", "front", *names,
@@ -101,15 +103,19 @@ def _caption(record: SearchRecord) -> Iterator[str]:
     if record.confirmed is not None:
         yield (
             f"Squares: at fresh seeds, {record.reference}'s mean there and the paired difference from it with its "
-            f"{100 * record.confirmed.confidence:g} % interval"
+            f"interval ({interval_kind(record.confirmed)})"
             + ("; the dotted line leads there from the value in the search." if several else ".")
         )
 
 
 def _about(record: SearchRecord) -> str:
+    return f"{_what(record)}. The tables Front or Best and Every block trained have its numbers."
+
+
+def _what(record: SearchRecord) -> str:
     names = [spoken(objective.metric) for objective in record.objectives]
     of = f"{names[0]} over the search" if len(names) == 1 else f"{names[0]} against {' and '.join(names[1:])}"
-    return f"Every block that finished: {of}. The tables Front or Best and Every block trained have its numbers."
+    return f"Every block that finished: {of}"
 
 
 def _plane(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) -> None:
