@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
-from ablate.store import checkpoints, doctor, sealed, segment
-from ablate.store.findings import Finding, Findings
+from ablate.store import checkpoints, sealed, segment
+from ablate.store.repair import repair
+from ablate.store.repair.report import Finding, Repaired
 from ablate.train.events import Began
 
 OPEN = "c30000"
@@ -110,18 +111,18 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 def only(folder: Path, severity: str = "repaired") -> Finding:
     """The one thing that is found; looking has changed nothing."""
     before = state(folder)
-    (found,) = doctor.examine(folder).found
+    (found,) = repair(folder, dry_run=True).found
     assert state(folder) == before
     assert found.severity == severity and "\n" not in found.what + found.remedy
     return found
 
 
-def mended(folder: Path, code: int = 0) -> Findings:
+def mended(folder: Path, code: int = 0) -> Repaired:
     """Repair, and look again: nothing is left."""
     said: list[str] = []
-    findings = doctor.repair(folder, doctor.examine(folder), say=said.append)
-    assert findings.repaired and findings.left == () and findings.exit_code == code
-    assert doctor.examine(folder).to_repair == ()
+    findings = repair(folder, dry_run=False, say=said.append)
+    assert findings.done and findings.left == () and findings.exit_code == code
+    assert repair(folder, dry_run=True).to_repair == ()
     assert not list(folder.rglob("*.new*"))
     return findings
 
