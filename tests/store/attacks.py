@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
 from ablate.store import checkpoints, sealed, segment
@@ -166,6 +167,26 @@ def flip(path: Path, place: int, bit: int = 0) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 1 << bit
     path.write_bytes(content)
+
+
+HARM = st.one_of(
+    st.tuples(st.just("flip"), st.floats(0, 1, exclude_max=True), st.integers(0, 7)),
+    st.tuples(st.just("cut"), st.floats(0, 1, exclude_max=True), st.just(0)),
+    st.tuples(st.just("zeros"), st.floats(0, 1, exclude_max=True), st.integers(1, 600)),
+)
+
+
+def harm(path: Path, how: str, where: float, much: int) -> bool:
+    """Change a bit, cut the file off, or put zeros in it; False where that changes nothing."""
+    before = path.read_bytes()
+    place = int(where * len(before))
+    if how == "flip":
+        flip(path, place, much)
+    elif how == "cut":
+        path.write_bytes(before[:place])
+    else:
+        path.write_bytes(before[:place] + bytes(len(before[place : place + much])) + before[place + much :])
+    return path.read_bytes() != before
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow
 import pyarrow.parquet
 import pytest
-from attacks import FILES, OPEN, SEALED, ends_well, flip, make_worlds, one_line, tables
+from attacks import FILES, HARM, OPEN, SEALED, ends_well, flip, harm, make_worlds, one_line, tables
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, course, hear, opened, plan, trial
@@ -47,24 +47,6 @@ def test_nothing_happened(folder, worlds):  # every test below can fail: without
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 QUICK = settings(max_examples=6, **UNSHRUNK)
 THOROUGH = settings(max_examples=150, **UNSHRUNK)
-HARM = st.one_of(
-    st.tuples(st.just("flip"), st.floats(0, 1, exclude_max=True), st.integers(0, 7)),
-    st.tuples(st.just("cut"), st.floats(0, 1, exclude_max=True), st.just(0)),
-    st.tuples(st.just("zeros"), st.floats(0, 1, exclude_max=True), st.integers(1, 600)),
-)
-
-
-def harm(path, how, where, much):
-    """Change a bit, cut the file off, or put zeros in it; False where that changes nothing."""
-    before = path.read_bytes()
-    place = int(where * len(before))
-    if how == "flip":
-        flip(path, place, much)
-    elif how == "cut":
-        path.write_bytes(before[:place])
-    else:
-        path.write_bytes(before[:place] + bytes(len(before[place : place + much])) + before[place + much :])
-    return path.read_bytes() != before
 
 
 def survives(worlds, name, damage, with_database):

@@ -73,7 +73,7 @@ def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: 
     path = folder / DATABASE
     if not path.exists():
         if journal.asked.plans or journal.endings:
-            yield Finding("database", "repaired", "is not there", path, "filled from the journal")
+            yield _finding("is not there", path, "filled from the journal")
         return
     try:
         with duckdb.connect() as connection:
@@ -85,7 +85,7 @@ def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: 
             what = f"is open for writing in another program ({first}), and was not looked at"
             yield Finding("database", "harmless", what, path, "close that program and look again")
         else:
-            yield Finding("database", "repaired", f"cannot be read ({first})", path, ANEW)
+            yield _finding(f"cannot be read ({first})", path, ANEW)
 
 
 def _compared(
@@ -93,26 +93,30 @@ def _compared(
 ) -> Iterator[Finding]:
     path = folder / DATABASE
     if not _is_ours(connection):
-        yield Finding("database", "repaired", "has no tables, or those of another version", path, ANEW)
+        yield _finding("has no tables, or those of another version", path, ANEW)
         return
     behind = changed.changes(folder, journal, stored)
     late_trials = behind.tables["trials"]["trial_id"].to_pylist()
     late_spaces = behind.tables["plans"]["space"].to_pylist()
     if late_trials or late_spaces:
         what = named(late_trials) if late_trials else f"space {late_spaces[0]}"
-        yield Finding("database", "repaired", f"is behind the journal by {what}", path, "brought up to it")
+        yield _finding(f"is behind the journal by {what}", path, "brought up to it")
     nothing = Stored({}, dict.fromkeys(stored.trials, ("", 0, None)))
     everything = changed.changes(folder, journal, nothing)
     passed_over = {"trial_id": [*late_trials, *excused], "space": late_spaces}
     if differ := list(_tables_that_differ(connection, everything, passed_over)):
-        yield Finding("database", "repaired", f"differs from the journal in {', '.join(differ)}", path, ANEW)
+        yield _finding(f"differs from the journal in {', '.join(differ)}", path, ANEW)
     ended = journal.endings.keys() - journal.unfinished.keys() - {*late_trials}
     wrong = list(_trials_that_differ(connection, {id: journal.endings[id] for id in sorted(ended)}))
     if wrong:
         what = f"has other numbers than were sealed for {named(wrong)}"
-        yield Finding("database", "repaired", what, path, ANEW)
+        yield _finding(what, path, ANEW)
     if _has_rows_of_others(connection, [*ended, *late_trials]):
-        yield Finding("database", "repaired", "has rows of trials that have not ended", path, ANEW)
+        yield _finding("has rows of trials that have not ended", path, ANEW)
+
+
+def _finding(what: str, path: Path, remedy: str) -> Finding:
+    return Finding("database", "repaired", what, path, remedy, changes=(path,))
 
 
 def _is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
