@@ -38,16 +38,15 @@ def doctor(
     import json as form
 
     from ablate.report.screens import doctor as doctor_screen
-    from ablate.store import doctor, mirror
+    from ablate.store import mirror
+    from ablate.store.repair import repair
 
-    findings = doctor.examine(results, mirror=mirror.examine)
-    if not look:
-        findings = doctor.repair(results, findings, say=note, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
+    repaired = repair(results, dry_run=look, say=note, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
     if json:
-        write_text(form.dumps(findings.document(), indent=2))
+        write_text(form.dumps(repaired.document(), indent=2))
     else:
-        show(doctor_screen.screen(findings))
-    raise typer.Exit(findings.exit_code)
+        show(doctor_screen.screen(repaired))
+    raise typer.Exit(repaired.exit_code)
 
 
 def ui(

@@ -32,12 +32,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     describe.py    a trial and a plan as JSON
     versions.py    what it ran with
     results.py     `Results`: the one that writes
-    recovery.py    after a driver that did not end well; going on with a trial
-    restore.py     plans and endings that a damaged line or file has lost
-    rescue.py      what the DuckDB file gives back of them, each proven by its digest
-    doctor.py      everything looked at and put right
-    findings.py    what it finds
-    checkup.py, checkup_database.py   where it looks
+    repair/        a folder put right: what `ablate doctor` does, and what a run needs before it writes
     schema.py      the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
     comments.py    comments of views, from the columns they pass on
     changes.py     what the journal says and a database does not know yet

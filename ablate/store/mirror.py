@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from ablate.errors import RefusedError
-from ablate.store.findings import Finding, Severity
 from ablate.store.mlflow.connection import STORE, Destination, connected
 from ablate.store.mlflow.faults import faults, runs
 from ablate.store.mlflow.file import in_place, may_be_damaged, new_store, sweep
@@ -29,6 +28,7 @@ from ablate.store.mlflow.sent import (
 )
 from ablate.store.mlflow.sync import Done, Experiment, experiment_of, runs_there, send_ended, synchronise
 from ablate.store.mlflow.values import Page
+from ablate.store.repair.report import Finding, Severity
 
 __all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "mirror_ended", "rebuild"]
 

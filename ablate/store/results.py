@@ -23,7 +23,6 @@ from ablate.store import (
     ledger,
     projection,
     questions,
-    recovery,
     sealed,
     segment,
     verdicts,
@@ -35,6 +34,8 @@ from ablate.store.durable import write_whole, writing
 from ablate.store.lines import Appender, encode
 from ablate.store.lock import Lock
 from ablate.store.projection import Say
+from ablate.store.repair import open_trials
+from ablate.store.repair.opening import make_ready
 from ablate.store.segment import Beginning, Start
 from ablate.store.versions import installed
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
@@ -80,7 +81,7 @@ class Results:
             for name in (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
                 with writing(self.folder / name):
                     (self.folder / name).mkdir(exist_ok=True)
-            self._asked, self._endings = recovery.recover(self.folder, self.say)
+            self._asked, self._endings = make_ready(self.folder, self.say)
             self._plans = Appender(self.folder / ledger.PLANS)
             self._outcomes = Appender(self.folder / ledger.OUTCOMES)
         except BaseException:
@@ -179,7 +180,7 @@ class Results:
             self._record_trials([trial])
             self._plans.sync()
             path = segment.path_of(self.folder, trial.id)
-            start = recovery.go_on(self.folder, trial.id, self.say) if path.exists() else None
+            start = open_trials.go_on(self.folder, trial.id, self.say) if path.exists() else None
             if start is None:
                 start = self._new_segment(trial.id, self.versions)
             else:
@@ -233,7 +234,7 @@ class Results:
             finally:
                 appender.close()
             if outcome.kind not in GOES_ON:
-                self._endings[trial_id] = recovery.finish(self.folder, trial_id, self._outcomes)
+                self._endings[trial_id] = open_trials.finish(self.folder, trial_id, self._outcomes)
 
     def refresh(self) -> bool:
         """Bring `ablate.duckdb` up to date with what has ended; whether there was anything new.

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
-from ablate.store import checkpoints, doctor, sealed, segment
-from ablate.store.findings import Finding, Findings
+from ablate.store import checkpoints, sealed, segment
+from ablate.store.repair import repair
+from ablate.store.repair.report import Finding, Repaired
 from ablate.train.events import Began
 
 OPEN = "c30000"
@@ -110,18 +112,18 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 def only(folder: Path, severity: str = "repaired") -> Finding:
     """The one thing that is found; looking has changed nothing."""
     before = state(folder)
-    (found,) = doctor.examine(folder).found
+    (found,) = repair(folder, dry_run=True).found
     assert state(folder) == before
     assert found.severity == severity and "\n" not in found.what + found.remedy
     return found
 
 
-def mended(folder: Path, code: int = 0) -> Findings:
+def mended(folder: Path, code: int = 0) -> Repaired:
     """Repair, and look again: nothing is left."""
     said: list[str] = []
-    findings = doctor.repair(folder, doctor.examine(folder), say=said.append)
-    assert findings.repaired and findings.left == () and findings.exit_code == code
-    assert doctor.examine(folder).to_repair == ()
+    findings = repair(folder, dry_run=False, say=said.append)
+    assert findings.done and findings.left == () and findings.exit_code == code
+    assert repair(folder, dry_run=True).to_repair == ()
     assert not list(folder.rglob("*.new*"))
     return findings
 
@@ -165,6 +167,26 @@ def flip(path: Path, place: int, bit: int = 0) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 1 << bit
     path.write_bytes(content)
+
+
+HARM = st.one_of(
+    st.tuples(st.just("flip"), st.floats(0, 1, exclude_max=True), st.integers(0, 7)),
+    st.tuples(st.just("cut"), st.floats(0, 1, exclude_max=True), st.just(0)),
+    st.tuples(st.just("zeros"), st.floats(0, 1, exclude_max=True), st.integers(1, 600)),
+)
+
+
+def harm(path: Path, how: str, where: float, much: int) -> bool:
+    """Change a bit, cut the file off, or put zeros in it; False where that changes nothing."""
+    before = path.read_bytes()
+    place = int(where * len(before))
+    if how == "flip":
+        flip(path, place, much)
+    elif how == "cut":
+        path.write_bytes(before[:place])
+    else:
+        path.write_bytes(before[:place] + bytes(len(before[place : place + much])) + before[place + much :])
+    return path.read_bytes() != before
 
 
 @contextmanager

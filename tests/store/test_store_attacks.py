@@ -12,15 +12,17 @@ import duckdb
 import pyarrow
 import pyarrow.parquet
 import pytest
-from attacks import FILES, OPEN, SEALED, ends_well, flip, make_worlds, one_line, tables
+from attacks import FILES, HARM, OPEN, SEALED, ends_well, flip, harm, make_worlds, one_line, tables
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, course, hear, opened, plan, trial
 
 from ablate.errors import RefusedError
-from ablate.store import doctor, ledger, recovery, restore
-from ablate.store.changes import Stored
+from ablate.store import ledger, lines
 from ablate.store.lock import Lock
+from ablate.store.repair import open_trials, repair, text_lines
+from ablate.store.repair.faults import put_right
+from ablate.store.repair.opening import make_ready
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +37,9 @@ def folder(worlds, tmp_path):
 
 
 def test_nothing_happened(folder, worlds):  # every test below can fail: without an attack nothing is said
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
     assert ends_well(folder, worlds) == []
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 # Bytes that change
@@ -45,24 +47,6 @@ def test_nothing_happened(folder, worlds):  # every test below can fail: without
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 QUICK = settings(max_examples=6, **UNSHRUNK)
 THOROUGH = settings(max_examples=150, **UNSHRUNK)
-HARM = st.one_of(
-    st.tuples(st.just("flip"), st.floats(0, 1, exclude_max=True), st.integers(0, 7)),
-    st.tuples(st.just("cut"), st.floats(0, 1, exclude_max=True), st.just(0)),
-    st.tuples(st.just("zeros"), st.floats(0, 1, exclude_max=True), st.integers(1, 600)),
-)
-
-
-def harm(path, how, where, much):
-    """Change a bit, cut the file off, or put zeros in it; False where that changes nothing."""
-    before = path.read_bytes()
-    place = int(where * len(before))
-    if how == "flip":
-        flip(path, place, much)
-    elif how == "cut":
-        path.write_bytes(before[:place])
-    else:
-        path.write_bytes(before[:place] + bytes(len(before[place : place + much])) + before[place + much :])
-    return path.read_bytes() != before
 
 
 def survives(worlds, name, damage, with_database):
@@ -74,7 +58,7 @@ def survives(worlds, name, damage, with_database):
     before = (copy / FILES[name]).read_bytes() if (copy / FILES[name]).exists() else b""
     if not before or not harm(copy / FILES[name], *damage):
         return
-    found = doctor.examine(copy)
+    found = repair(copy, dry_run=True)
     if damage[0] == "flip" and name != "database":
         assert [f for f in found.to_repair if f.where == copy / FILES[name]], "a changed bit is always noticed"
     lost = {f.where.stem for f in found.found if f.kind == "sealed" and f.severity == "lost"}
@@ -86,8 +70,8 @@ def survives(worlds, name, damage, with_database):
             ends_well(copy, worlds)
     else:
         ends_well(copy, worlds)
-    mended = doctor.repair(copy, doctor.examine(copy), say=lambda said: None)
-    assert mended.left == () and doctor.examine(copy).to_repair == ()
+    mended = repair(copy, dry_run=False, say=lambda said: None)
+    assert mended.left == () and repair(copy, dry_run=True).to_repair == ()
     assert tables(copy) == worlds.tables
 
 
@@ -124,9 +108,9 @@ def test_a_reader_that_does_not_look_would_believe_a_changed_byte(folder):  # th
 def test_doctor_repairs_before_the_next_run_too(worlds, folder):
     for name in ("segment", "outcomes", "plans", "sealed", "checkpoint"):
         flip(folder / FILES[name], (folder / FILES[name]).stat().st_size // 2)
-    mended = doctor.repair(folder, doctor.examine(folder), say=lambda said: None)
+    mended = repair(folder, dry_run=False, say=lambda said: None)
     assert mended.exit_code == 0 and {f.kind for f in mended.found} >= {"damaged line", "sealed"}
-    assert doctor.examine(folder).to_repair == ()
+    assert repair(folder, dry_run=True).to_repair == ()
     assert ends_well(folder, worlds) == []
 
 
@@ -142,7 +126,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         with Lock(folder):
-            _, endings = recovery.recover(folder, said.append)
+            _, endings = make_ready(folder, said.append)
         assert set(endings) == SEALED
         torn = [f"{path} ends in the middle of a line; {bytes_left} bytes are cut off"] if bytes_left else []
         assert said == [*torn, f"{path} did not list trial b20001; listed anew from what was sealed"]
@@ -156,7 +140,8 @@ def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
     for bytes_left in range(1, last):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
-        known = restore.asked(folder, Stored({}, {}), said.append)
+        put_right(text_lines.torn(path, lines.read(path)), said.append)
+        known = ledger.asked(lines.read(path))
         one_line(said, str(path), f"ends in the middle of a line; {bytes_left} bytes are cut off")
         assert len(known.trials) == 6 and known.plans == {}
     one_line(ends_well(folder, worlds), str(path), "lacked 1 plan; got back from ablate.duckdb")
@@ -169,7 +154,7 @@ def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
     for bytes_left in range(1, last):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
-        assert recovery.go_on(folder, OPEN, said.append).resume.step == 20
+        assert open_trials.go_on(folder, OPEN, said.append).resume.step == 20
         one_line(said, OPEN, f"ends in the middle of a line; {bytes_left} bytes are cut off")
 
 
@@ -181,9 +166,9 @@ def test_specifications_and_plans_come_again_with_the_next_run_without_the_datab
     path = folder / FILES["plans"]
     flip(path, 100)
     flip(path, path.stat().st_size - 100)
-    before = len(ledger.asked(restore.lines.read(path)).trials)
+    before = len(ledger.asked(lines.read(path)).trials)
     one_line(ends_well(folder, worlds), str(path), "is damaged in line 1, 7", "`ablate doctor` takes it out")
-    after = ledger.asked(restore.lines.read(path))
+    after = ledger.asked(lines.read(path))
     assert (before, len(after.trials), set(after.plans)) == (5, 6, {"small"})
 
 

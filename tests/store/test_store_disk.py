@@ -17,8 +17,9 @@ from store_worlds import DOCUMENTS, course, hear, opened, plan, rows_at, trial
 from worlds import rows_of, write_world
 
 from ablate.errors import RefusedError
-from ablate.store import checkpoints, doctor, ledger, segment
+from ablate.store import checkpoints, ledger, segment
 from ablate.store.query import query
+from ablate.store.repair import repair
 from ablate.train.events import Checkpoint, Outcome
 
 FULL = "No space left on device"
@@ -57,7 +58,7 @@ def goes_on(disk, expected):
     make_room(disk)
     run(disk / "results", said.append)
     assert tables(disk / "results") == expected[1]
-    assert doctor.examine(disk / "results").to_repair == ()
+    assert repair(disk / "results", dry_run=True).to_repair == ()
     return said
 
 
@@ -134,7 +135,7 @@ def test_full_before_the_run_begins(disk, expected):
 
 
 def test_the_doctor_says_that_room_is_short(disk):
-    (found,) = doctor.examine(disk / "results").found
+    (found,) = repair(disk / "results", dry_run=True).found
     assert (found.kind, found.severity) == ("space", "harmless") and "MiB free" in found.what
 
 
@@ -177,10 +178,10 @@ def test_a_folder_that_is_read_only_is_read_and_not_written(disk, expected):
     with refused(folder / "lock", "Read-only file system"):
         run(folder, pytest.fail)
     assert query(folder, "SELECT count(*) FROM trials WHERE status = 'finished'").rows == ((4,),)
-    looked = doctor.examine(folder)
+    looked = repair(folder, dry_run=True)
     assert looked.to_repair == ()
     with refused(folder / "lock", "Read-only file system"):
-        doctor.repair(folder, looked, say=pytest.fail)
+        repair(folder, dry_run=False, say=pytest.fail)
     remount(disk, "rw")
     fill_up(disk)
     assert goes_on(disk, expected) == []
@@ -192,7 +193,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, expected, name)
     folder = shutil.copytree(expected[0], tmp_path / "results")
     (folder / name).unlink()
     (folder / name).mkdir()
-    for attempt in (lambda: run(folder, pytest.fail), lambda: doctor.examine(folder)):
+    for attempt in (lambda: run(folder, pytest.fail), lambda: repair(folder, dry_run=True)):
         with pytest.raises(RefusedError) as refusal:
             attempt()
         first, second = str(refusal.value).splitlines()
@@ -214,7 +215,7 @@ def test_the_command_stops_where_the_disk_is_full_and_goes_on_when_there_is_room
         assert _ablate("run", space, "--results", small / "results").returncode == 0
         assert _ablate("run", space, "--results", tmp_path / "roomy").returncode == 0
         assert rows_of(small / "results") == rows_of(tmp_path / "roomy") != []
-        assert doctor.examine(small / "results").to_repair == ()
+        assert repair(small / "results", dry_run=True).to_repair == ()
 
 
 def _ablate(*words):

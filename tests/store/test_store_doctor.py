@@ -11,8 +11,9 @@ from attacks import FILES, OPEN, flip, half_way, mended, only, run, tables
 from store_worlds import VERSIONS, course, fill, hear, opened, trial
 
 from ablate.errors import InputError
-from ablate.store import doctor, ledger, lines, projection, sealed, segment
+from ablate.store import ledger, lines, projection, sealed, segment
 from ablate.store.lines import Appender
+from ablate.store.repair import repair
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def folder(half, tmp_path):
 
 
 def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
-    findings = doctor.examine(folder)
+    findings = repair(folder, dry_run=True)
     assert (findings.found, findings.holder, findings.exit_code) == ((), None, 0)
     assert findings.looked_at == {
         "plan": 1,
@@ -39,13 +40,13 @@ def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
         "checkpoint": 1,
     }
     before = tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*")))
-    assert doctor.repair(folder, findings, say=pytest.fail).found == ()
+    assert repair(folder, dry_run=False, say=pytest.fail).found == ()
     assert before == (tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*"))))
 
 
 def test_a_folder_without_results_is_an_input_error(tmp_path):
     with pytest.raises(InputError, match=r"no results in .*\n  = run a space first"):
-        doctor.examine(tmp_path)
+        repair(tmp_path, dry_run=True)
 
 
 # Lines
@@ -56,30 +57,30 @@ def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     path, before = folder / FILES[name], tables(folder)
     flip(path, 300)
     damaged = path.read_bytes()
-    found = doctor.examine(folder).found[0]
+    found = repair(folder, dry_run=True).found[0]
     assert (found.kind, found.where, found.line, found.severity) == ("damaged line", path, 1, "repaired")
     mended(folder)
     assert lines.read(path).damaged == () and tables(folder) == before
     (kept,) = (folder / "damaged").iterdir()
     assert kept.read_bytes().startswith(damaged)
     shutil.rmtree(folder / "damaged")
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 def test_a_damaged_specification_is_lost_without_the_database(folder):
     (folder / FILES["database"]).unlink()
     flip(folder / FILES["plans"], 300)
-    findings = doctor.examine(folder)
+    findings = repair(folder, dry_run=True)
     assert findings.exit_code == 1
     assert {(f.kind, f.severity) for f in findings.found} == {
         ("damaged line", "lost"),
         ("specification", "lost"),
         ("database", "repaired"),
     }
-    findings = doctor.repair(folder, findings, say=lambda said: None)
+    findings = repair(folder, dry_run=False, say=lambda said: None)
     assert [(f.kind, f.severity) for f in findings.left] == [("specification", "lost")], "it is still not there"
     run(folder, pytest.fail)
-    assert doctor.examine(folder).to_repair == ()
+    assert repair(folder, dry_run=True).to_repair == ()
 
 
 def test_a_line_of_a_later_version_is_left_as_it_is(folder):
@@ -99,7 +100,7 @@ def test_a_torn_line_is_cut_off(folder, name):
     found = only(folder)
     assert (found.kind, found.what) == ("torn", "ends in the middle of a line (19 bytes)")
     mended(folder)
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 # Sealed files
@@ -125,7 +126,7 @@ def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
     flip(folder / FILES["sealed"], 200)
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'b20001' AND step = 10")
-    lost = [f for f in doctor.examine(folder).found if f.severity == "lost"]
+    lost = [f for f in repair(folder, dry_run=True).found if f.severity == "lost"]
     assert [(f.where, f.remedy) for f in lost] == [
         (folder / FILES["sealed"], "kept in damaged; the trial is trained again by the next run that asks for it")
     ]
@@ -151,7 +152,7 @@ def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
         pyarrow.parquet.write_table(content.drop_columns(["step"]), path)
     else:
         path.write_bytes(b"")
-    (found,) = [f for f in doctor.examine(folder).found if f.severity == "lost"]
+    (found,) = [f for f in repair(folder, dry_run=True).found if f.severity == "lost"]
     assert {
         "another trial": "is of another trial, b20001",
         "other rows": "has other numbers than were sealed",
@@ -179,7 +180,7 @@ def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(fold
         hear(results, "a10000", course("a10000"))
     path = folder / "outcomes.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    found = doctor.examine(folder).found[0]
+    found = repair(folder, dry_run=True).found[0]
     assert (found.kind, found.where.stem) == ("unlisted", "a10000")
     mended(folder)
     assert known(folder)["a10000"].attempt == 2
@@ -231,7 +232,7 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     path = folder / FILES["segment"]
     if harm == "headless":
         flip(path, 20)
-        assert doctor.examine(folder).found[0].what == "has lost its first line"
+        assert repair(folder, dry_run=True).found[0].what == "has lost its first line"
     else:
         beginning = segment.Beginning("a10000", 1, 1.8e9, VERSIONS)
         path = segment.path_of(folder, "a10000")
@@ -246,7 +247,7 @@ def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_p
     path = tmp_path / "outcomes.jsonl"
     without = [["ended", {k: v for k, v in record[1].items() if k != "file"}] for record in lines.read(path).records]
     path.write_bytes(b"".join(map(lines.encode, without)))
-    assert doctor.examine(tmp_path).found == ()
+    assert repair(tmp_path, dry_run=True).found == ()
     flip(sealed.path_of(tmp_path, "a10000"), 200)
     assert only(tmp_path).kind == "sealed"
     (tmp_path / projection.DATABASE).unlink()

@@ -15,9 +15,10 @@ from store_worlds import opened, rows_at, trial
 
 from ablate.errors import RefusedError
 from ablate.report.screens.doctor import screen
-from ablate.store import claim, doctor
-from ablate.store.findings import Finding, Findings
+from ablate.store import claim
 from ablate.store.lock import Lock
+from ablate.store.repair import repair
+from ablate.store.repair.report import Finding, Repaired
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_
     before = tables(folder)
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute(change)
-    found = doctor.examine(folder).found
+    found = repair(folder, dry_run=True).found
     assert {f.kind for f in found} == {"database"} and what in " ".join(f.what for f in found)
     mended(folder)
     assert tables(folder) == before
@@ -83,12 +84,12 @@ def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
 def test_tables_of_ones_own_are_no_fault(folder):
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("CREATE TABLE mine AS SELECT * FROM final")
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
-    monkeypatch.setattr("ablate.store.checkup_database.ROWS_AT_ONCE", 30)
-    assert doctor.examine(folder).found == ()
+    monkeypatch.setattr("ablate.store.repair.database.ROWS_AT_ONCE", 30)
+    assert repair(folder, dry_run=True).found == ()
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("UPDATE metrics SET value = 1 WHERE trial_id IN ('a10000', 'b20001') AND step = 0")
     assert only(folder).what == "has other numbers than were sealed for 2 trials (a10000, …)"
@@ -101,10 +102,10 @@ def test_leftovers_of_a_killed_run_are_deleted(folder):
     for name in ("ablate.duckdb.new", "trials/c30001.parquet.new", "journal/c30001.jsonl.new"):
         (folder / name).write_bytes(b"half")
     (folder / "ablate.duckdb.new.tmp").mkdir()
-    found = doctor.examine(folder).found
+    found = repair(folder, dry_run=True).found
     assert len(found) == 4 and {(f.kind, f.remedy) for f in found} == {("leftover", "deleted")}
     mended(folder)
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
@@ -136,9 +137,9 @@ with Claim(Path(sys.argv[1]), sys.argv[2], step=3):
 
 def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
     with another(CLAIM, folder, OPEN) as worker:
-        findings = doctor.examine(folder)
+        findings = repair(folder, dry_run=True)
         assert findings.holder.startswith(f"process {worker.pid} on ") and findings.found == ()
-        assert doctor.repair(folder, findings, say=pytest.fail) == findings
+        assert repair(folder, dry_run=False, say=pytest.fail) == findings
     assert claim.holders(folder)[OPEN].alive is False
     mended(folder)
 
@@ -151,17 +152,17 @@ def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
             file.write(b"half a li")
         (folder / "ablate.duckdb.new").write_bytes(b"half")
         flip(folder / FILES["sealed"], 200)
-        findings = doctor.examine(folder)
+        findings = repair(folder, dry_run=True)
         assert [f.kind for f in findings.found] == ["sealed"], "and what cannot be is not"
         assert findings.holder == f"process {os.getpid()}, this one"
-        assert doctor.repair(folder, findings, say=pytest.fail) == findings
+        assert repair(folder, dry_run=False, say=pytest.fail) == findings
         with pytest.raises(RefusedError, match="open already"), Lock(folder):
             pass
 
 
 def test_looking_in_its_own_process_does_not_give_the_lock_away(folder):
     with opened(folder):
-        doctor.examine(folder)
+        repair(folder, dry_run=True)
         with another(f"print('ready', flush=True)\n{TRY}", folder) as other:
             assert other.stdout.readline() == "refused\n"
 
@@ -179,13 +180,12 @@ except RefusedError:
 """
 
 
-def test_what_happens_between_looking_and_repairing_is_said(folder):
-    findings = doctor.examine(folder)
+def test_a_repair_looks_for_itself_and_reports_what_happened_since_a_dry_run(folder):
+    assert repair(folder, dry_run=True).found == ()
     with (folder / "outcomes.jsonl").open("ab") as file:
         file.write(b"half a li")
-    said = []
-    assert doctor.repair(folder, findings, say=said.append).left == ()
-    assert said == [f"{folder}/outcomes.jsonl ends in the middle of a line; 9 bytes are cut off"]
+    repaired = repair(folder, dry_run=False, say=pytest.fail)
+    assert [(f.kind, f.where.name) for f in repaired.found] == [("torn", "outcomes.jsonl")] and repaired.left == ()
 
 
 # MLflow
@@ -200,9 +200,9 @@ def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
             raise RefusedError("cannot read ablate.duckdb\n  = a way out")
         return [] if rebuilt else [Finding("mirror", "repaired", "lacks runs", place / "mlflow.db", "filled anew")]
 
-    findings = doctor.examine(folder, mirror=look)
+    findings = repair(folder, dry_run=True, mirror=look)
     assert [(f.kind, f.severity) for f in findings.found] == [("database", "repaired"), ("mirror", "harmless")]
-    findings = doctor.repair(folder, findings, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
+    findings = repair(folder, dry_run=False, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
     assert rebuilt == [folder] and findings.left == ()
 
 
@@ -213,8 +213,8 @@ def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
         raise RefusedError("MLflow failed\n  = nothing is lost")
 
     said = []
-    findings = doctor.examine(folder, mirror=lambda _: [wrong])
-    findings = doctor.repair(folder, findings, say=said.append, mirror=lambda _: [wrong], rebuild_mirror=refuse)
+    findings = repair(folder, dry_run=True, mirror=lambda _: [wrong])
+    findings = repair(folder, dry_run=False, say=said.append, mirror=lambda _: [wrong], rebuild_mirror=refuse)
     assert said == ["MLflow failed\n  = nothing is lost"] and findings.left == (wrong,) and findings.exit_code == 1
 
 
@@ -233,18 +233,18 @@ def test_only_what_was_done_reads_as_done(folder):
     (folder / "ablate.duckdb.new").write_bytes(b"half")
     (folder / "damaged").mkdir()
     (folder / "damaged" / "a.parquet").write_bytes(b"")
-    looked = doctor.examine(folder)
+    looked = repair(folder, dry_run=True)
     told = shown(looked)
     assert "looked at 1 plan, 6 specifications, 4 ended trials," in told
     assert told.count("  = would be: deleted\n") == 2 and "  = delete them when you no longer want them" in told
-    told = shown(doctor.repair(folder, looked, say=pytest.fail))
+    told = shown(repair(folder, dry_run=False, say=pytest.fail))
     assert told.count("  = deleted\n") == 2 and "would be" not in told
 
 
 def test_all_is_well_only_as_far_as_can_be_seen(folder):
-    assert shown(doctor.examine(folder)).splitlines()[-1] == "all is well"
+    assert shown(repair(folder, dry_run=True)).splitlines()[-1] == "all is well"
     with opened(folder):
-        last = shown(doctor.examine(folder)).splitlines()[-1]
+        last = shown(repair(folder, dry_run=True)).splitlines()[-1]
     assert last == f"all is well as far as can be seen while process {os.getpid()}, this one is writing there"
 
 
@@ -265,12 +265,12 @@ def test_all_is_well_only_as_far_as_can_be_seen(folder):
 )
 def test_only_a_lost_result_is_said_to_be_trained_again(tmp_path, lost, last):
     found = tuple(Finding(kind, "lost", "is damaged", tmp_path / kind) for kind in lost)
-    assert shown(Findings(tmp_path, found, None, {"row": 1}, repaired=True)).splitlines()[-1] == last
+    assert shown(Repaired(tmp_path, found, None, {"row": 1}, done=True)).splitlines()[-1] == last
 
 
 def test_json_says_the_same(folder):
     flip(folder / FILES["sealed"], 200)
-    findings = doctor.examine(folder)
+    findings = repair(folder, dry_run=True)
     document = json.loads(json.dumps(findings.document()))
     assert document["found"][0]["where"] == str(folder / FILES["sealed"])
     assert (document["repaired"], document["left"], document["holder"]) == (False, [], None)

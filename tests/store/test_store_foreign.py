@@ -20,10 +20,11 @@ from ablate.errors import AblateError, RefusedError
 from ablate.session.judging import account_of, document, judgements
 from ablate.session.resuming import resumable
 from ablate.space.documents import Judge, Judged
-from ablate.store import claim, doctor, ledger, lines, paces, questions, requests, segment, verdicts
+from ablate.store import claim, ledger, lines, paces, questions, requests, segment, verdicts
 from ablate.store.lines import compact
 from ablate.store.paces import Conditions, Paces
 from ablate.store.query import query
+from ablate.store.repair import repair
 from ablate.store.requests import Request
 from ablate.store.standing import standings
 from ablate.verdict.judge import judge
@@ -68,8 +69,8 @@ def answers(folder: Path) -> list[str]:
         "sql": lambda: query(folder, "SELECT count(*) FROM trials, spaces", say=lambda said: None),
         "resume": lambda: resumable(folder, gone),
         "paces": lambda: paces.kept(folder),
-        "look": lambda: doctor.examine(folder),
-        "doctor": lambda: doctor.repair(folder, doctor.examine(folder), say=lambda said: None),
+        "look": lambda: repair(folder, dry_run=True),
+        "doctor": lambda: repair(folder, dry_run=False, say=lambda said: None),
         "run": lambda: run(folder, lambda said: None),
     }
     refused = []
@@ -96,7 +97,7 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
 @pytest.mark.parametrize("name", FILES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
-    found = [f.what for f in doctor.examine(folder).found if f.kind == "unknown line"]
+    found = [f.what for f in repair(folder, dry_run=True).found if f.kind == "unknown line"]
     assert found == ["has 5 lines of a kind that this version does not know"]
     assert answers(folder) == []
 
@@ -169,7 +170,7 @@ def test_a_claim_that_says_nothing_is_nobodys(folder, text):
     (folder / claim.FOLDER).mkdir(exist_ok=True)
     path = folder / claim.FOLDER / OPEN
     path.write_text(text)
-    (found,) = (f for f in doctor.examine(folder).found if f.kind == "worker")
+    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "worker")
     assert (found.severity, found.what, found.where) == ("harmless", "does not say whose it is", path)
     assert answers(folder) == []
     assert not path.exists()

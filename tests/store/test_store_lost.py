@@ -16,8 +16,9 @@ from ablate.errors import InputError
 from ablate.report.screens.doctor import screen
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
-from ablate.store import doctor, mirror, verdicts
+from ablate.store import mirror, verdicts
 from ablate.store.query import query
+from ablate.store.repair import repair
 from ablate.store.results import Results
 from ablate.verdict.judge import judge
 
@@ -36,24 +37,24 @@ def judged(folder):
 def test_lost_verdicts_are_found(tmp_path, harm):
     fill(tmp_path)
     judged(tmp_path)
-    assert doctor.examine(tmp_path).found == ()
+    assert repair(tmp_path, dry_run=True).found == ()
     path = tmp_path / verdicts.FILE
     if harm == "gone":
         path.unlink()
     else:
         flip(path, 100)
-    lost = [found for found in doctor.examine(tmp_path).found if found.kind == "verdicts"]
+    lost = [found for found in repair(tmp_path, dry_run=True).found if found.kind == "verdicts"]
     assert [(found.severity, found.what) for found in lost] == [
         ("lost", "does not say any more what small was judged to be")
     ]
     assert "judges it again" in lost[0].remedy
-    repaired = doctor.repair(tmp_path, doctor.examine(tmp_path), say=lambda said: None)
+    repaired = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert repaired.exit_code == 1
     console = Console(width=200, record=True, file=StringIO())
     console.print(screen(repaired))
     assert console.export_text().splitlines()[-1].endswith("lost, no result of a trial: what follows is said above")
     judged(tmp_path)
-    assert verdicts.read(tmp_path).keys() == {"small"} and doctor.examine(tmp_path).to_repair == ()
+    assert verdicts.read(tmp_path).keys() == {"small"} and repair(tmp_path, dry_run=True).to_repair == ()
 
 
 def corpus(folder):
@@ -67,15 +68,15 @@ def corpus(folder):
 def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):
     half_way(tmp_path)
     path = corpus(tmp_path) / name
-    assert doctor.examine(tmp_path).found == ()
+    assert repair(tmp_path, dry_run=True).found == ()
     if harm == "flipped":
         flip(path, path.stat().st_size // 2)
     else:
         path.write_bytes(path.read_bytes()[: 11 if harm == "cut" else 0])
-    (found,) = doctor.examine(tmp_path).found
+    (found,) = repair(tmp_path, dry_run=True).found
     assert (found.kind, found.severity, found.where) == ("corpus", "repaired", path)
     assert "made anew from the texts" in found.remedy
-    findings = doctor.repair(tmp_path, doctor.examine(tmp_path), say=lambda said: None)
+    findings = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert findings.exit_code == 0 and findings.left == ()
     assert cache.load_tokens(tmp_path / "corpus", "f00d") is None
     assert (tmp_path / "damaged" / name).exists()
@@ -84,7 +85,7 @@ def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):
 def test_a_token_cache_without_its_tokens_is_found(tmp_path):
     half_way(tmp_path)
     (corpus(tmp_path) / "f00d.tokens").unlink()
-    (found,) = doctor.examine(tmp_path).found
+    (found,) = repair(tmp_path, dry_run=True).found
     assert (found.kind, found.what) == ("corpus", "is gone")
 
 
@@ -117,7 +118,7 @@ def test_a_folder_may_have_any_letter_that_an_engine_can_be_told(tmp_path, name,
     folder = type(tmp_path)(name)
     fill(folder)
     assert query(folder, "SELECT count(*) FROM metrics").rows[0][0] > 0
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 def test_mlflow_too_is_told_of_such_a_folder(tmp_path):
@@ -131,7 +132,7 @@ def test_mlflow_too_is_told_of_such_a_folder(tmp_path):
 @pytest.mark.parametrize("letter", ["?", "\\"])
 def test_a_folder_with_a_letter_that_duckdb_cannot_be_told_is_refused_before_anything_is_written(tmp_path, letter):
     folder = tmp_path / f"is it so{letter}" / "results"
-    for ask in (lambda: fill(folder), lambda: query(folder, "SELECT 1"), lambda: doctor.examine(folder)):
+    for ask in (lambda: fill(folder), lambda: query(folder, "SELECT 1"), lambda: repair(folder, dry_run=True)):
         with pytest.raises(InputError, match=r"a folder of results cannot have .* in its path: .*\n  = DuckDB"):
             ask()
     assert not folder.parent.exists()

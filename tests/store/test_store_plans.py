@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from ablate.cli.app import app
 from ablate.session.judging import document
-from ablate.store import describe, ledger, lines, rescue
+from ablate.store import describe, ledger, lines
 from ablate.store.cookbook import find
 from ablate.store.query import query
+from ablate.store.repair import from_database
 from ablate.store.standing import plan_counts
 from ablate.verdict.judge import judge
 
@@ -143,7 +144,7 @@ def test_every_plan_of_a_lost_record_comes_back(twice):
     folder, first, second = twice
     before = contents(folder, but=("timings", "costs"))
     (folder / ledger.PLANS).unlink()
-    found = rescue.records(folder, [], ["small"])
+    found = from_database.records(folder, [], ["small"])
     assert [describe.plan_id("small", asked=describe.digest(plan["resolved"])) for _, _, plan in found] == [
         first,
         second,

@@ -12,8 +12,9 @@ from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
 from ablate.report import footnotes, wording
 from ablate.session.judging import account_of, judged
 from ablate.space.documents import Judge, Judged
-from ablate.store import doctor, lines, questions, verdicts
+from ablate.store import lines, questions, verdicts
 from ablate.store.query import query
+from ablate.store.repair import repair
 from ablate.train.events import Outcome, Row
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
@@ -318,11 +319,11 @@ def test_a_lost_file_loses_no_judgement(folder, name):
     (folder / name).unlink()
     assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
     assert level_of(judged_at(folder, (0, 1, 2))) == (3, 0.0016)
-    found = doctor.examine(folder)
+    found = repair(folder, dry_run=True)
     assert [(f.kind, f.severity, f.where.name) for f in found.found if f.kind == "question"] == [
         ("question", "repaired", name)
     ]
-    doctor.repair(folder, found, say=print)
+    repair(folder, dry_run=False, say=print)
     assert questions.lacking(folder) == ([], [])
     (folder / (questions.FILE if name == verdicts.FILE else verdicts.FILE)).unlink()
     assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
@@ -359,7 +360,7 @@ def test_a_damaged_line_is_got_back_from_the_other_file(folder):
     content[60] ^= 1
     path.write_bytes(bytes(content))
     assert level_of(judged_at(folder, (0, 1, 2), say=lambda said: None)) == (3, 0.0016)
-    found = doctor.examine(folder)
+    found = repair(folder, dry_run=True)
     assert {f.severity for f in found.found if f.where == path} == {"repaired"}
-    assert doctor.repair(folder, found, say=print).left == ()
+    assert repair(folder, dry_run=False, say=print).left == ()
     assert len(lines.read(path).records) == 3 and not lines.read(path).damaged

@@ -23,7 +23,8 @@ from store_worlds import (
     trial,
 )
 
-from ablate.store import checkpoints, lines, recovery, sealed, segment
+from ablate.store import checkpoints, lines, sealed, segment
+from ablate.store.repair import open_trials
 from ablate.store.segment import Start
 from ablate.train.events import Began, Checkpoint, Outcome, Row, Saved, Timing
 
@@ -215,9 +216,9 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
 
     owner, name = {
         CRASHES[0]: (sealed, "write"),
-        CRASHES[1]: (recovery.ledger, "ending_record"),
-        CRASHES[2]: (recovery.Path, "unlink"),
-        CRASHES[3]: (recovery.checkpoints, "drop"),
+        CRASHES[1]: (open_trials.ledger, "ending_record"),
+        CRASHES[2]: (open_trials.Path, "unlink"),
+        CRASHES[3]: (open_trials.checkpoints, "drop"),
     }[place]
     results = opened(folder).__enter__()
     results.begin(trial())

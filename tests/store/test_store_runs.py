@@ -10,7 +10,8 @@ from store_worlds import DOCUMENTS, opened, plan
 
 from ablate.errors import RefusedError
 from ablate.session.resuming import resumable
-from ablate.store import doctor, ledger, lines, requests
+from ablate.store import ledger, lines, requests
+from ablate.store.repair import repair
 from ablate.store.requests import Request
 
 
@@ -32,7 +33,7 @@ def request(at: float, space: str = "small", **more: object) -> Request:
 
 def repaired(folder):
     said: list[str] = []
-    return doctor.repair(folder, doctor.examine(folder), say=said.append)
+    return repair(folder, dry_run=False, say=said.append)
 
 
 def without_copies(folder):
@@ -51,20 +52,20 @@ def test_a_flipped_bit_in_a_run_loses_nothing(folder, which):
     whole = path.read_bytes()
     flip(path, whole.splitlines(keepends=True)[0].__len__() * which + 40)
     assert requests.latest(folder) == before, "also before the doctor was there"
-    (found,) = doctor.examine(folder).to_repair
+    (found,) = repair(folder, dry_run=True).to_repair
     assert (found.kind, found.severity, found.line) == ("damaged line", "repaired", which + 1)
     assert found.remedy.endswith("; it is got back from plans.jsonl")
     findings = repaired(folder)
     assert findings.exit_code == 0 and findings.left == ()
     assert path.read_bytes() == whole and requests.latest(folder) == before
-    assert doctor.examine(folder).to_repair == ()
+    assert repair(folder, dry_run=True).to_repair == ()
 
 
 def test_a_run_whose_file_is_gone_is_found_and_written_again(folder):
     requests.record(folder, request(1.0))
     whole = (folder / requests.FILE).read_bytes()
     (folder / requests.FILE).unlink()
-    (found,) = doctor.examine(folder).to_repair
+    (found,) = repair(folder, dry_run=True).to_repair
     assert (found.kind, found.severity, found.what) == ("request", "repaired", "is not there")
     assert repaired(folder).exit_code == 0
     assert (folder / requests.FILE).read_bytes() == whole
@@ -75,7 +76,7 @@ def test_a_flipped_bit_in_the_copy_is_got_back_from_the_run(folder):
     path = folder / ledger.PLANS
     whole = path.read_bytes()
     flip(path, len(whole) - 20)
-    (found,) = doctor.examine(folder).to_repair
+    (found,) = repair(folder, dry_run=True).to_repair
     assert (found.severity, found.remedy.partition("; ")[2]) == ("repaired", "it is got back from runs.jsonl")
     assert repaired(folder).exit_code == 0
     assert path.read_bytes() == whole
@@ -87,7 +88,7 @@ def test_a_run_that_only_the_plan_knows_is_lost_and_its_file_found_by_its_text(f
     with opened(folder) as results:
         results.refresh()
     flip(folder / requests.FILE, 40)
-    lost = [found for found in doctor.examine(folder).found if found.severity == "lost"]
+    lost = [found for found in repair(folder, dry_run=True).found if found.severity == "lost"]
     assert [(found.kind, found.line) for found in lost] == [("damaged line", 1), ("request", None)]
     assert lost[0].remedy.endswith("; how that run was asked for is not known any more")
     assert (lost[1].what, lost[1].remedy) == (

@@ -14,9 +14,10 @@ from attacks import FILES, OPEN, another, ends_well, half_way, make_worlds, one_
 from store_worlds import VERSIONS, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.store import doctor, pace, sealed, segment
+from ablate.store import pace, sealed, segment
 from ablate.store.lines import Appender
 from ablate.store.query import query
+from ablate.store.repair import repair
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +65,11 @@ print(connection.execute("SELECT count(*) FROM metrics").fetchone() == before, f
 def test_a_database_open_for_writing_elsewhere_is_said_and_never_waited_for(folder, worlds):
     path = folder / FILES["database"]
     with another(WRITER, path) as writer:
-        (found,) = doctor.examine(folder).found
+        (found,) = repair(folder, dry_run=True).found
         assert found.severity == "harmless" and f"PID {writer.pid}" in found.what
         one_line(ends_well(folder, worlds), str(path), "open for writing elsewhere", f"PID {writer.pid}")
     assert tables(folder) == worlds.tables, "what the other one writes goes with the file it has"
-    assert doctor.examine(folder).to_repair == ()
+    assert repair(folder, dry_run=True).to_repair == ()
 
 
 def test_a_reader_keeps_what_it_has_and_stops_nothing(folder, worlds):
@@ -102,9 +103,9 @@ def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, 
         said = str(refused.value).splitlines()
         assert f"another run is using it (process {first.pid} on " in said[0] and ", since 20" in said[0]
         assert len(said) == 2 and said[1].startswith("  = wait for it or stop it")
-        looked = doctor.examine(folder)
+        looked = repair(folder, dry_run=True)
         assert str(first.pid) in looked.holder and looked.found == ()
-        assert doctor.repair(folder, looked, say=pytest.fail) == looked, "a folder in use is only looked at"
+        assert repair(folder, dry_run=False, say=pytest.fail) == looked, "a folder in use is only looked at"
         first.kill()
         first.wait()
         assert ends_well(folder, worlds) == []
@@ -112,10 +113,10 @@ def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, 
 
 def test_a_stale_text_in_the_lock_holds_nobody_up(folder, worlds):
     (folder / "lock").write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2001-01-01T00:00:00+00:00"}))
-    (found,) = doctor.examine(folder).found
+    (found,) = repair(folder, dry_run=True).found
     assert (found.kind, found.severity) == ("killed", "harmless") and "process 1 on elsewhere" in found.what
     assert ends_well(folder, worlds) == []
-    assert doctor.examine(folder).found == ()
+    assert repair(folder, dry_run=True).found == ()
 
 
 # The folder
@@ -140,7 +141,7 @@ def test_a_folder_can_be_moved_while_nothing_runs(folder, worlds, tmp_path):
     moved = tmp_path / "elsewhere" / "results, moved"
     moved.parent.mkdir()
     folder.rename(moved)
-    assert doctor.examine(moved).found == ()
+    assert repair(moved, dry_run=True).found == ()
     assert ends_well(moved, worlds) == []
 
 
@@ -149,7 +150,7 @@ def test_a_segment_of_a_trial_nobody_asked_for_is_kept_and_said(folder, worlds):
     beginning = segment.Beginning("stranger", 1, 1.8e9, VERSIONS)
     stranger.write([segment.begin_record(beginning), *segment.event_records(rows_at("stranger", 0)[:1])])
     stranger.close()
-    (found,) = [f for f in doctor.examine(folder).found if f.kind != "database"]
+    (found,) = [f for f in repair(folder, dry_run=True).found if f.kind != "database"]
     assert (found.severity, found.what) == ("harmless", "is of a trial that no plan asks for")
     run(folder, pytest.fail)
     after = tables(folder)
@@ -168,7 +169,7 @@ def test_doubled_rows_are_never_sealed(folder, worlds):
     row = path.read_bytes().splitlines(keepends=True)[-1]
     with path.open("ab") as file:
         file.write(row)
-    assert doctor.examine(folder).to_repair[0].what.endswith("twice")
+    assert repair(folder, dry_run=True).to_repair[0].what.endswith("twice")
     one_line(ends_well(folder, worlds), OPEN, "twice; the trial starts over")
 
 
@@ -181,7 +182,7 @@ def test_nothing_is_ordered_by_a_clock_that_jumps(tmp_path, worlds, monkeypatch)
     half_way(tmp_path)
     assert ends_well(tmp_path, worlds) == []
     monkeypatch.undo()
-    (found,) = doctor.examine(tmp_path).found
+    (found,) = repair(tmp_path, dry_run=True).found
     assert (found.kind, found.severity) == ("clock", "harmless") and "ended before it began" in found.what
     seconds = pace.trial_seconds(tmp_path, trial())
     assert seconds is None or seconds > 0

@@ -8,20 +8,20 @@ from rich.console import Group, RenderableType
 
 from ablate.output import words
 from ablate.output.terminal import Text
-from ablate.store.findings import TRAINED_AGAIN, Finding, Findings, Kind, Severity
+from ablate.store.repair.report import TRAINED_AGAIN, Finding, Kind, Repaired, Severity
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
 TIDIED: tuple[Kind, ...] = ("worker",)
 """What is harmless and yet deleted by a repair."""
 
 
-def screen(findings: Findings) -> RenderableType:
+def screen(findings: Repaired) -> RenderableType:
     """Everything found, the worst last, and the verdict."""
     order: tuple[Severity, ...] = ("harmless", "repaired", "lost")
     found = sorted(findings.found, key=lambda finding: order.index(finding.severity))
     counted = ", ".join(_counted(count, noun) for noun, count in findings.looked_at.items())
     lines = [Text(f"{findings.folder}: looked at {counted}", style="dim")]
-    lines += [_line(finding, done=findings.repaired) for finding in found]
+    lines += [_line(finding, done=findings.done) for finding in found]
     lines += [Text(f"still so after the repair: {_where(one)} {one.what}", style="bold red") for one in findings.left]
     return Group(*lines, _verdict(findings))
 
@@ -42,7 +42,7 @@ def _where(finding: Finding) -> str:
     return str(finding.where) if finding.line is None else f"{finding.where}:{finding.line}"
 
 
-def _verdict(findings: Findings) -> Text:
+def _verdict(findings: Repaired) -> Text:
     lost = [finding for finding in findings.found if finding.severity == "lost"]
     mended = len(findings.to_repair) - len(lost)
     if findings.holder and findings.to_repair:
@@ -50,10 +50,10 @@ def _verdict(findings: Findings) -> Text:
     if not findings.to_repair:
         seen = f" as far as can be seen while {findings.holder} is writing there" if findings.holder else ""
         return Text(f"all is well{seen}", style="green")
-    parts = [f"{words.plural(mended, 'thing')} {'repaired' if findings.repaired else 'to repair'}"] if mended else []
+    parts = [f"{words.plural(mended, 'thing')} {'repaired' if findings.done else 'to repair'}"] if mended else []
     if lost:
         parts.append(_lost(lost))
-    if not findings.repaired and not findings.holder:
+    if not findings.done and not findings.holder:
         parts.append("nothing was changed (--look)")
     return Text("; ".join(parts), style="red" if findings.exit_code else "yellow")
 

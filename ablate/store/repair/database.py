@@ -1,4 +1,4 @@
-"""The DuckDB file against the journal: every row of every table of ours but what clocks measured, read-only.
+"""The DuckDB file against the journal: every row of every table of ours but what clocks measured.
 
 The rows of a trial are right if they have the digest that was recorded when it was sealed; its summaries if they are
 what `summaries.sql` makes of those rows; all other tables if they are what the journal's lines come to.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -15,28 +16,64 @@ import numpy
 import pyarrow
 
 from ablate.store import changes as changed
-from ablate.store import restore, sealed
+from ablate.store import projection, questions, sealed, verdicts
 from ablate.store.changes import Changes, Journal, Stored
-from ablate.store.durable import DAMAGED
+from ablate.store.durable import DAMAGED, set_aside
 from ablate.store.ending import Ending
-from ablate.store.findings import Finding
 from ablate.store.loading import KEYS, SUMMARIES, load
 from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST
+from ablate.store.repair.faults import Fault
+from ablate.store.repair.plans import with_lines
+from ablate.store.repair.report import Finding
+from ablate.store.repair.sealed_trials import named
+from ablate.store.repair.seen import Seen
 from ablate.store.schema import DDL, quoted
 
 ROWS_AT_ONCE = 1_000_000
 ANEW = f"filled anew from the journal; the file as it was is kept in {DAMAGED}"
 
 
-def findings(folder: Path, journal: Journal, excused: Collection[str], stored: Stored) -> Iterator[Finding]:
-    """What the DuckDB file lacks, or has that the journal does not say.
+def faults(seen: Seen) -> Fault:
+    """What the DuckDB file lacks, or has that the journal does not say, once that is right.
 
-    `stored` is what it says it knows; of trials that are `excused` there is no whole file to compare with.
+    Its cure comes last: it brings the file up to whatever else was put right, also where nothing was wrong with it.
+    """
+    found = tuple(_findings(seen.folder, journal(seen), seen.back_trials, seen.stored))
+    if any(finding.severity == "harmless" for finding in found):  # another program has it
+        return Fault(found)
+    anew = any(finding.remedy == ANEW for finding in found)
+    return Fault(found, partial(_bring_up, seen.folder, anew, bool(found)))
+
+
+def journal(seen: Seen) -> Journal:
+    """What the folder comes to when it is right."""
+    live = {
+        content.beginning.trial_id: content.beginning.attempt
+        for content in seen.segments.values()
+        if content and content.beginning.attempt > getattr(seen.known.get(content.beginning.trial_id), "attempt", 0)
+    }
+    asked = with_lines(seen.asked, seen.back)
+    return Journal(asked, seen.endings, live, verdicts.read(seen.folder), questions.by_space(seen.folder))
+
+
+def _bring_up(folder: Path, anew: bool, reported: bool) -> str:
+    path = folder / DATABASE
+    if anew and path.exists():
+        set_aside(folder, path)
+    told: list[str] = []
+    projection.refresh(folder, changed.read_journal(folder)[0], told.append)
+    return "" if reported else "\n".join(told)
+
+
+def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: Stored) -> Iterator[Finding]:
+    """What is wrong with it; of trials that are `excused` there is no whole file to compare with.
+
+    `stored` is what it says it knows.
     """
     path = folder / DATABASE
     if not path.exists():
         if journal.asked.plans or journal.endings:
-            yield Finding("database", "repaired", "is not there", path, "filled from the journal")
+            yield _finding("is not there", path, "filled from the journal")
         return
     try:
         with duckdb.connect() as connection:
@@ -48,7 +85,7 @@ def findings(folder: Path, journal: Journal, excused: Collection[str], stored: S
             what = f"is open for writing in another program ({first}), and was not looked at"
             yield Finding("database", "harmless", what, path, "close that program and look again")
         else:
-            yield Finding("database", "repaired", f"cannot be read ({first})", path, ANEW)
+            yield _finding(f"cannot be read ({first})", path, ANEW)
 
 
 def _compared(
@@ -56,26 +93,30 @@ def _compared(
 ) -> Iterator[Finding]:
     path = folder / DATABASE
     if not _is_ours(connection):
-        yield Finding("database", "repaired", "has no tables, or those of another version", path, ANEW)
+        yield _finding("has no tables, or those of another version", path, ANEW)
         return
     behind = changed.changes(folder, journal, stored)
     late_trials = behind.tables["trials"]["trial_id"].to_pylist()
     late_spaces = behind.tables["plans"]["space"].to_pylist()
     if late_trials or late_spaces:
-        what = restore.named(late_trials) if late_trials else f"space {late_spaces[0]}"
-        yield Finding("database", "repaired", f"is behind the journal by {what}", path, "brought up to it")
+        what = named(late_trials) if late_trials else f"space {late_spaces[0]}"
+        yield _finding(f"is behind the journal by {what}", path, "brought up to it")
     nothing = Stored({}, dict.fromkeys(stored.trials, ("", 0, None)))
     everything = changed.changes(folder, journal, nothing)
     passed_over = {"trial_id": [*late_trials, *excused], "space": late_spaces}
     if differ := list(_tables_that_differ(connection, everything, passed_over)):
-        yield Finding("database", "repaired", f"differs from the journal in {', '.join(differ)}", path, ANEW)
+        yield _finding(f"differs from the journal in {', '.join(differ)}", path, ANEW)
     ended = journal.endings.keys() - journal.unfinished.keys() - {*late_trials}
     wrong = list(_trials_that_differ(connection, {id: journal.endings[id] for id in sorted(ended)}))
     if wrong:
-        what = f"has other numbers than were sealed for {restore.named(wrong)}"
-        yield Finding("database", "repaired", what, path, ANEW)
+        what = f"has other numbers than were sealed for {named(wrong)}"
+        yield _finding(what, path, ANEW)
     if _has_rows_of_others(connection, [*ended, *late_trials]):
-        yield Finding("database", "repaired", "has rows of trials that have not ended", path, ANEW)
+        yield _finding("has rows of trials that have not ended", path, ANEW)
+
+
+def _finding(what: str, path: Path, remedy: str) -> Finding:
+    return Finding("database", "repaired", what, path, remedy, changes=(path,))
 
 
 def _is_ours(connection: duckdb.DuckDBPyConnection) -> bool:

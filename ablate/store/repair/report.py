@@ -1,4 +1,4 @@
-"""What `ablate doctor` finds: plain values, one line of text each."""
+"""The report of a repair: what was found in a results folder and what was, or would be, done. Plain values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Finding:
     """One thing that was found: what and where, how bad, and what is done about it.
 
     `harmless` needs nothing done; `repaired` can be made good without loss, by `repair` or by the next run; `lost` was
-    acknowledged once and cannot be got back; `remedy` says what follows. `line` counts from 1.
+    acknowledged once and cannot be got back; `remedy` says what follows. `line` counts from 1. `changes` are the files
+    that putting it right may write, move to `damaged/` or delete; the DuckDB file is brought up to them besides.
     """
 
     kind: Kind
@@ -35,6 +36,7 @@ class Finding:
     where: Path
     remedy: str = ""
     line: int | None = None
+    changes: tuple[Path, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -45,28 +47,29 @@ class Finding:
             "where": str(self.where),
             "line": self.line,
             "remedy": self.remedy,
+            "changes": list(map(str, self.changes)),
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """All that was found in a results folder.
+class Repaired:
+    """All that was found in a results folder, and whether it was put right.
 
     `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by noun
-    (plan, row, …). `repaired` says whether `repair` has been here; `left` is what a second look found after it.
+    (plan, row, …). `done` says whether anything was to be written at all; `left` is what a second look found after it.
     """
 
     folder: Path
     found: tuple[Finding, ...]
     holder: str | None
     looked_at: Mapping[str, int]
-    repaired: bool = False
+    done: bool = False
     left: tuple[Finding, ...] = field(default=())
 
     @property
     def exit_code(self) -> int:
         """0 if all is well or was made good without loss; 1 if something is lost, left to repair, or withstood it."""
-        left = self.left if self.repaired else self.to_repair
+        left = self.left if self.done else self.to_repair
         return 1 if left or any(finding.severity == "lost" for finding in self.found) else 0
 
     @property
@@ -79,7 +82,7 @@ class Findings:
         return {
             "folder": str(self.folder),
             "holder": self.holder,
-            "repaired": self.repaired,
+            "repaired": self.done,
             "looked_at": dict(self.looked_at),
             "found": [finding.document() for finding in self.found],
             "left": [finding.document() for finding in self.left],

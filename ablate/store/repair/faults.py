@@ -1,0 +1,26 @@
+"""Faults: what is found in a results folder, each with what puts it right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ablate.store.repair.report import Finding
+
+Cure = Callable[[], str]
+"""Puts a fault right, in a locked folder, and returns what a run tells a person of it ("" where that is nothing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it was written: what is reported of it, and its cure; None where nothing is done."""
+
+    findings: tuple[Finding, ...]
+    cure: Cure | None = None
+
+
+def put_right(faults: Iterable[Fault], say: Callable[[str], None]) -> None:
+    """Cure all of these, in order; `say` is told what a run tells of it."""
+    for fault in tuple(faults):  # all are found before the first is cured
+        if fault.cure and (told := fault.cure()):
+            say(told)

@@ -1,0 +1,225 @@
+"""Trials that have not ended: their segments and checkpoints; sealing one that has, and going on with one.
+
+Every step of sealing can be done again, so whatever was under way is simply finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from ablate.store import checkpoints, ledger, lines, sealed, segment
+from ablate.store.durable import DAMAGED, copy_aside, set_aside, writing
+from ablate.store.ending import Ending
+from ablate.store.lines import Appender
+from ablate.store.projection import Say
+from ablate.store.repair import text_lines
+from ablate.store.repair.faults import Fault
+from ablate.store.repair.report import Finding
+from ablate.store.segment import Mark, Segment, Start
+
+
+def read(folder: Path) -> Iterator[tuple[str, Segment | None]]:
+    """Every open trial with what its segment says; None for one without a first line."""
+    for trial_id in sorted(ledger.open_trials(folder)):
+        yield trial_id, segment.read(segment.path_of(folder, trial_id))
+
+
+def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
+    """Seal a segment whose last line is an outcome. Done again after a crash it comes to the same."""
+    path = segment.path_of(folder, trial_id)
+    content = segment.read(path)
+    if content is None:
+        raise ValueError(f"the segment of trial {trial_id} is gone")
+    ending = sealed.write(folder, content)
+    outcomes.write([ledger.ending_record(ending)])
+    outcomes.sync()
+    with writing(path):
+        path.unlink()
+    checkpoints.drop(folder, trial_id)
+    return ending
+
+
+def go_on(folder: Path, trial_id: str, say: Say) -> Start | None:
+    """Cut an unfinished trial's segment back to its last checkpoint; to nothing, and None, if it must start over."""
+    path = segment.path_of(folder, trial_id)
+    content = segment.read(path)
+    if content is None:
+        _start_over(folder, trial_id)
+        return None
+    if content.torn:
+        say(f"the journal of trial {trial_id} ends in the middle of a line; {content.torn} bytes are cut off")
+    if content.damaged:
+        say(f"the journal of trial {trial_id} is damaged in line {', '.join(map(str, content.damaged))}")
+    mark = last_good(folder, trial_id, content)
+    if content.damaged and not mark:
+        say(f"trial {trial_id} starts over")
+    elif content.marks and not mark:
+        say(f"the checkpoint of trial {trial_id} is damaged or gone; the trial starts over")
+    if mark is None:
+        _start_over(folder, trial_id)
+        return None
+    lines.cut(path, mark.end)
+    checkpoints.drop(folder, trial_id, keep=mark.saved.step)
+    return Start(mark.saved, content.beginning.versions)
+
+
+def last_good(folder: Path, trial_id: str, content: Segment) -> Mark | None:
+    """The last checkpoint whose state is whole and above which every line is."""
+    for mark in reversed(content.marks):
+        above_damage = content.first_damage is None or mark.end <= content.first_damage
+        if above_damage and checkpoints.read(folder, trial_id, mark.saved) is not None:
+            return mark
+    return None
+
+
+def over(
+    folder: Path, segments: Iterable[tuple[str, Segment | None]], endings: Mapping[str, Ending]
+) -> Iterator[tuple[str, Fault]]:
+    """The open trials, by name, that are over: their segment only lacks being sealed, or says nothing of use.
+
+    `endings` are those of the trials that have ended, as they are when the index is right.
+    """
+    for trial_id, content in segments:
+        if fault := _over(folder, trial_id, content, endings.get(trial_id)):
+            yield trial_id, fault
+
+
+def unfinished(
+    folder: Path, segments: Mapping[str, Segment | None], specified: Collection[str], over: Collection[str]
+) -> Iterator[Fault]:
+    """The segments that are damaged, or whose checkpoint is: what a run does with each when it takes it up.
+
+    Those of trials that are `over` are none; `specified` are the trials that a plan asks for.
+    """
+    for trial_id, content in segments.items():
+        if content is not None and trial_id not in over:
+            yield from _unfinished(folder, trial_id, content, trial_id in specified)
+
+
+def checkpoints_of_nobody(folder: Path, segments: Collection[str], ended: Collection[str]) -> Iterator[Fault]:
+    """The states of trials that have no segment."""
+    for trial_id in sorted(checkpoints.trials(folder) - set(segments)):
+        what = "is of a trial that is not being trained"
+        states = _states(folder, trial_id)
+        findings = (Finding("checkpoint", "repaired", what, path, "deleted", changes=(path,)) for path in states)
+        yield Fault(tuple(findings), partial(_drop, folder, trial_id, trial_id in ended))
+
+
+def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | None) -> Fault | None:
+    path = segment.path_of(folder, trial_id)
+    changes = (path, *_states(folder, trial_id))
+    put_away = f"kept in {DAMAGED}; the trial starts over"
+
+    def put(finding: Finding, told: str) -> Fault:
+        return Fault((finding,), partial(_put_away, folder, trial_id, told))
+
+    if content is None and not (path.exists() and path.stat().st_size):
+        return put(Finding("leftover", "repaired", "is empty", path, "deleted", changes=changes), "")
+    if content is None:
+        finding = Finding("segment", "repaired", "has lost its first line", path, put_away, 1, changes)
+        return put(finding, f"the journal of trial {trial_id} has lost its first line; the trial starts over")
+    if content.beginning.trial_id != trial_id:
+        other = content.beginning.trial_id
+        finding = Finding("segment", "repaired", f"is of another trial, {other}", path, put_away, changes=changes)
+        return put(finding, f"{path} is of another trial, {other}; it is kept in {DAMAGED}")
+    if known and content.beginning.attempt <= known.attempt:
+        what = "is of a trial that is sealed already"
+        finding = Finding("leftover", "repaired", what, path, "deleted", changes=changes)
+        return Fault((finding,), partial(_delete, folder, trial_id))
+    if double := sealed.double(content):
+        what = f"has step, metric, address {double} twice"
+        finding = Finding("segment", "repaired", what, path, put_away, changes=changes)
+        return put(finding, f"the journal of trial {trial_id} {what}; the trial starts over")
+    if content.outcome is None or content.damaged:
+        return None  # it goes on when it is begun, from where it is whole
+    what = f"has ended ({content.outcome.kind}) and is not sealed"
+    made = (sealed.path_of(folder, trial_id), folder / ledger.OUTCOMES)
+    finding = Finding("outcome", "repaired", what, path, "sealed", changes=(*changes, *made))
+    return Fault((finding,), partial(_seal, folder, trial_id))
+
+
+def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) -> Iterator[Fault]:
+    path = segment.path_of(folder, trial_id)
+    reading = lines.read(path)
+    mark = last_good(folder, trial_id, content)
+    then = f"the trial goes on from step {mark.saved.step}" if mark else "the trial starts over"
+    numbers, torn = text_lines.broken(path, reading)
+    changes = (path, *_states(folder, trial_id))
+    findings = [Finding("damaged line", "repaired", "is damaged", path, then, number, changes) for number in numbers]
+    if torn:
+        what, remedy = f"ends in the middle of a line ({torn} bytes)", f"cut off; {then}"
+        findings.append(Finding("torn", "repaired", what, path, remedy, changes=changes))
+    if content.marks and not numbers and mark != content.marks[-1]:
+        state = _state(folder, trial_id, content.marks[-1].saved.step)
+        what = "is gone or not what was written"
+        findings.append(Finding("checkpoint", "repaired", what, state, then, changes=changes))
+    if findings:
+        yield Fault(tuple(findings), partial(_cut_back, folder, trial_id))
+    if not specified:
+        what = "is of a trial that no plan asks for"
+        yield Fault((Finding("specification", "harmless", what, path, "left as it is"),))
+    yield from text_lines.unknown(path, reading)
+
+
+def _seal(folder: Path, trial_id: str) -> str:
+    outcomes = Appender(folder / ledger.OUTCOMES)
+    try:
+        finish(folder, trial_id, outcomes)
+    finally:
+        outcomes.close()
+    return ""
+
+
+def _put_away(folder: Path, trial_id: str, told: str) -> str:
+    """Take a segment that says nothing out of the way, whatever it holds kept in `damaged/`."""
+    path = segment.path_of(folder, trial_id)
+    if path.stat().st_size:
+        set_aside(folder, path)
+        checkpoints.drop(folder, trial_id)
+        return told
+    return _delete(folder, trial_id)
+
+
+def _delete(folder: Path, trial_id: str) -> str:
+    with writing(segment.path_of(folder, trial_id)):
+        segment.path_of(folder, trial_id).unlink()
+    checkpoints.drop(folder, trial_id)
+    return ""
+
+
+def _cut_back(folder: Path, trial_id: str) -> str:
+    """Cut a segment back to where its trial goes on from; what it was is kept, and so is a state that is damaged."""
+    path = segment.path_of(folder, trial_id)
+    content = segment.read(path)
+    if content is None:
+        return ""
+    mark = last_good(folder, trial_id, content)
+    if content.marks and checkpoints.read(folder, trial_id, content.marks[-1].saved) is None:
+        state = _state(folder, trial_id, content.marks[-1].saved.step)
+        if state.exists():
+            set_aside(folder, state)
+    if mark is None:
+        return _put_away(folder, trial_id, "")
+    copy_aside(folder, path)
+    go_on(folder, trial_id, lambda told: None)  # it is reported already
+    return ""
+
+
+def _drop(folder: Path, trial_id: str, ended: bool) -> str:
+    checkpoints.drop(folder, trial_id)
+    return "" if ended else f"trial {trial_id} has a checkpoint and no journal any more; it starts over"
+
+
+def _start_over(folder: Path, trial_id: str) -> None:
+    lines.cut(segment.path_of(folder, trial_id), 0)
+    checkpoints.drop(folder, trial_id)
+
+
+def _states(folder: Path, trial_id: str) -> list[Path]:
+    return [_state(folder, trial_id, step) for step in checkpoints.steps(folder, trial_id)]
+
+
+def _state(folder: Path, trial_id: str, step: int) -> Path:
+    return folder / checkpoints.FOLDER / f"{trial_id}.{step}.pt"

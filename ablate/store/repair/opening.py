@@ -1,0 +1,47 @@
+"""What a run does with a locked folder before it writes: only what would otherwise be in its way, and cheap to find.
+
+Damaged lines stay where they are, and a segment is cut back when its trial is taken up; `repair` does both at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ablate.store import claim, ledger, lines
+from ablate.store.changes import Stored
+from ablate.store.ending import Ending
+from ablate.store.ledger import Asked
+from ablate.store.projection import DATABASE, Say, put_damaged_aside, read_stored
+from ablate.store.repair import leftovers, open_trials, plans, sealed_trials, text_lines
+from ablate.store.repair.faults import put_right
+from ablate.store.repair.seen import read_ledgers
+
+
+def make_ready(folder: Path, say: Say) -> tuple[Asked, dict[str, Ending]]:
+    """Finish what was under way in a locked folder; the plans and the endings it holds."""
+    put_right(leftovers.faults(folder, claim.holders(folder)), say)
+    stored = read_stored(folder / DATABASE)
+    ledgers = read_ledgers(folder)
+    for path, reading in ledgers.items():
+        if told := text_lines.passed_over(path, reading):
+            say(told)
+        put_right(text_lines.torn(path, reading), say)
+    kept = ledgers.get(folder / ledger.PLANS, lines.NOTHING)
+    asked = ledger.asked(kept)
+    back = plans.lacking(folder, kept, asked, stored)
+    put_right(plans.faults(folder, asked, back), say)
+    index = ledgers.get(folder / ledger.OUTCOMES, lines.NOTHING)
+    endings = _endings(folder, bool(index.damaged or index.torn), ledger.endings(index), stored, say)
+    put_damaged_aside(folder, say)
+    return plans.with_lines(asked, back) if back else asked, endings
+
+
+def _endings(folder: Path, thorough: bool, known: dict[str, Ending], stored: Stored, say: Say) -> dict[str, Ending]:
+    """How trials have ended, once the index, the sealed files and the segments agree."""
+    examined = sealed_trials.examine_doubtful(folder, known, stored, thorough=thorough)
+    back = sealed_trials.come_back(folder, known, examined)
+    endings = sealed_trials.mended(known, examined, back)
+    over = dict(open_trials.over(folder, open_trials.read(folder), endings))
+    nobodys = tuple(open_trials.checkpoints_of_nobody(folder, ledger.open_trials(folder), endings))
+    put_right([*sealed_trials.faults(folder, known, examined, back), *over.values(), *nobodys], say)
+    return ledger.endings(lines.read(folder / ledger.OUTCOMES)) if examined or over else endings

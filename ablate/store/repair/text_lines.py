@@ -1,0 +1,83 @@
+"""Lines of a file of lines that are torn, damaged, or of a newer version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from ablate.store import lines
+from ablate.store.durable import DAMAGED, copy_aside, reading, write_whole
+from ablate.store.lines import Reading
+from ablate.store.repair.faults import Fault
+from ablate.store.repair.report import Finding, Severity
+
+WORDS = {
+    "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
+    "question", "seen",
+}  # fmt: skip
+"""What a line of the journal may begin with."""
+
+
+def broken(path: Path, content: Reading) -> tuple[tuple[int, ...], int]:
+    """The numbers of complete lines that are damaged, and the bytes there are of a last one that is not complete."""
+    if not content.torn:
+        return content.damaged, 0
+    with path.open("rb") as file:
+        file.seek(content.ends[-1] if content.ends else 0)
+        complete, newline, rest = file.read(content.torn).rpartition(b"\n")
+    first = len(content.bodies) + len(content.damaged) + 1
+    return (*content.damaged, *range(first, first + (complete + newline).count(b"\n"))), len(rest)
+
+
+def torn(path: Path, content: Reading) -> Iterator[Fault]:
+    """A last line that is not complete, so that the next one is not written behind it."""
+    _, count = broken(path, content)
+    if count:
+        what = f"ends in the middle of a line ({count} bytes)"
+        yield Fault((Finding("torn", "repaired", what, path, "cut off", changes=(path,)),), partial(_cut_tail, path))
+
+
+def damaged(folder: Path, path: Path, content: Reading, severity: Severity, then: str) -> Iterator[Fault]:
+    """Complete lines whose checksum is wrong; `then` says what becomes of what they said."""
+    numbers, _ = broken(path, content)
+    if numbers:
+        remedy = f"taken out, the file as it was kept in {DAMAGED}{then}"
+        findings = (
+            Finding("damaged line", severity, "is damaged", path, remedy, number, changes=(path,)) for number in numbers
+        )
+        yield Fault(tuple(findings), partial(_take_out, folder, path))
+
+
+def passed_over(path: Path, content: Reading) -> str:
+    """What a run tells of damaged lines, which it leaves where they are; "" where there are none."""
+    numbers, _ = broken(path, content)
+    shown = ", ".join(map(str, numbers))
+    return f"{path} is damaged in line {shown}, which is passed over until `ablate doctor` takes it out" * bool(numbers)
+
+
+def unknown(path: Path, content: Reading) -> Iterator[Fault]:
+    """Lines of a kind that a newer version has; they are left as they are."""
+    count = sum(body[2:].partition(b'"')[0].decode() not in WORDS for body in content.bodies)
+    if count and not path.name.startswith("mlflow"):
+        what = f"has {count} lines of a kind that this version does not know"
+        yield Fault((Finding("unknown line", "harmless", what, path, "left as they are"),))
+
+
+def _cut_tail(path: Path) -> str:
+    with reading(path), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        if file.read(1) in (b"", b"\n"):
+            return ""
+    content = path.read_bytes()
+    count = len(content) - content.rfind(b"\n") - 1
+    lines.cut(path, len(content) - count)
+    return f"{path} ends in the middle of a line; {count} bytes are cut off"
+
+
+def _take_out(folder: Path, path: Path) -> str:
+    """Write the file anew without its damaged lines."""
+    copy_aside(folder, path)
+    write_whole(path, b"".join(map(lines.framed, lines.read(path).bodies)))
+    return ""
