@@ -221,7 +221,11 @@ def test_what_is_undecided_stands_apart_from_what_was_found() -> None:
 
 def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
     summary = record().summary
-    (sentence,) = conclusion.conclusion(summary)
+    sentence, edits = conclusion.conclusion(summary)
+    assert (
+        edits.startswith("Of its edits, +qk_norm: eval loss equivalent within 1 %") and "peak kurtosis better" in edits
+    )
+    assert "token" not in edits  # of which nothing is found
     whole = [e for e in summary.effects if e.kind == "baseline" and e.after == "v3"]
     assert sentence.startswith("op against pre_ln, 5 seeds: eval loss ")
     assert all(wording.difference(effect) in sentence for effect in whole)

@@ -66,7 +66,7 @@ def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     labels = [label for label, _ in grid.rows]
     assert labels[0] == "+qk_norm under equal steps, equal FLOPs and same size"
     assert len(labels) == len(set(labels)) == len(plain.rows)
-    assert len(conclusion.conclusion(found.summary)) == len(conclusion.conclusion(record().summary)) == 1
+    assert len(conclusion.conclusion(found.summary)) == len(conclusion.conclusion(record().summary)) == 2
     screen = [str(text) for _, text in sentences(found.summary)]
     assert sum(line.startswith("+qk_norm under equal steps, equal FLOPs and same size") for line in screen) == 1
     assert list(answers(found.summary))

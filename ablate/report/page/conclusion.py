@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ablate.output.numbers import percent
 from ablate.output.words import listed, plural, spoken
 from ablate.report import wording
 from ablate.report.document import Cell, VerdictGrid
+from ablate.report.effect_tables import described
 from ablate.report.page.answer import leading, subject
 from ablate.verdict.summary import Effect, Metric, Summary
 
@@ -14,10 +16,13 @@ MOST_ANSWERS = 3
 """Sentences of an answer; where there would be more, the grid says the rest."""
 
 
-def conclusion(summary: Summary) -> list[str]:
-    """The answer: whole variants against the baseline, or, where the design compares none, each edit.
+ISOLATED = ("edit", "main")
+"""Kinds of comparison that are about one edit."""
 
-    Every metric comes with its difference, and its interval; the grid has the rest.
+
+def conclusion(summary: Summary) -> list[str]:
+    """The answer: whole variants against the baseline, then which edits do it; or, where the design compares no whole
+    variant, each edit. Every metric comes with its difference and its interval; the grid has the rest.
     """
     compared = leading(summary)
     if not compared:
@@ -27,9 +32,32 @@ def conclusion(summary: Summary) -> list[str]:
     sentences = [_sentence(effects, summary) for effects in asked[:MOST_ANSWERS]]
     if len(asked) > MOST_ANSWERS:
         sentences.append(f"The other {len(asked) - MOST_ANSWERS} comparisons are in the grid below.")
+    if whole:
+        sentences += _of_edits([effects for effects in compared if effects[0].kind in ISOLATED], summary)
     if pending := list(dict.fromkeys(one.pending for one in summary.judgements if one.pending)):
         sentences += [f"No verdicts yet: {why}." for why in pending]
     return sentences
+
+
+def _of_edits(edits: Sequence[Sequence[Effect]], summary: Summary) -> Iterator[str]:
+    """Which edits something is found of, by how much, and of which nothing is; nothing before there are verdicts."""
+    if not edits or all(effect.p_adjusted is None and not effect.ranked for effects in edits for effect in effects):
+        return
+    found, nothing = [], []
+    for effects in edits:
+        told = [effect for effect in effects if effect.verdict not in ("undecided", "diverged")]
+        parts = [_found(effect, summary.metric(effect.metric)) for effect in told]
+        named = subject(effects[0], summary)
+        if parts:
+            found.append(f"{named}: {', '.join(parts)}")
+        else:
+            nothing.append(named)
+    rest = f"nothing is found of {listed(nothing)}" if nothing else ""
+    yield f"Of its edits, {'; '.join(filter(None, [*found[:MOST_ANSWERS], _more(len(found)), rest]))}."
+
+
+def _more(found: int) -> str:
+    return f"{found - MOST_ANSWERS} more in the grid" if found > MOST_ANSWERS else ""
 
 
 def _sentence(effects: Sequence[Effect], summary: Summary) -> str:
@@ -82,17 +110,33 @@ def meaning(summary: Summary) -> str:
 
 def _meaning(summary: Summary) -> Iterator[str]:
     log = any(metric.log for metric in summary.metrics)
-    yield "Differences are after less before" + (", or after over before (×)" if log else "") + ", paired by seed,"
+    kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
+    for kind in kinds:
+        yield f"Edits: {described(kind, summary)}."
+    yield f"Differences are after less before{', or after over before (×)' if log else ''}, paired by seed."
     if any(effect.adjusted_low is not None for effect in summary.effects):
-        over = f" for {summary.tests} comparisons a metric" if summary.tests > 1 and summary.family == "metric" else ""
-        yield f"with the interval that goes with the verdict, adjusted as it is{over}."
+        over = f" by Holm for the {summary.tests} comparisons it is one of" if summary.tests > 1 else ""
+        yield f"Each interval is adjusted as its verdict is{over}, at {percent(summary.confidence)} for all together."
     else:
-        yield f"with the {100 * summary.confidence:.4g} % interval of each by itself."
-    margins = [f"{spoken(m.name)} {_margin(m)}" for m in summary.metrics if m.margin is not None]
-    if margins:
-        yield f"Margins of equivalence: {listed(margins)}."
+        yield f"Each interval is the {percent(summary.confidence)} one of that comparison by itself."
+    yield from _margins(summary)
     if any(effect.seeds_needed is not None for effect in summary.effects):
-        yield "+k seeds: about so many more would decide."
+        yield "+k seeds: about so many more would decide that cell, one way or the other."
+    base = next(arm for arm in summary.arms if arm.name == summary.baseline)
+    if levels := [
+        f"{spoken(m.name)} {wording.level(base.levels[m.name], m)}" for m in summary.metrics if m.name in base.levels
+    ]:
+        yield f"{base.name} has {listed(levels)}."
+
+
+def _margins(summary: Summary) -> Iterator[str]:
+    margins = [f"{spoken(m.name)} {_margin(m)}" for m in summary.metrics if m.margin is not None]
+    without = [spoken(m.name) for m in summary.metrics if m.margin is None]
+    if margins:
+        never = (
+            f"; {listed(without)} {'has' if len(without) == 1 else 'have'} none, so never equivalent" if without else ""
+        )
+        yield f"Margins of equivalence: {listed(margins)}{never}."
 
 
 def _margin(metric: Metric) -> str:
