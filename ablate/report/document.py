@@ -30,7 +30,7 @@ class Prose:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class BulletList:
     """A list; of what a reader should beware of, or of remarks, too."""
 
     lines: tuple[str, ...]
@@ -81,7 +81,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Stacked:
     """Parts that belong together, one below the other, within a group."""
 
     parts: tuple[Part, ...]
@@ -115,11 +115,13 @@ class Section:
     folded: bool = False
 
 
-Part: TypeAlias = "Lead | Prose | Items | Verbatim | VerdictGrid | Figure | Group | Stack | Fold | TableOf | Section"
+Part: TypeAlias = (
+    "Lead | Prose | BulletList | Verbatim | VerdictGrid | Figure | Group | Stacked | Fold | TableOf | Section"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ReportDocument:
     """A report: its title (the question), what asks it in short, and its parts in the order of reading."""
 
     title: str

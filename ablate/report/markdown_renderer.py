@@ -8,16 +8,16 @@ from ablate.output.markdown import code, escape, fenced, paragraph
 from ablate.output.markdown import sentence as written
 from ablate.output.markdown import table as table_lines
 from ablate.report.document import (
-    Document,
+    BulletList,
     Figure,
     Fold,
     Group,
-    Items,
     Lead,
     Part,
     Prose,
+    ReportDocument,
     Section,
-    Stack,
+    Stacked,
     TableOf,
     Verbatim,
     VerdictGrid,
@@ -28,7 +28,7 @@ LEVELS = 6
 """Levels of headings that Markdown has."""
 
 
-def render(document: Document) -> str:
+def render(document: ReportDocument) -> str:
     """The text. The same document gives the same text."""
     head = f"# {escape(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
     return "\n".join([head, *_parts(document.parts, 2)]).rstrip("\n") + "\n"
@@ -45,7 +45,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
             yield from (f"{written(sentence)}\n" for sentence in sentences)
         case Prose(text, kind):
             yield f"**{written(text)}**\n" if kind == "warning" else f"{written(text)}\n"
-        case Items(lines, kind):
+        case BulletList(lines, kind):
             yield from _bullets(lines, "**!** " if kind == "beware" else "")
         case Verbatim(text, language):
             yield fenced(language, text.rstrip()) + "\n"
@@ -53,7 +53,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
             yield from _verdicts(part, level)
         case TableOf(grid, titled, bare):
             yield from _table(grid, level, titled=titled, bare=bare)
-        case Group(parts) | Stack(parts):
+        case Group(parts) | Stacked(parts):
             yield from _parts(parts, level)
         case Fold():
             yield from _fold(part, level)

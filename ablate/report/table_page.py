@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import footnotes, markdown_renderer
-from ablate.report.document import Document, Figure, Group, Items, Lead, Part, Prose, Section, TableOf
+from ablate.report.document import BulletList, Figure, Group, Lead, Part, Prose, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
@@ -14,9 +14,9 @@ from ablate.report.verdict_tables import tables_of
 from ablate.verdict.summary import Summary
 
 
-def page(summary: Summary) -> Document:
+def page(summary: Summary) -> ReportDocument:
     """The answer, the grid of verdicts, every comparison, what to beware of, and what the numbers mean."""
-    return Document(
+    return ReportDocument(
         title=summary.question.strip() or summary.space,
         about=(summary.space, summary.design, f"the baseline is {summary.baseline}"),
         parts=tuple(_parts(summary)),
@@ -46,5 +46,5 @@ def _parts(summary: Summary) -> Iterator[Part]:
     )
     yield Section("Verdicts", tables)
     if told := (*footnotes.peculiarities(summary), *summary.notes):
-        yield Section("Notes", (Items(tuple(told), "beware"),))
-    yield Section("What the numbers mean", (Items(tuple(footnotes.definitions(summary, {}))),), folded=True)
+        yield Section("Notes", (BulletList(tuple(told), "beware"),))
+    yield Section("What the numbers mean", (BulletList(tuple(footnotes.definitions(summary, {}))),), folded=True)

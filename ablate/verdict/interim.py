@@ -149,7 +149,7 @@ def is_decided(one: Asked, looks: Sequence[Look], level: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Findings:
     """The looks at which a difference was first found, and first one inside the margin; None where none was, or where
     the interval of the last look leaves out what an earlier one found: `no_difference` and `not_inside` are that one.
     """
@@ -165,7 +165,7 @@ class Found:
         return self.inside or self.difference
 
 
-def stand(one: Asked, looks: Sequence[Look], level: float) -> Found:
+def stand(one: Asked, looks: Sequence[Look], level: float) -> Findings:
     """What the looks found of a question, the last of them at hand.
 
     A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
@@ -177,7 +177,7 @@ def stand(one: Asked, looks: Sequence[Look], level: float) -> Found:
     inside = next((look for look in looks if look.corrected[one].equivalent(level)), None)
     other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
     outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
-    return Found(
+    return Findings(
         difference=None if other_sign else difference,
         inside=None if outside else inside,
         no_difference=difference if other_sign else None,

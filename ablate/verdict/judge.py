@@ -19,7 +19,7 @@ from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts,
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
-from ablate.verdict.interim import Found, InterimAnalyses, Look, analyse_looks, lost, stand
+from ablate.verdict.interim import Findings, InterimAnalyses, Look, analyse_looks, lost, stand
 from ablate.verdict.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
 from ablate.verdict.margins import absolute_margin
 from ablate.verdict.multiplicity import NOTHING, Corrected
@@ -129,7 +129,7 @@ def _seen(comparison: Comparison, question: Contrast, name: str, look: Look) -> 
 
 
 def _over_looks(
-    comparison: Comparison, question: Contrast, metric: Metric, found: Found, shown: Look, now: Look
+    comparison: Comparison, question: Contrast, metric: Metric, found: Findings, shown: Look, now: Look
 ) -> Iterator[str]:
     """What was found at another look than the one whose numbers are shown, and what the last makes of it."""
 
@@ -214,7 +214,7 @@ def _filled(
     )
 
 
-def _verdict(metric: Metric, found: Found, test: Tested, *, diverged: bool) -> Verdict:
+def _verdict(metric: Metric, found: Findings, test: Tested, *, diverged: bool) -> Verdict:
     """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
     if diverged:
         return "diverged"

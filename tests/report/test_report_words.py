@@ -16,7 +16,7 @@ from test_report_tables import render
 
 from ablate import statistics
 from ablate.report import footnotes, wording
-from ablate.report.document import Document, TableOf
+from ablate.report.document import ReportDocument, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.style import CSS
 from ablate.report.page import cost
@@ -223,7 +223,7 @@ def test_the_tables_of_the_page_say_which_p_they_show_and_keep_differences_whole
     grid = verdicts(worlds.record())[0]
     assert grid.heading[6:] == ("p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)")
     cell = grid.rows[0][3]
-    assert f"<td class=w>{cell}</td>" in renderer.render(Document(title="", about=(), parts=(TableOf(grid),)))
+    assert f"<td class=w>{cell}</td>" in renderer.render(ReportDocument(title="", about=(), parts=(TableOf(grid),)))
     assert "@media screen and (min-width:40rem){td.w{white-space:nowrap}}" in CSS
 
 

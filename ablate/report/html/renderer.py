@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 
 from ablate.output.escape import for_html as escape
 from ablate.report.document import (
+    BulletList,
     Cell,
-    Document,
     Figure,
     Fold,
     Group,
-    Items,
     Lead,
     Part,
     Prose,
+    ReportDocument,
     Section,
-    Stack,
+    Stacked,
     TableOf,
     Verbatim,
     VerdictGrid,
@@ -32,7 +32,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 ON_PAPER = '<p class="paper dim">What is folded is printed where it was opened first.</p>'
 
 
-def render(document: Document) -> str:
+def render(document: ReportDocument) -> str:
     """The whole file; a list of its sections stands above the first. The same document gives the same text."""
     shown = escape(document.title)
     about = escape(" · ".join(document.about))
@@ -47,7 +47,7 @@ def render(document: Document) -> str:
     )
 
 
-def _body(document: Document) -> Iterator[str]:
+def _body(document: ReportDocument) -> Iterator[str]:
     sections = [(part, _part(part, 2)) for part in document.parts]
     titles = [part.title for part, text in sections if isinstance(part, Section) and text]
     listed = False
@@ -72,7 +72,7 @@ def _part(part: Part, level: int) -> str:
             status = ' role="status"' if kind == "warning" else ""
             name = {"plain": "", "note": ' class="note"', "warning": ' class="partial"'}[kind]
             return f"<p{name}{status}>{with_code(text)}</p>"
-        case Items(lines, kind):
+        case BulletList(lines, kind):
             marked = {"plain": "", "beware": ' class="beware"', "remarks": ' class="dim"'}[kind]
             items = _bullets(lines)
             return f"<div{marked}>{items}</div>" if marked and lines else items if lines else ""
@@ -87,7 +87,7 @@ def _part(part: Part, level: int) -> str:
         case Group(parts):
             inside = "".join(_part(one, level) for one in parts)
             return f'<div class="plots small">{inside}</div>' if inside else ""
-        case Stack(parts):
+        case Stacked(parts):
             return f"<div>{_parts(parts, level)}</div>"
         case Fold():
             return _fold(part, level)

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import Variant
 from ablate.report.document import (
-    Document,
+    BulletList,
     Figure,
     Fold,
     Group,
-    Items,
     Lead,
     Part,
     Prose,
+    ReportDocument,
     Section,
-    Stack,
+    Stacked,
     TableOf,
     Verbatim,
 )
@@ -43,10 +43,10 @@ OPEN = 4
 """Probes whose maps are shown at once; those of the others are folded."""
 
 
-def page(record: PageRecord) -> Document:
+def page(record: PageRecord) -> ReportDocument:
     """The page. The same record gives the same document."""
     about = (*answer.headline(record), *answer.provenance(record))
-    return Document(title=record.title, about=about, parts=tuple(_parts(record)))
+    return ReportDocument(title=record.title, about=about, parts=tuple(_parts(record)))
 
 
 def _parts(record: PageRecord) -> Iterator[Part]:
@@ -58,7 +58,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         yield grid
         yield Prose(conclusion.meaning(summary), "note")
     if noise := tuple(answer.noise(summary)):
-        yield Items(noise)
+        yield BulletList(noise)
     for title, parts in (
         ("Comparisons", _comparisons(record)),
         ("Over training", _over_training(record)),
@@ -71,12 +71,12 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Trade-offs", _trade_offs(record)),
         ("Blocks", _blocks(record)),
         ("Notes", _notes(record)),
-        ("What did not help", [Items(tuple(answer.negatives(record)))]),
+        ("What did not help", [BulletList(tuple(answer.negatives(record)))]),
         ("Cost", [TableOf(cost.cost(record), titled=False)]),
         ("Equal terms", [TableOf(grid) for grid in cost.unequal(record)]),
         ("Noise and power", [TableOf(cost.noise(record), titled=False)]),
         ("Repeat it", _repeat(record)),
-        ("What the numbers mean", [Items(tuple(glossary.definitions(record)))]),
+        ("What the numbers mean", [BulletList(tuple(glossary.definitions(record)))]),
     ):
         if shown := tuple(parts):
             yield Section(title, shown, folded=title in FOLDED)
@@ -131,7 +131,7 @@ def _training(record: PageRecord) -> Iterator[Part]:
         yield Fold(f"{plural(len(left), 'more probe')}: {named}", tuple(_group(plots[COURSES:])))
 
 
-def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid: Grid, what: str) -> Stack:
+def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid: Grid, what: str) -> Stacked:
     """The plot of the first variants; those of the others are folded, under their names."""
     parts: list[Part] = [Figure(svg, caption) for svg, caption, _ in drawn[:1]]
     if rest := drawn[1:]:
@@ -139,7 +139,7 @@ def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid
         others = ", ".join(v.name for *_, group in rest for v in group if v.id not in first)
         parts.append(Fold(f"{what} of {others}", tuple(Figure(svg, caption) for svg, caption, _ in rest)))
     parts.append(Fold(f"numbers of {what}", (TableOf(grid, bare=True),)))
-    return Stack(tuple(parts))
+    return Stacked(tuple(parts))
 
 
 def _layers(record: PageRecord) -> Iterator[Part]:
@@ -153,7 +153,7 @@ def _layers(record: PageRecord) -> Iterator[Part]:
         yield Fold(f"maps of {plural(len(left), 'more probe')}: {named}", tuple(_group(part for _, part in left)))
 
 
-def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stack:
+def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
     measured, shown = maps.steps
     steps = f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
     about = f"{spoken(metric).capitalize()}, means over seeds; {heatmaps.combined(metric)}.{steps}"
@@ -164,7 +164,7 @@ def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stack:
         named = f"maps of {plural(len(others), 'more variant')}: {', '.join(others)}"
         parts.append(Fold(named, tuple(Figure(svg, "") for svg in rest)))
     parts.append(Fold(f"numbers of {spoken(metric)} by layer", (TableOf(heatmaps.table(record, metric), bare=True),)))
-    return Stack(tuple(parts))
+    return Stacked(tuple(parts))
 
 
 def _kernels(record: PageRecord) -> Iterator[Part]:
@@ -197,24 +197,24 @@ def _blocks(record: PageRecord) -> Iterator[Part]:
         summary = "the baseline" if variant.id == record.plan.baseline else "" if names else "no edit"
         parts: list[Part] = [Prose(line) for line in cost.own(variant)]
         if shown.edits:
-            parts.append(Items(tuple(f"`{name}` {detail}" for name, detail in shown.edits)))
+            parts.append(BulletList(tuple(f"`{name}` {detail}" for name, detail in shown.edits)))
         parts.append(Verbatim(shown.block, "yaml"))
         yield Fold(summary, tuple(parts), name=variant.name, code=names)
 
 
 def _notes(record: PageRecord) -> Iterator[Part]:
     if warned := (*record.beside, *verdicts.caveats(record.summary)):
-        yield Items(tuple(warned), "beware")
+        yield BulletList(tuple(warned), "beware")
 
 
 def _repeat(record: PageRecord) -> Iterator[Part]:
     yield Verbatim("\n".join(record.again), "sh")
-    yield Items(record.corpus)
-    yield Section("Ran with", (Items(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
+    yield BulletList(record.corpus)
+    yield Section("Ran with", (BulletList(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
     fingerprints, trials = cost.fingerprints(record), cost.trials(record)
     yield Fold(f"fingerprints {fingerprints.note}", (TableOf(fingerprints, bare=True),))
     listed = f"{plural(len(record.plan.trials), 'trial')}, {trials.note}"
-    yield Fold(listed, (TableOf(trials, bare=True), Items(trials.remarks)))
+    yield Fold(listed, (TableOf(trials, bare=True), BulletList(trials.remarks)))
     yield Fold("the space's file", (Verbatim(record.source, "yaml"),))
     yield Fold("the whole of what it meant, with nothing left out", (Verbatim(record.resolved, "yaml", small=True),))
 

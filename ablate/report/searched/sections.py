@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import footnotes, verdict_tables
-from ablate.report.document import Document, Figure, Fold, Group, Items, Lead, Part, Prose, Section, TableOf, Verbatim
+from ablate.report.document import (
+    BulletList,
+    Figure,
+    Fold,
+    Group,
+    Lead,
+    Part,
+    Prose,
+    ReportDocument,
+    Section,
+    TableOf,
+    Verbatim,
+)
 from ablate.report.html.drawn import shown
 from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, plots, rows
@@ -13,10 +25,10 @@ from ablate.report.searched.reckoned import Reckoned, reckon
 from ablate.report.searched.record import SearchRecord
 
 
-def page(record: SearchRecord) -> Document:
+def page(record: SearchRecord) -> ReportDocument:
     """The page. The same record gives the same document."""
     found = reckon(record)
-    return Document(
+    return ReportDocument(
         title=record.question.strip() or record.space,
         about=answer.headline(record),
         parts=tuple(_parts(record, found)),
@@ -28,7 +40,7 @@ def _parts(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
         yield Prose(answer.unfinished(record), "warning")
     yield Lead(tuple(answer.answers(record, found)))
     if warned := answer.warnings(record, found):
-        yield Items(tuple(warned), "beware")
+        yield BulletList(tuple(warned), "beware")
     if found.compared:
         yield _section(rows.front(record, found), tuple(_figures(record, found)))
         if blocks := tuple(_blocks(record, found)):
@@ -44,12 +56,12 @@ def _parts(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
     ):
         if grid is not None:
             yield _section(grid)
-    yield Section("Cost", (Items(tuple(course.cost(record))),))
+    yield Section("Cost", (BulletList(tuple(course.cost(record))),))
     yield Section("Next", tuple(_next(record, found)))
     everything = rows.everything(record, found)
     inside = (Fold(f"{len(everything.rows)} blocks, {everything.note}", (TableOf(everything, bare=True),)),)
     yield Section(everything.title, inside)
-    yield Section("What the numbers mean", (Items(tuple(defined.definitions(record))),), folded=True)
+    yield Section("What the numbers mean", (BulletList(tuple(defined.definitions(record))),), folded=True)
 
 
 def _section(grid: Grid, before: tuple[Part, ...] = ()) -> Section:
@@ -65,7 +77,7 @@ def _blocks(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
     """What each edit of the shown blocks changes, and the blocks in YAML."""
     for entry in rows.described(record, found):
         edits = tuple(f"`{edit}` {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
-        parts: tuple[Part, ...] = (Items(edits), Verbatim(f"{entry.name}: {entry.block}", "yaml"))
+        parts: tuple[Part, ...] = (BulletList(edits), Verbatim(f"{entry.name}: {entry.block}", "yaml"))
         yield Fold("" if entry.edits else "none", parts, name=entry.name, code=entry.edits)
 
 
@@ -81,8 +93,8 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
         numbers = tuple(place for place, name in enumerate(heading) if name in _NUMBERS)
         yield TableOf(Grid(title=title, note="", heading=heading, rows=tuple(cells), numbers=numbers))
     if notes := (*footnotes.peculiarities(summary), *footnotes.in_bits(summary), *summary.notes):
-        yield Items(tuple(notes), "beware")
-    yield Fold("What these numbers mean", (Items(tuple(footnotes.definitions(summary, record.defined))),))
+        yield BulletList(tuple(notes), "beware")
+    yield Fold("What these numbers mean", (BulletList(tuple(footnotes.definitions(summary, record.defined))),))
 
 
 _NUMBERS = ("n", "finished", "diverged", "parameters", "FLOPs per sequence")
