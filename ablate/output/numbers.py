@@ -31,6 +31,8 @@ def decimals(uncertainty: float) -> int:
     >>> decimals(0.0143), decimals(22.0)
     (3, 0)
     """
+    if not math.isfinite(uncertainty):
+        return 0
     return min(6, max(0, 1 - math.floor(math.log10(uncertainty))))
 
 

@@ -174,11 +174,12 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
         return
     several = f"the {summary.tests} comparisons it is one of and for " if summary.tests > 1 else ""
     yield (
-        f"interval, adjusted: for {several}judging again, as the verdict is, at {confidence} for all together; so the "
-        "two agree: better and worse have no zero in it, equivalent lies inside the margin, undecided neither"
+        f"interval, adjusted: for {several}judging again, as the verdict is, so that the two agree: better and worse "
+        "have no zero in it, equivalent lies inside the margin, undecided neither; all verdicts together hold at "
+        f"{confidence}"
     )
-    others = [effect for effect in shown if effect.adjusted_low is None and effect.judged]
-    rest = f"; so {'is' if len(others) == 1 else 'are'} those of survivors, where ranks decide" if others else ""
+    others = [effect for effect in shown if effect.adjusted_low is None]
+    rest = "; so is what stands under `adjusted` where nothing is judged, or ranks decide" if others else ""
     yield f"by itself: {alone}, narrower, and no verdict goes by it{rest}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -202,7 +203,7 @@ def _experiment(
     variants: tuple[str, ...],
 ) -> TableExperiment:
     seeds = tuple(sorted({run.seed for run in read}))
-    trials = {variant: {seed: f"{variant}, {seed}" for seed in seeds} for variant in variants}
+    trials = {variant: {seed: json.dumps([variant, seed]) for seed in seeds} for variant in variants}
     finals = {trials[run.variant][run.seed]: final for run, (final, _) in read.items()}
     absent = Final(status=NOT_THERE, step=0, metrics={})
     baseline = asked.baseline if asked.baseline is not None else variants[0]

@@ -102,7 +102,10 @@ def number_of(cell: Any) -> float | str | None:
     if cell is None or cell == "":
         return None
     if isinstance(cell, Real | Decimal) and not isinstance(cell, bool):
-        return float(cell)
+        try:
+            return float(cell)
+        except OverflowError:  # a whole number beyond all floats
+            return str(cell)[:40]
     text = str(cell).strip()
     if isinstance(cell, bool) or not NUMBER.fullmatch(text):
         return text or None

@@ -50,7 +50,10 @@ def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
         return -math.inf, math.inf
     mean, low, high = float(differences.mean()), float(differences.min()), float(differences.max())
     spread = high - low
-    return _end(differences, mean, low - spread, miss), _end(differences, mean, high + spread, miss)
+    ends = _end(differences, mean, low - spread, miss), _end(differences, mean, high + spread, miss)
+    if sign_flip_p(differences) < miss:
+        return ends
+    return min(ends[0], 0.0), max(ends[1], 0.0)  # no shift is not rejected, however an end was rounded
 
 
 def _end(differences: Floats, inside: float, outside: float, miss: float) -> float:

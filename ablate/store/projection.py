@@ -33,6 +33,14 @@ LOCKED = "Could not set lock on file"
 
 Say = Callable[[str], None]
 
+CLOSED: Mapping[str, Any] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
+"""No file, no network, no code from elsewhere, and no setting that could bring them back. The last one must be last."""
+
 
 def refresh(folder: Path, journal: Journal, say: Say) -> bool:
     """Bring the DuckDB file up to date with the journal; whether there was anything to do.
@@ -100,7 +108,7 @@ def put_damaged_aside(folder: Path, say: Say) -> bool:
     if not path.exists():
         return False
     try:
-        with duckdb.connect(path.absolute(), read_only=True) as connection:
+        with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
                 its = table.replace('"', '""')
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{its}" AS t').fetchall()
@@ -152,7 +160,7 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
     if not path.exists():
         return Stored({}, {})
     try:
-        with duckdb.connect(path.absolute(), read_only=True) as connection:
+        with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
             return _stored_in(connection)
     except duckdb.Error as error:
         # Another process has it open for writing, or it is damaged: then it is written anew, and `refresh` says so.
@@ -212,10 +220,13 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
 
 
 @contextmanager
-def reading(path: Path, config: Mapping[str, Any] | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection; a RefusedError where another process writes to the file in place, or it is damaged."""
+def reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection; a RefusedError where another process writes to the file in place, or it is damaged.
+
+    All that this program opens the file with is alike in its settings: DuckDB refuses a second connection otherwise.
+    """
     try:
-        connection = duckdb.connect(path.absolute(), read_only=True, config=dict(config or {}))
+        connection = duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED))
     except duckdb.Error as error:
         raise RefusedError(unreadable(path, error)) from error
     with connection:

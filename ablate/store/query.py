@@ -28,6 +28,7 @@ from ablate.store.durable import UNFINISHED, check_folder, put_in_place
 from ablate.store.loading import KEYS, OF_ROWS, load, replaces
 from ablate.store.lock import Lock
 from ablate.store.projection import (
+    CLOSED,
     DATABASE,
     SQL_DIGEST,
     VIEWS,
@@ -45,13 +46,6 @@ from ablate.store.schema import DDL, quoted
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
 """The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
 
-CLOSED: Mapping[str, Any] = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "lock_configuration": "true",
-}
-"""No file, no network, no code from elsewhere, and no setting that could bring them back. The last one must be last."""
 
 WORD = re.compile(r"\w+")
 
@@ -163,7 +157,7 @@ def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Sa
 
 
 def _open(path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    return reading(path, CLOSED)
+    return reading(path)
 
 
 def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDBPyConnection:

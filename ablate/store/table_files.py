@@ -21,7 +21,8 @@ from ablate.source.excerpt import drawn
 from ablate.source.located import Source, Span
 from ablate.source.problems import Problems, quote
 from ablate.store.loading import PATTERN
-from ablate.store.query import CLOSED, READING
+from ablate.store.projection import CLOSED
+from ablate.store.query import READING
 from ablate.store.schema import quoted
 
 CSV, JSON_LINES, PARQUET = "CSV", "JSON lines", "Parquet"
@@ -204,6 +205,10 @@ def _read_json_lines(path: Path) -> Table:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             problems.add(f"no JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
+            continue
+        except (ValueError, RecursionError):  # a number, or a nesting, beyond what can be read
+            span = source.span(start, start + len(line))
+            problems.add("no JSON that can be read: a number or a nesting is too large", span)
             continue
         if isinstance(row, dict):
             rows.append(row)

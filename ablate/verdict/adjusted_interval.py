@@ -4,7 +4,7 @@ Of m comparisons, k of which are found before this one,
 
     better, worse     estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
     equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
-    undecided         the wider of the two, with k all that are found    holds zero, and is not inside the margin
+    undecided         what either holds, with k all that are found       holds zero, and is not inside the margin
 
 and likewise by sign flips, or by signs where nothing varies, where these made the p. α is what the judgement, or the
 look, may spend. Where runs were lost and ranks decide, no interval of the survivors goes with the verdict: there is
@@ -42,7 +42,11 @@ def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> A
     if verdict == "equivalent":
         return of_margin
     if verdict == "undecided" and of_zero is not None and of_margin is not None:
-        return max(of_zero, of_margin, key=lambda interval: interval.high - interval.low)
+        return AdjustedInterval(
+            low=min(of_zero.low, of_margin.low),
+            high=max(of_zero.high, of_margin.high),
+            confidence=max(of_zero.confidence, of_margin.confidence),
+        )
     return of_zero
 
 

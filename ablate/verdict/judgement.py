@@ -157,7 +157,10 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
         past = replace(then, note="")
         note = f"{found} was {told}: {_difference(past)}; {now}, no more so"
         verdict = "undecided" if effect.verdict in FOUND else effect.verdict
-        return replace(effect, verdict=verdict, differs=False, note=_with(effect.note, note))
+        effect = replace(effect, verdict=verdict, differs=False, note=_with(effect.note, note))
+        if verdict != "undecided":
+            return effect
+        return replace(effect, adjusted_low=None, adjusted_high=None, adjusted_confidence=None)
     if effect.verdict == "equivalent" and then.verdict != "equivalent":
         note = f"a difference was {told}: {_difference(then)}"
         return replace(effect, differs=True, note=_with(effect.note, note))

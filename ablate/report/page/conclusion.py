@@ -41,19 +41,22 @@ def conclusion(summary: Summary) -> list[str]:
 
 def _of_edits(edits: Sequence[Sequence[Effect]], summary: Summary) -> Iterator[str]:
     """Which edits something is found of, by how much, and of which nothing is; nothing before there are verdicts."""
-    if not edits or all(effect.p_adjusted is None and not effect.ranked for effects in edits for effect in effects):
+    if not edits or any(judgement.pending for judgement in summary.judgements):
         return
-    found, nothing = [], []
+    found, nothing, lost = [], [], []
     for effects in edits:
         told = [effect for effect in effects if effect.verdict not in ("undecided", "diverged")]
         parts = [_found(effect, summary.metric(effect.metric)) for effect in told]
         named = subject(effects[0], summary)
         if parts:
             found.append(f"{named}: {', '.join(parts)}")
+        elif all(effect.verdict == "diverged" for effect in effects):
+            lost.append(named)
         else:
             nothing.append(named)
-    rest = f"nothing is found of {listed(nothing)}" if nothing else ""
-    yield f"Of its edits, {'; '.join(filter(None, [*found[:MOST_ANSWERS], _more(len(found)), rest]))}."
+    rest = [f"nothing is found of {listed(nothing)}"] if nothing else []
+    rest += [f"{listed(lost)} cannot be judged, since a side diverged at every seed"] if lost else []
+    yield f"Of its edits, {'; '.join(filter(None, [*found[:MOST_ANSWERS], _more(len(found)), *rest]))}."
 
 
 def _more(found: int) -> str:
@@ -116,7 +119,8 @@ def _meaning(summary: Summary) -> Iterator[str]:
     yield f"Differences are after less before{', or after over before (×)' if log else ''}, paired by seed."
     if any(effect.adjusted_low is not None for effect in summary.effects):
         over = f" by Holm for the {summary.tests} comparisons it is one of" if summary.tests > 1 else ""
-        yield f"Each interval is adjusted as its verdict is{over}, at {percent(summary.confidence)} for all together."
+        together = percent(summary.confidence)
+        yield f"Each interval is adjusted as its verdict is{over}; all verdicts together hold at {together}."
     else:
         yield f"Each interval is the {percent(summary.confidence)} one of that comparison by itself."
     yield from _margins(summary)

@@ -208,7 +208,7 @@ def trials(record: PageRecord) -> Grid:
         named = record.variant(trial.variant).name
         rows.append((trial.id, named, str(trial.seed), trial.split, status))
     left = len(record.plan.trials) - len(rows)
-    more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}'\"` has the other {left:,}"
+    more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}' AND current\"` has the other {left:,}"
     return Grid(
         title="Trials",
         note="by the hash of everything that decides their numbers",

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from ablate.errors import RefusedError
 from ablate.store import verdicts
 from ablate.store.lines import compact
 from ablate.store.mlflow import notes
@@ -29,7 +30,7 @@ from ablate.store.mlflow.values import (
     Run,
     Variant,
 )
-from ablate.store.projection import DATABASE, reading
+from ablate.store.projection import DATABASE, is_ours, reading
 
 FORM = 5
 """Raised when a run shows something else than before for the same trial: then every run is sent again."""
@@ -77,6 +78,8 @@ def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page
     if not (folder / DATABASE).exists():
         return []
     with reading(folder / DATABASE) as connection:
+        if not is_ours(connection):
+            raise RefusedError(f"{folder / DATABASE} has the tables of another version\n  = a run fills it anew")
         spaces = _rows(
             connection,
             "SELECT s.*, (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS asked FROM spaces s "
