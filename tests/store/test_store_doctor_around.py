@@ -15,7 +15,7 @@ from store_worlds import opened, rows_at, trial
 
 from ablate.errors import RefusedError
 from ablate.report.screens.doctor import screen
-from ablate.store import claim
+from ablate.store import claim, mirror
 from ablate.store.lock import Lock
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
@@ -204,6 +204,18 @@ def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
     assert [(f.kind, f.severity) for f in findings.found] == [("database", "repaired"), ("mirror", "harmless")]
     findings = repair(folder, dry_run=False, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
     assert rebuilt == [folder] and findings.left == ()
+
+
+def test_a_mirror_beside_a_database_of_another_version_is_looked_at_when_that_is_filled_anew(folder):
+    mirror.mirror(folder)
+    with duckdb.connect(folder / FILES["database"]) as connection:
+        connection.execute("DROP TABLE plans; UPDATE projection SET sql_digest = 'older'")
+    looked = repair(folder, dry_run=True, mirror=mirror.examine)
+    assert [(f.kind, f.severity) for f in looked.found] == [("database", "repaired"), ("mirror", "harmless")]
+    assert "ablate.duckdb has the tables of another version" in looked.found[1].what
+    done = repair(folder, dry_run=False, say=pytest.fail, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
+    assert (done.found, done.left, done.exit_code) == (looked.found, (), 0)
+    assert repair(folder, dry_run=True, mirror=mirror.examine).to_repair == ()
 
 
 def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):

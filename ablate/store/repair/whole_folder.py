@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
+
 from ablate.errors import InputError, RefusedError
 from ablate.store import checkpoints, claim, ledger, lock, projection, sealed
 from ablate.store.claim import Holder
@@ -28,6 +30,8 @@ from ablate.store.repair import (
 from ablate.store.repair.faults import Fault, put_right
 from ablate.store.repair.report import UNDER_WAY, Finding, Repaired
 from ablate.store.repair.seen import Seen
+
+LATER = "looked at when that is repaired"
 
 Look = Callable[[Path], Iterable[Finding]]
 Rebuild = Callable[[Path], object]
@@ -106,9 +110,12 @@ def _mirrored(folder: Path, mirror: Look | None) -> Iterator[Finding]:
     """What is wrong with the copy in MLflow, which is compared with the DuckDB file."""
     try:
         yield from mirror(folder) if mirror else ()
+        return
     except RefusedError as refused:
-        what = f"was not looked at ({str(refused).splitlines()[0]})"
-        yield Finding("mirror", "harmless", what, folder / "mlflow.db", "looked at when that is repaired")
+        why = str(refused).splitlines()[0]
+    except duckdb.CatalogException:
+        why = f"{DATABASE} has the tables of another version"
+    yield Finding("mirror", "harmless", f"was not looked at ({why})", folder / "mlflow.db", LATER)
 
 
 def _rebuild(folder: Path, mirror: Look | None, rebuild: Rebuild, say: Say) -> None:
