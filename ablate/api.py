@@ -345,7 +345,7 @@ def judge(
 
     InputError shows every mistake in the table, each at its line.
 
-    >>> runs = [{"variant": v, "seed": s, "loss": s + (v == "b")} for v in "ab" for s in range(5)]
+    >>> runs = [{"variant": v, "seed": s, "loss": s + (v == "b")} for v in "ab" for s in range(6)]
     >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
     'worse'
     """

@@ -28,7 +28,7 @@ SAID = {
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
-    "report/machine.py": {"attention"},  # a heading
+    "report/screens/machine.py": {"attention"},  # a heading
     "store/changes.py": {"attention"},  # a column, and the version in it: which backend computes attention
     "store/versions.py": {"attention"},
 }

@@ -59,6 +59,9 @@ ALLOWED = {
         "Connection.recv",
     ): "tasks, by a pair of sockets that its driver made",
     ("execute/supervisor.py", "Connection.recv"): "messages, by the same pair",
+    ("session/mirroring.py", "Connection.recv"): "answers, by the pipe to the process that it started",
+    ("store/mlflow/process.py", "Connection.recv"): "what to send, by the pipe from the driver that started it",
+    ("store/mlflow/process.py", "pickle.load"): "which folder, by its standard input from that driver",
     ("train/ranks.py", "torch.distributed.all_gather_object"): "what ranks of this trial found, on this machine alone",
     ("train/checkpoint.py", "torch.load"): "weights_only, which reads tensors and plain data",
 }

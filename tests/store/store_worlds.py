@@ -185,11 +185,16 @@ def fill(folder: Path, the_plan: Plan | None = None, diverge: str = "c30001") ->
 
 
 def contents(folder: Path, but: tuple[str, ...] = ("timings",)) -> dict[str, list[tuple[object, ...]]]:
-    """Every table and view of the DuckDB file, sorted; NaN as text, so that it equals itself."""
+    """Every table and view of the DuckDB file but what clocks said, sorted; NaN as text, so that it equals itself."""
     with duckdb.connect(folder / "ablate.duckdb", read_only=True) as connection:
         names = [name for (name,) in connection.execute("SHOW TABLES").fetchall() if name not in but]
         return {
-            name: [tuple(map(repr, row)) for row in connection.execute(f"FROM {name} ORDER BY ALL").fetchall()]
+            name: [
+                tuple(map(repr, row))
+                for row in connection.execute(
+                    f"SELECT COLUMNS(c -> c <> 'first_seen') FROM {name} ORDER BY ALL"
+                ).fetchall()
+            ]
             for name in names
         }
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import duckdb
 import pyarrow
 import pytest
-from store_worlds import fill, opened, plan
+from store_worlds import fill, opened
 from test_store_verdicts import judged
 
 from ablate.session import dataframes
@@ -103,8 +103,9 @@ def test_a_line_of_verdicts_is_held_against_what_is_declared(tmp_path):
 def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_log_scale(tmp_path):
     fill(tmp_path)
     summary = judged(tmp_path)
-    ask = "SELECT adjusted_low, adjusted_high, adjusted_confidence FROM verdicts GROUP BY ALL"
-    assert query(tmp_path, ask).rows == ((None, None, None),)
+    ask = "SELECT metric, adjusted_low, adjusted_high, adjusted_confidence FROM verdicts ORDER BY position"
+    said = {(e.metric, e.adjusted_low, e.adjusted_high, e.adjusted_confidence) for e in summary.effects if e.judged}
+    assert set(query(tmp_path, ask).rows) == said
     with opened(tmp_path) as results:
         effects = [{"kind": "edit", "change": "x", "metric": name, "scale": scale, "adjusted_low": 0.0,
                     "adjusted_high": 1.0, "adjusted_confidence": 0.99}
@@ -123,7 +124,7 @@ def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_l
 
 
 def test_a_frame_of_verdicts_has_the_columns_of_sql(tmp_path):
-    frame = dataframes.verdicts(plan(), None)
+    frame = dataframes.verdicts(None)
     own = {"space", "plan", "current", "position", "confidence", "seeds"}
     with duckdb.connect() as connection:
         connection.execute(schema.DDL)
