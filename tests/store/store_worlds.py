@@ -192,7 +192,7 @@ def contents(folder: Path, but: tuple[str, ...] = ("timings",)) -> dict[str, lis
             name: [
                 tuple(map(repr, row))
                 for row in connection.execute(
-                    f"SELECT COLUMNS(c -> c <> 'first_seen') FROM {name} ORDER BY ALL"
+                    f"SELECT COLUMNS(lambda c: c <> 'first_seen') FROM {name} ORDER BY ALL"
                 ).fetchall()
             ]
             for name in names
