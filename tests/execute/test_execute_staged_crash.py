@@ -11,6 +11,7 @@ from staged_worlds import all_of, killed_at, run, write_looks
 
 import ablate
 from ablate.store import ledger
+from ablate.store.requests import latest
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +48,16 @@ def test_killed_after_the_last_look(world):
 
 
 def check(world, executor, trials, delay):
-    """Kill the driver when so many trials have ended, and `delay` seconds later; go on at once."""
+    """Kill the driver when so many trials have ended, and `delay` seconds later; go on at once.
+
+    With none it is from when the run is on record: of one killed before there is nothing to go on with.
+    """
     folder, _, calm = world
     results = folder / f"{executor}-{trials}-{delay:.3f}"
     words = ("run", "tiny.yaml", "--executor", executor, *(() if executor == "inline" else ("--workers", "2")))
     begun = start(folder, results, *words)
     try:
-        wait_until(begun, lambda: len(ledger.known_outcomes(results)) >= trials)
+        wait_until(begun, lambda: bool(latest(results)) and len(ledger.known_outcomes(results)) >= trials)
         time.sleep(delay)
         strike(begun, "driver")
         resumed = start(folder, results, "resume")
