@@ -82,7 +82,7 @@ def _over_training(summary: Summary, curves: Sequence[Course]) -> list[tuple[str
             asked.append((largest, "largest", metric.log))
         elif metric.name in measured:
             asked.append((metric.name, "mean", metric.log))
-    return asked
+    return list(dict.fromkeys(asked))
 
 
 def _has_results(folder: Path) -> bool:

@@ -24,11 +24,12 @@ Over: TypeAlias = Literal["mean", "largest"]
 class DifferenceCourse:
     """A variant's differences in a metric against the step: mean and sd over `n` seeds; `log` of logarithms.
 
-    `measured` is the number of steps it was measured at.
+    `over` is what a seed's value is over the parts measured. `measured` is the number of steps it was measured at.
     """
 
     variant: str
     metric: str
+    over: Over
     log: bool
     steps: tuple[int, ...]
     n: tuple[int, ...]
@@ -55,6 +56,7 @@ def differences(
                 course = DifferenceCourse(
                     variant=variant,
                     metric=metric,
+                    over=over,
                     log=log,
                     steps=steps,
                     n=n,

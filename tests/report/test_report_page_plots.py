@@ -11,9 +11,11 @@ import page_worlds as worlds
 import pytest
 from page_worlds import QUESTION, course, layer_courses, record
 
+from ablate.report.html import drawn
 from ablate.report.html.drawn import SERIES, SHADES
-from ablate.report.page import curves, forest, gains, heatmaps, panels, pareto
+from ablate.report.page import curves, differences, forest, gains, heatmaps, panels, pareto
 from ablate.report.page.heatmaps import Scale, _edges, _join
+from ablate.store.differences import DifferenceCourse
 from ablate.verdict.summary import Metric
 
 METRIC = Metric(name="eval_loss", scale="linear", better="lower", margin=0.02, stated="0.02", why_no_margin="")
@@ -99,6 +101,45 @@ def test_curves_are_of_the_model_or_of_the_largest_part_where_that_is_judged() -
     assert {one.of for one in curves.chosen(unjudged, "kurtosis").values()} == {"mean"}
     assert curves.is_log(found, "kurtosis") and not curves.is_log(unjudged, "kurtosis")
     assert curves.names(found)[:2] == ("eval_loss", "train_loss")
+
+
+def test_two_judged_forms_of_a_probe_have_a_plot_each() -> None:
+    found = record()
+    (peak,) = (metric for metric in found.summary.metrics if metric.name == "peak_kurtosis")
+    both = replace(
+        found, summary=replace(found.summary, metrics=(*found.summary.metrics, replace(peak, name="kurtosis")))
+    )
+    assert (curves.forms(found, "kurtosis"), curves.forms(both, "kurtosis")) == (("largest",), ("largest", "mean"))
+    drawn = [plot for plot, _ in curves.grouped_plots(both, "kurtosis")]
+    assert [plot.name for plot in drawn] == ["training-kurtosis", "training-kurtosis-mean"]
+    assert len({plot.id for plot in drawn}) == 2 and drawn[0].rows != drawn[1].rows
+    assert "the mean over the parts measured" in drawn[1].caption
+    names = [row[0] for row in curves.table(both, "kurtosis").rows]
+    assert names[:2] == ["pre_ln, largest", "pre_ln, mean"] and len(names) == 2 * len(found.plan.variants)
+    assert len(curves.table(found, "kurtosis").rows) == len(found.plan.variants)
+
+    course_of = {"variant": "v1", "metric": "kurtosis", "log": False, "steps": (0, 1), "n": (2, 2), "sd": (0.1, 0.1)}
+    two = (
+        DifferenceCourse(over="largest", mean=(1.0, 2.0), measured=2, **course_of),
+        DifferenceCourse(over="mean", mean=(3.0, 4.0), measured=2, **course_of),
+    )
+    plots = list(differences.difference_plots(replace(found, differences=two)))
+    assert [plot.name for plot in plots] == ["differences-kurtosis-largest", "differences-kurtosis-mean"]
+    assert [plot.rows[0][4] for plot in plots] == [1.0, 3.0]
+    assert plots[0].caption.startswith("Kurtosis, the largest over the parts measured: difference against")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_name_that_drives_a_terminal_is_written_out_in_a_drawing() -> None:
+    hostile = "e\x1b[31m\u202ev<i>l"
+
+    def draw(axes) -> None:
+        axes.plot([0, 1], [0, 1], label=hostile)
+        axes.set_xlabel(hostile)
+
+    drawing = drawn.drawn([draw], "hostile", hostile)
+    assert "\x1b" not in drawing and "\u202e" not in drawing and "<i>" not in drawing
+    assert drawing.count(r"\x1b[31m\u202ev&lt;i&gt;l") == 3, "what it is, its axis, its legend"
 
 
 def test_what_soars_is_on_the_log_scale_where_it_has_a_sign() -> None:

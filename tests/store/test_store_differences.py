@@ -52,7 +52,15 @@ def test_they_are_paired_by_seed_at_every_step(results: Path, metric: str, over:
 
 def test_a_band_is_students_interval_of_each_step() -> None:
     course = DifferenceCourse(
-        variant="v", metric="m", log=False, steps=(0, 1), n=(5, 1), mean=(1.0, 2.0), sd=(0.5, None), measured=2
+        variant="v",
+        metric="m",
+        over="mean",
+        log=False,
+        steps=(0, 1),
+        n=(5, 1),
+        mean=(1.0, 2.0),
+        sd=(0.5, None),
+        measured=2,
     )
     low, high = band(course)
     half = 2.7764451051977987 * 0.5 / math.sqrt(5)  # t(4) at 97.5 %

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ablate.output.escape import visible
 from ablate.output.spreadsheet import no_formula
 from ablate.report.figures.drawing import figure_of, settings
 from ablate.report.plot import Plot
@@ -39,17 +40,17 @@ def _drawn(plot: Plot, width: float) -> Iterator[tuple[str, bytes]]:
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    figure = figure_of(plot, width)
+    figure, about = figure_of(plot, width), visible(plot.about)
     png = io.BytesIO()
     canvas: Any = FigureCanvasAgg(figure)
-    canvas.print_png(png, metadata={"Software": None, "Title": plot.about})
+    canvas.print_png(png, metadata={"Software": None, "Title": about})
     pdf = io.BytesIO()
     canvas = FigureCanvasPdf(figure)
-    canvas.print_pdf(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None, "Title": plot.about})
+    canvas.print_pdf(pdf, metadata={"CreationDate": None, "Creator": None, "Producer": None, "Title": about})
     figure.set_dpi(72)
     svg = io.StringIO()
     canvas = FigureCanvasSVG(figure)
-    canvas.print_svg(svg, metadata={"Date": None, "Creator": None, "Title": plot.about})
+    canvas.print_svg(svg, metadata={"Date": None, "Creator": None, "Title": about})
     found = {"svg": svg.getvalue().encode(), "pdf": pdf.getvalue(), "png": png.getvalue()}
     yield from ((kind, found[kind]) for kind in FORMATS)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ablate.output.escape import for_html as escape
+from ablate.output.escape import visible
 from ablate.report.plot import Draw, Plot, fill, row_heights
 
 SERIES = 6
@@ -103,9 +105,12 @@ def drawn(
             lines = -(-len(labels) // ncols)
             figure.set_figheight(sum(heights) + LINE * max(0, lines - LINES))
         file = io.StringIO()
-        # Not by `savefig`, which draws everything twice.
-        canvas.print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _within(file.getvalue(), name, about)
+        with warnings.catch_warnings():
+            # A letter that this font lacks is only measured by it: the reader's browser draws it.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            # Not by `savefig`, which draws everything twice.
+            canvas.print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _within(visible(file.getvalue()), name, about)
 
 
 def _within(svg: str, name: str, about: str) -> str:

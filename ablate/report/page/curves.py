@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from ablate.store.pages import Course
 
+Form: TypeAlias = Literal["largest", "mean"]
+"""What a value is of a metric that is measured at several parts of the model."""
 LOSSES = (NATS, BITS, "train_loss")
 PEAKS = {"token_correlation_rms": "token_correlation"}
 """Metrics whose largest value is judged under another name than `peak_…`."""
@@ -51,8 +54,16 @@ def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant
 
 def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
     """The plots of a metric with their variants, one for each group of variants."""
-    of = chosen(record, metric)
-    found: list[tuple[Plot, tuple[Variant, ...]]] = []
+    shown_forms = forms(record, metric)
+    return [
+        plot
+        for form in shown_forms
+        for plot in _of_form(record, metric, form, f"-{form}" if form != shown_forms[0] else "")
+    ]
+
+
+def _of_form(record: PageRecord, metric: str, form: Form, suffix: str) -> Iterator[tuple[Plot, tuple[Variant, ...]]]:
+    of = chosen(record, metric, form)
     for place, group in enumerate(panels.groups(record, of)):
         drawn_here = [of[variant.id] for variant in group]
         whole = _draw(record, group, drawn_here, 0)
@@ -61,8 +72,8 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
         if metric in (NATS, BITS) and sum(step >= last / 2 for step in drawn_here[0].steps) > 2:
             draw.append(_draw(record, group, drawn_here, last / 2))
         plot = Plot(
-            name=f"training-{metric}" + (f"-{place + 1}" if place else ""),
-            id=f"curve-{metric.replace('_', '-')}-{place}",
+            name=f"training-{metric}{suffix}" + (f"-{place + 1}" if place else ""),
+            id=f"curve-{metric.replace('_', '-')}{suffix}-{place}",
             draw=tuple(draw),
             about=f"{spoken(metric)} over training: mean and standard deviation over seeds of each variant. "
             f"The table below has its last values; the view curves has all.",
@@ -73,8 +84,7 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
                 row for variant, course in zip(group, drawn_here, strict=True) for row in _numbers(variant, course)
             ),
         )
-        found.append((plot, group))
-    return found
+        yield plot, group
 
 
 def _numbers(variant: Variant, course: Course) -> Iterator[tuple[str | int | float | None, ...]]:
@@ -83,10 +93,22 @@ def _numbers(variant: Variant, course: Course) -> Iterator[tuple[str | int | flo
     yield from ((variant.name, course.metric, *numbers) for numbers in zip(*columns, strict=True))
 
 
-def chosen(record: PageRecord, metric: str) -> dict[str, Course]:
-    """The course of each variant: the model's, or that over its parts, of which the largest where that is judged."""
-    judged = {f"peak_{metric}", PEAKS.get(metric, "")} & {one.name for one in record.summary.metrics}
-    kinds = ("whole", "largest" if judged else "mean")
+def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
+    """What is drawn of a metric that is measured at several parts: those of its forms that are judged, else the mean.
+
+    Of one that is the whole model's there is one form, whatever is judged.
+    """
+    judged = {one.name for one in record.summary.metrics}
+    peak = bool({f"peak_{metric}", PEAKS.get(metric, "")} & judged)
+    by_part = any(course.metric == metric and course.of == "largest" for course in record.curves)
+    if peak and metric in judged and by_part:
+        return ("largest", "mean")
+    return ("largest",) if peak else ("mean",)
+
+
+def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, Course]:
+    """The course of each variant: the model's, or that over its parts in a form, by default the first of `forms`."""
+    kinds = ("whole", form or forms(record, metric)[0])
     return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
 
 
@@ -192,18 +214,19 @@ def _values(course: Course, *, log: bool, start: float) -> list[float]:
 
 def table(record: PageRecord, metric: str) -> Grid:
     """The first and the last values of each variant."""
-    of, log = chosen(record, metric), is_log(record, metric)
+    log, shown_forms = is_log(record, metric), forms(record, metric)
     rows = []
-    for variant in record.plan.variants:
-        if variant.id in of:
-            course = of[variant.id]
+    for variant, form in product(record.plan.variants, shown_forms):
+        course = chosen(record, metric, form).get(variant.id)
+        if course is not None:
+            named = f"{variant.name}, {form}" if len(shown_forms) > 1 else variant.name
             line = _line(course, log=log)
             sd = (course.log_sd if log else course.sd)[-1]
             spread = "–" if sd is None or not math.isfinite(sd) else f"{math.exp(min(sd, 700)) if log else sd:.3g}"
             ends = sum(_ends(record, variant.id).values())
             rows.append(
                 (
-                    variant.name, _cell(line[0]), _cell(line[-1]), spread, str(course.n[-1]),
+                    named, _cell(line[0]), _cell(line[-1]), spread, str(course.n[-1]),
                     f"{course.steps[-1]:,}", str(ends),
                 )
             )  # fmt: skip

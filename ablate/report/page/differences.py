@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,11 @@ def plots(record: PageRecord) -> Iterator[tuple[str, str]]:
 
 def difference_plots(record: PageRecord) -> Iterator[Plot]:
     """For each judged metric that is measured on the way its differences; one plot for each group of variants."""
-    names = dict.fromkeys(course.metric for course in record.differences)
-    for metric in names:
-        of = {course.variant: course for course in record.differences if course.metric == metric}
+    kinds = dict.fromkeys((course.metric, course.over) for course in record.differences)
+    forms = Counter(metric for metric, _ in kinds)
+    for metric, over in kinds:
+        of = {course.variant: course for course in record.differences if (course.metric, course.over) == (metric, over)}
+        suffix = f"-{over}" if forms[metric] > 1 else ""
         groups = panels.groups(record, [record.plan.baseline, *of])
         for place, group in enumerate(groups):
             compared = [variant for variant in group if variant.id in of]
@@ -50,12 +53,12 @@ def difference_plots(record: PageRecord) -> Iterator[Plot]:
                 continue
             courses = [of[variant.id] for variant in compared]
             yield Plot(
-                name=f"differences-{metric}" + (f"-{place + 1}" if len(groups) > 1 else ""),
-                id=f"difference-{metric.replace('_', '-')}-{place}",
+                name=f"differences-{metric}{suffix}" + (f"-{place + 1}" if len(groups) > 1 else ""),
+                id=f"difference-{metric.replace('_', '-')}{suffix}-{place}",
                 draw=(lambda axes, g=group, s=compared, c=courses: _panel(axes, record, g, s, c),),  # type: ignore[misc]
                 about=f"{spoken(metric)}, paired differences from the baseline over training. "
                 "The tables of verdicts have those at the end.",
-                caption=" ".join(_caption(record, metric, courses)),
+                caption=" ".join(_caption(record, metric, courses, two=bool(suffix))),
                 height=TALL,
                 columns=COLUMNS,
                 rows=tuple(
@@ -75,10 +78,11 @@ def _numbers(variant: Variant, course: DifferenceCourse) -> Iterator[tuple[str |
         )  # fmt: skip
 
 
-def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse]) -> Iterator[str]:
+def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse], *, two: bool) -> Iterator[str]:
     against = f"against {record.summary.baseline}, paired by seed"
     what = "ratio (geometric mean)" if courses[0].log else "difference"
-    yield f"{spoken(metric).capitalize()}: {what} {against}."
+    form = f", the {courses[0].over} over the parts measured" if two else ""
+    yield f"{spoken(metric).capitalize()}{form}: {what} {against}."
     counts = sorted({n for course in courses for n in course.n})
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     band = f"Band: {100 * CONFIDENCE:.0f} % interval of each step by itself, by t over n = {n} seeds"
