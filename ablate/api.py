@@ -199,7 +199,7 @@ def run(
 def resumable(
     results: PathLike = RESULTS, name: str | None = None
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """The runs of a results folder that have trials left, as they were asked for; `ablate resume` goes on with them.
+    """The runs of a results folder that are not over, as they were asked for; `ablate resume` goes on with them.
 
     The second value says of others why they cannot be gone on with.
     """
@@ -340,8 +340,9 @@ def judge(
     are columns, each with what holds of it: `loss`, `kurtosis:log`, `accuracy:higher`, `loss:margin=1%`; `margin` is of
     those that name none. Each variant is judged against the `baseline` (the first in the table where none is named), on
     a `path` also against the one before it. A run whose metric is NaN or infinite, or of which column `diverged` says
-    so, has diverged. `sql` is over the table of a file, called `rows`. Seeds that were added since an earlier
-    `judgement` make the next one, which is held at a fifth of its level.
+    so, has diverged; NaN in a data frame of pandas may be an empty cell, so there `diverged` has to tell. `sql` is over
+    the table of a file, called `rows`. Seeds that were added since an earlier `judgement` make the next one, which is
+    held at a fifth of its level.
 
     InputError shows every mistake in the table, each at its line.
 

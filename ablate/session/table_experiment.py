@@ -25,6 +25,12 @@ NOT_THERE, NO_VALUE = "not_in_the_table", "without_a_value"
 """How a run ended that the table has not, or has without any value."""
 WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 """A seed that is a number; one of more digits is a name."""
+NAN_OF_PANDAS = (
+    "a data frame of pandas has NaN for both",
+    "name a column that says which runs diverged (diverged=…): NaN in other rows is then an empty cell",
+    "or write inf where a run diverged, and leave out the rows without a value",
+)
+"""How to say what NaN in a data frame stands for."""
 YES, NO = ("true", "yes", "1"), ("false", "no", "0", "")
 """What a column that says which runs diverged may say."""
 
@@ -164,6 +170,11 @@ def _final(
         cell, place = table.rows[run.row][table.columns.index(metric.name)], table.place(run.row, metric.name)
         value = number_of(cell)
         about = f"of {asked.by} {run.variant} at {asked.pair} {run.seed}"
+        if table.nan_or_empty and isinstance(value, float) and math.isnan(value):
+            if asked.diverged is None:  # where a column says which runs diverged, this one has no value
+                said = f"{metric.name} {about} is NaN: a run that diverged, or an empty cell?"
+                problems.add(_at(said, run.row, place), place, notes=NAN_OF_PANDAS)
+            continue
         if isinstance(value, str):
             ways = ("leave the cell empty where there is no value, write nan where the run diverged",)
             problems.add(_at(f"{metric.name} {about} is no number: {quote(value)}", run.row, place), place, notes=ways)

@@ -46,12 +46,14 @@ class Table:
     """A table: its name, its columns, its rows, and where they stand.
 
     `places` gives the place of a cell, by row and column from 0, where the table is a text; of others there is none.
+    `nan_or_empty` says that NaN may stand for an empty cell, as in a data frame of pandas.
     """
 
     name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     places: Callable[[int, int], Span] | None = None
+    nan_or_empty: bool = False
 
     def place(self, row: int, column: str) -> Span | None:
         """Where a cell stands; None where the table is no text."""
@@ -83,6 +85,7 @@ def table_of(value: Any) -> Table:
         return value
     if isinstance(value, duckdb.DuckDBPyRelation):
         return Table(name, tuple(value.columns), tuple(value.fetchall()))
+    nan_or_empty = type(value).__module__.partition(".")[0] == "pandas"
     if hasattr(value, "to_dicts"):
         value = value.to_dicts()
     elif hasattr(value, "to_pylist"):
@@ -95,7 +98,8 @@ def table_of(value: Any) -> Table:
             "  = give a file, SQL, a data frame, an Arrow table, a DuckDB relation or a list of dictionaries"
         )
     columns = tuple(dict.fromkeys(str(key) for row in value for key in row))
-    return Table(name, columns, tuple(tuple(_cell(row.get(column)) for column in columns) for row in value))
+    rows = tuple(tuple(_cell(row.get(column)) for column in columns) for row in value)
+    return Table(name, columns, rows, nan_or_empty=nan_or_empty)
 
 
 def _cell(value: Any) -> Any:

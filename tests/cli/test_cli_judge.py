@@ -266,6 +266,27 @@ def test_every_kind_of_table_gives_the_same_verdicts(table):
         ablate.judge([{"variant": v, "seed": 1, "loss": x} for v, x in (("a", 1), ("b", "x"))], metrics="loss")
 
 
+def test_what_nan_stands_for_in_a_data_frame_has_to_be_told(table):
+    import pandas
+
+    text = TABLE.replace("a,2,2.31", "a,2,").replace("b,3,2.18", "b,3,nan")
+    frame = pandas.read_csv(table(text))
+    with pytest.raises(ablate.InputError) as error:
+        ablate.judge(frame, metrics="loss", margin="1%")
+    message = str(error.value)
+    assert "row 2: loss of variant a at seed 2 is NaN: a run that diverged, or an empty cell?" in message
+    assert "row 6: loss of variant b at seed 3 is NaN" in message and "diverged=…" in message
+    frame["lost"] = [False, False, False, False, False, True]
+    told = ablate.judge(frame, metrics="loss", margin="1%", diverged="lost").summary
+    by_text = ablate.judge("runs.csv", metrics="loss", margin="1%").summary
+    assert told.effects == by_text.effects and [arm.diverged for arm in told.arms] == [0, 1]
+    assert any("counted as missing, the cell being empty: a at seed 2" in note for note in told.notes)
+    records = frame.drop(columns="lost").to_dict("records")
+    assert [arm.diverged for arm in ablate.judge(records, metrics="loss").summary.arms] == [1, 1], (
+        "NaN of floats is one"
+    )
+
+
 def test_a_page_is_written_with_names_escaped(table):
     text = TABLE.replace("b,", "<b>x</b>,")
     for page in ("out.html", "out.md"):
