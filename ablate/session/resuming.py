@@ -17,13 +17,12 @@ from ablate.space.space import Space
 from ablate.store import ledger, lines
 from ablate.store.lines import compact
 from ablate.store.requests import FILE, Request, latest, listing
+from ablate.train.events import WITH_RESULT
 
 if TYPE_CHECKING:
     from ablate.store.standing import Growing
 
 LoadSpace = Callable[[Request], Space]
-ENDED = {"finished", "diverged"}
-"""States of trials that no run trains again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,8 @@ class Resumable:
     """A run that can be gone on with: the space as it was, its executor options, plugins and mirror, and how many are
     left.
 
-    Of a plan that may grow yet nobody knows how many: those that it has asked for are counted, at least one.
+    Of a plan that may grow yet nobody knows how many: those that it has asked for are counted, at least one. None is
+    left where all have ended and were not judged.
     """
 
     space: Space
@@ -47,16 +47,18 @@ class Resumable:
 def resumable(
     results: PathLike, load: LoadSpace, name: str | None = None
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """The runs of a results folder that have trials left, the oldest first; of the space `name` alone if it is given.
+    """The runs of a results folder that are not over, the oldest first; of the space `name` alone if it is given.
+
+    Such a run has trials left, or all have ended and it was killed before they were judged.
 
     `load` reads a space as it was asked for. A space whose file, or what it refers to, says something else now cannot
     be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
     run, or not that space.
     """
-    from ablate.store.standing import growing, standings  # with Arrow, which loads when a folder is read
+    from ablate.store.standing import growing, standings, unjudged  # with Arrow, for reading a folder
 
     folder = Path(results)
-    asked, grows = request_of(folder, name), growing(folder)
+    asked, grows, to_judge = request_of(folder, name), growing(folder), unjudged(folder)
     trials: dict[str, dict[str, str]] = {}
     for one in standings(folder):
         trials.setdefault(one.space, {})[one.trial_id] = one.state
@@ -64,19 +66,20 @@ def resumable(
     refused: list[AblateError] = [
         _forgotten(folder, space)
         for space, states in trials.items()
-        if space not in asked and name is None and not set(states.values()) <= ENDED
+        if space not in asked and name is None and not set(states.values()) <= set(WITH_RESULT)
     ]
     for request in asked.values():
         states = trials.get(request.space, {})
         kept = grows.get(request.space)
-        if not (kept and kept.open) and (set(states.values()) <= ENDED or (kept and kept.search)):
+        over = set(states.values()) <= set(WITH_RESULT) or bool(kept and kept.search)
+        if over and not (kept and kept.open) and request.space not in to_judge:
             continue
         try:
             run = as_asked(folder, request, load, kept, states)
         except AblateError as error:
             refused.append(error)
             continue
-        found += [run] if run.left else []
+        found += [run] if run.left or request.space in to_judge else []
     return tuple(found), tuple(refused)
 
 
@@ -153,7 +156,7 @@ def _search(request: Request, load: LoadSpace, kept: Growing, states: Mapping[st
     """The space of a search that is not over; that it proposes what it did, it finds out on the way."""
     space = load(request)
     _check_same(request, kept, space, "search")
-    return space, sum(state not in ENDED for state in states.values()) or 1
+    return space, sum(state not in WITH_RESULT for state in states.values()) or 1
 
 
 def _check_same(request: Request, kept: Growing, space: Space, what: str) -> None:

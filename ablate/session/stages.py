@@ -25,7 +25,7 @@ from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.space.fair import Tune
 from ablate.space.space import Space
-from ablate.train.events import Outcome
+from ablate.train.events import WITH_RESULT, Outcome
 from ablate.verdict.contrasts import contrast
 from ablate.verdict.finals import Finals
 from ablate.verdict.summary import Summary
@@ -63,7 +63,7 @@ def has_time_budget(space: Space) -> bool:
 
 def counts(outcome: Outcome) -> bool:
     """Whether a look need not wait for a trial that ended so: with a result, or as one that failed."""
-    return outcome.kind in ("finished", "diverged", *FAILED)
+    return outcome.kind in (*WITH_RESULT, *FAILED)
 
 
 def unfold(

@@ -160,8 +160,10 @@ class Results:
     def record_verdicts(self, document: Mapping[str, Any]) -> None:
         """Keep what a space with a kept plan was judged to be (see `verdicts`); the same twice is once."""
         with self._guard:
-            asked = describe.digest(self.plan(document["space"])["resolved"])
-            verdicts.record(self.folder, {**document, "asked": asked})
+            plan, outcomes = self.plan(document["space"]), self.outcomes()
+            states = {trial_id: outcomes[trial_id].kind for trial_id, *_ in plan["trials"] if trial_id in outcomes}
+            marks = {"asked": describe.digest(plan["resolved"]), "ended": verdicts.ended_digest(states)}
+            verdicts.record(self.folder, {**document, **marks})
 
     def record_questions(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Keep that questions were judged (see `questions`), before anybody is told; the same twice is once."""

@@ -10,10 +10,11 @@ from typing import Any
 
 from ablate.errors import InputError
 from ablate.plan.identity import SCHEME
-from ablate.store import changes, claim, ledger, lines
+from ablate.store import changes, claim, describe, ledger, lines, verdicts
 from ablate.store.changes import Journal
 from ablate.store.claim import Holder
 from ablate.store.segment import Segment
+from ablate.train.events import WITH_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,30 @@ def growing(folder: Path) -> dict[str, Growing]:
 
 
 def not_over(folder: Path) -> dict[str, str]:
-    """The spaces whose plans may grow yet, and why so, by name."""
-    return {space: one.why for space, one in growing(folder).items() if one.open}
+    """The spaces that are not over though all of their trials may have ended, and why so, by name."""
+    open_plans = {space: plan.why for space, plan in growing(folder).items() if plan.open}
+    return dict.fromkeys(unjudged(folder), "all have ended, and were not judged since") | open_plans
+
+
+def unjudged(folder: Path) -> set[str]:
+    """The spaces whose trials have all ended with a result, and whose verdicts do not say so: a run was killed between.
+
+    Of a search nothing is judged but what it confirms, and verdicts of a version that did not note how trials had ended
+    are taken for the last.
+    """
+    journal, live = changes.read_journal(folder)
+    judged = verdicts.read(folder)
+    spaces = set()
+    for space, (_, plan) in journal.asked.plans.items():
+        ids = [str(trial_id) for trial_id, *_ in plan["trials"]]
+        states = {id: journal.endings[id].outcome.kind for id in ids if id in journal.endings and id not in live}
+        if plan["design"] == "search" or len(states) < len(ids) or not set(states.values()) <= set(WITH_RESULT):
+            continue
+        asked_as = describe.plan_id(space, asked=describe.digest(plan["resolved"]))
+        _, document = judged.get(space, {}).get(asked_as, ("", {}))
+        if document.get("ended") != verdicts.ended_digest(states) and ("ended" in document or not document):
+            spaces.add(space)
+    return spaces
 
 
 def _standing(

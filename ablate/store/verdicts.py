@@ -2,7 +2,8 @@
 
 ["judged", digest, {"space": …, "asked": …, "seeds": […], "metrics": […], "effects": […], …}]
 
-The latest line of a plan counts, which is known by its space and by `asked`, a hash of the space as it was resolved.
+The latest line of a plan counts, which is known by its space and by `asked`, a hash of the space as it was resolved;
+`ended` is a hash of how its trials had ended.
 The numbers in it are worked out from those of trials and can be worked out again: the next run of a plan whose line is
 lost writes it anew.
 
@@ -61,6 +62,11 @@ def record(folder: Path, document: Mapping[str, Any]) -> None:
         appender.sync()
     finally:
         appender.close()
+
+
+def ended_digest(states: Mapping[str, str]) -> str:
+    """A hash of how trials, by id, have ended."""
+    return digest(sorted(states.items()))
 
 
 def plan_of(document: Mapping[str, Any]) -> str:

@@ -118,6 +118,8 @@ OutcomeKind: TypeAlias = Literal[
 ]
 GOES_ON: tuple[OutcomeKind, ...] = ("interrupted", "paused")
 """Outcomes that are no end: what is kept of the trial is where it goes on from."""
+WITH_RESULT: tuple[OutcomeKind, ...] = ("finished", "diverged")
+"""Outcomes of trials that have a result: no run trains them again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,22 @@ main()
 """
 """`ablate …` that dies with its n-th unfolding: before it, or when its plan is kept and nothing of it begun."""
 
+BEFORE_VERDICTS = """
+import os, signal, sys
+from ablate.session import judging
+keep, calls, moment = judging.keep, [], int(sys.argv[1])
+def killed(*of):
+    calls.append(1)
+    if len(calls) == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+    keep(*of)
+judging.keep = killed
+sys.argv = ["ablate", *sys.argv[2:]]
+from ablate.cli import main
+main()
+"""
+"""`ablate …` that dies where it would write its n-th verdicts."""
+
 
 def write_looks(
     folder: Path, *, looks: str = "[2, 3, 4]", margin: str = "1e-6", steps: int = 12, extra: str = ""
@@ -52,8 +68,17 @@ def run(path: Path, results: Path, **options: object) -> ablate.Run:
 
 def killed_at(folder: Path, results: Path, moment: int, when: str) -> None:
     """A run whose driver is killed at its n-th unfolding."""
+    _killed(folder, results, KILLED, str(moment), when)
+
+
+def killed_before_verdicts(folder: Path, results: Path, moment: int) -> None:
+    """A run whose driver is killed where it would write its n-th verdicts."""
+    _killed(folder, results, BEFORE_VERDICTS, str(moment))
+
+
+def _killed(folder: Path, results: Path, script: str, *words: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(moment), when, "run", "tiny.yaml", "--results", str(results), "--no-mlflow"],
+        [sys.executable, "-c", script, *words, "run", "tiny.yaml", "--results", str(results), "--no-mlflow"],
         cwd=folder,
         capture_output=True,
         text=True,

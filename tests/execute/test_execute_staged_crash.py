@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
 import time
 
 import pytest
-from crashes import damage, log_of, start, strike, wait_gone, wait_until
-from staged_worlds import all_of, killed_at, run, write_looks
+from crashes import ABLATE, damage, log_of, start, strike, wait_gone, wait_until
+from staged_worlds import all_of, killed_at, killed_before_verdicts, run, write_looks
+from worlds import write_world
 
 import ablate
 from ablate.store import ledger
@@ -45,6 +48,35 @@ def test_killed_after_the_last_look(world):
     killed_at(folder, results, 2, "before")
     run(path, results, executor="inline")
     assert all_of(results) == calm and ablate.resumable(results) == ((), ())
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_killed_before_the_verdicts_are_written(world, tmp_path, learns):
+    """All has ended, and nothing is to be trained: to go on is to judge."""
+    folder, _, calm = world
+    if not learns:
+        folder = tmp_path
+        run(write_world(folder, steps=12), folder / "calm", executor="inline")
+        calm = all_of(folder / "calm")
+    results = folder / "unjudged"
+    killed_before_verdicts(folder, results, 2 if learns else 1)
+    assert all_of(results) != calm, "the twin: what is compared below is not there yet"
+    (left,), refused = ablate.resumable(results)
+    assert not refused and left.left == 0
+    status = ablate_command(folder, "status", "--results", str(results))
+    assert "all have ended, and were not judged since; to go on: ablate resume tiny" in status
+    ablate_command(folder, "resume", "--results", str(results), "--no-mlflow")
+    assert all_of(results) == calm and damage(results) == []
+    assert ablate.resumable(results) == ((), ())
+    assert "to go on" not in ablate_command(folder, "status", "--results", str(results))
+
+
+def ablate_command(folder, *words):
+    """The screen of a command, its lines joined."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run([*ABLATE, *words], cwd=folder, capture_output=True, text=True, env=environment, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def check(world, executor, trials, delay):
