@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import html
 import os
 import re
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 from page_worlds import WORLDS, record
 
 from ablate.report import wording
+from ablate.report.html.renderer import with_code
 from ablate.report.html.style import CSS
 from ablate.report.page import answer as answer_of
 from ablate.report.page import conclusion, to_html, to_markdown
@@ -229,7 +229,7 @@ def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
     whole = [e for e in summary.effects if e.kind == "baseline" and e.after == "v3"]
     assert sentence.startswith("op against pre_ln, 5 seeds: eval loss ")
     assert all(wording.difference(effect) in sentence for effect in whole)
-    assert page_of("whole").index(html.escape(sentence, quote=False)) < page_of("whole").index('class="grid"')
+    assert page_of("whole").index(with_code(sentence)) < page_of("whole").index('class="grid"')
     waiting = conclusion.conclusion(worlds.nothing_run().summary)
     assert waiting[-1].startswith("No verdicts yet: 20 of 20 trials have not ended")
     many = conclusion.conclusion(worlds.factorial().summary)
@@ -285,3 +285,8 @@ def test_what_was_unequal_is_a_table_and_what_was_equal_a_line() -> None:
     text = to_markdown(record())
     assert "| op | parameters | 1,249,024 | 1,246,336 | -0.22 % | no |" in text
     assert "- the same for all: steps, tokens" in text
+
+
+def test_no_line_of_a_sentence_ends_within_an_edit_or_before_a_percent_sign():
+    shown = with_code("-layer_norm and +qk_norm within 5 %; `ablate run -x 5 %` <b>")
+    assert shown == "-\u2060layer_norm and +qk_norm within 5\u00a0%; <code>ablate run -x 5 %</code> &lt;b&gt;"

@@ -197,5 +197,14 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def with_code(text: str) -> str:
-    """A sentence in which what stands between backticks is code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    """A sentence in which what stands between backticks is code.
+
+    Outside of it no line ends between the sign of an edit and its name, or between a number and its percent sign.
+    """
+    pieces = re.split(r"`([^`]+)`", escape(text))
+    return "".join(f"<code>{piece}</code>" if place % 2 else _together(piece) for place, piece in enumerate(pieces))
+
+
+def _together(text: str) -> str:
+    """Words that belong on one line, joined by characters that no line is broken at."""
+    return re.sub(r"(?<!\S)-(?=\w)", "-\u2060", text).replace(" %", "\u00a0%")

@@ -30,8 +30,9 @@ def conclusion(summary: Summary) -> list[str]:
     whole = [effects for effects in compared if effects[0].kind == "baseline"]
     asked = whole or compared
     sentences = [_sentence(effects, summary) for effects in asked[:MOST_ANSWERS]]
-    if len(asked) > MOST_ANSWERS:
-        sentences.append(f"The other {len(asked) - MOST_ANSWERS} comparisons are in the grid below.")
+    if (others := len(asked) - MOST_ANSWERS) > 0:
+        rest = "other comparison is" if others == 1 else f"other {others} comparisons are"
+        sentences.append(f"The {rest} in the grid below.")
     if whole:
         sentences += _of_edits([effects for effects in compared if effects[0].kind in ISOLATED], summary)
     if pending := list(dict.fromkeys(one.pending for one in summary.judgements if one.pending)):
