@@ -26,6 +26,8 @@ def make_ready(folder: Path, say: Say) -> tuple[Asked, dict[str, Ending]]:
         if told := text_lines.passed_over(path, reading):
             say(told)
         put_right(text_lines.torn(path, reading), say)
+        if reading.joined:
+            lines.end_last(path)
     kept = ledgers.get(folder / ledger.PLANS, lines.NOTHING)
     asked = ledger.asked(kept)
     back = plans.lacking(folder, kept, asked, stored)

@@ -67,12 +67,11 @@ def _write_again(path: Path, records: Sequence[Any]) -> str:
 
 def _older(path: Path, reading: Reading, stored: Stored) -> set[str]:
     """The spaces whose latest plan was in a damaged line: the database has another, and damage follows the last one."""
-    broken_lines, _ = broken(path, reading)
+    broken_lines, _ = broken(reading)
     if not broken_lines:
         return set()
-    total = len(reading.records) + len(reading.damaged)
-    numbers = (number for number in range(1, total + 1) if number not in reading.damaged)
-    kept = [(number, record) for number, record in zip(numbers, reading.records, strict=True) if record[0] == "plan"]
+    numbered = zip(reading.numbers, reading.records, strict=True)
+    kept = [(number, record) for number, record in numbered if record[0] == "plan"]
     last = {record[2]["space"]: number for number, record in kept}
     digests = {record[1] for _, record in kept}
     return {

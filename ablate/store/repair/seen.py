@@ -73,10 +73,11 @@ def read_ledgers(folder: Path) -> dict[Path, Reading]:
 def faults_of_lines(seen: Seen) -> Iterator[Fault]:
     """What is wrong with the lines of every file."""
     for path, reading in seen.ledgers.items():
-        numbers, _ = text_lines.broken(path, reading)
+        numbers, _ = text_lines.broken(reading)
         severity, then = _what_becomes_of(seen, path, numbers) if numbers else ("repaired", "")
         yield from text_lines.damaged(seen.folder, path, reading, severity, then)
         yield from text_lines.torn(path, reading)
+        yield from text_lines.joined(seen.folder, path, reading)
         yield from text_lines.unknown(path, reading)
 
 
