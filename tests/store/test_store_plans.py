@@ -209,7 +209,7 @@ def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
 
 
 def test_plans(twice):
-    """The query of the cookbook: what each has otherwise than the last."""
+    """The query of the cookbook: what each has otherwise than the last, and what the last has there."""
     folder, first, second = twice
     answer = query(folder, find("plans").sql, parameters={"space": None})
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -217,12 +217,26 @@ def test_plans(twice):
         (second, True, 6, 6, True),
         (first, False, 6, 6, True),
     ]
-    assert [row["otherwise"] for row in rows] == [None, None], (
-        "it lacks what the last was given, and has all else of it"
-    )
+    assert [row["otherwise"] for row in rows] == [
+        None,
+        "recipe.lr: not there (now 0.5), seeds[2]: not there (now 2)",
+    ]
     run(folder, plan((0, 1)), DOCUMENTS)
     answer = query(folder, find("plans").sql, parameters={"space": "small"})
-    assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5, seeds[2]: 2"]
+    assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5 (now not there), seeds[2]: 2 (now not there)"]
+
+
+def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
+    first = {"space": "small", "seeds": [0, 1], "recipe": {"lr": 0.1, "clip": None, "warm": []}, "note": {}}
+    last = {"space": "small", "seeds": [0], "recipe": {"lr": 0.5, "clip": 1.0, "warm": [3]}, "note": "it's so"}
+    for resolved in (first, last):
+        run(tmp_path, plan((0, 1)), replace(DOCUMENTS, resolved=resolved))
+    answer = query(tmp_path, find("plans").sql, parameters={"space": None})
+    assert [row[-1] for row in answer.rows] == [
+        None,
+        'note: {} (now "it\'s so"), recipe.clip: null (now 1.0), recipe.lr: 0.1 (now 0.5), '
+        "recipe.warm: [] (now not there), recipe.warm[0]: not there (now 3), seeds[1]: 1 (now not there)",
+    ]
 
 
 def test_columns(tmp_path):
