@@ -241,9 +241,9 @@ def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_
             (tmp_path / "mlflow.db").unlink()
         end(results, sender, first)
         wait_until(lambda: sent_of(tmp_path) and not sender._ended)
+        if when == "between batches":
+            (tmp_path / "mlflow.db").unlink()
         for trial in others:
-            if when == "between batches":
-                (tmp_path / "mlflow.db").unlink(missing_ok=True)
             end(results, sender, trial)
         wait_until(lambda: not sender._ended)
         if when == "before the end":
