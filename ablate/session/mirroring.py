@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ablate.execute.controller import Watcher
 from ablate.execute.launch import launch
 from ablate.output.words import plural
 from ablate.store.mirror import Mirrored, Report, mirror
+from ablate.store.mlflow.connection import STORE
 from ablate.store.mlflow.sent import Texts
 from ablate.store.results import Results
 from ablate.train.events import GOES_ON
@@ -32,39 +34,73 @@ PATIENCE = 1.0
 """Seconds that sending may take at the end before it is said what is waited for."""
 
 
+LISTENING = 0.1
+"""Seconds between two looks whether a process that is asked something has been ended."""
+FAREWELL = 2.0
+"""Seconds that a process which is ended may take for it; one that hangs in its file system is left to the system."""
+
+
 class FailedError(Exception):
     """MLflow, or the process that sends to it, failed in a way that is not foreseen."""
+
+
+class GoneError(FailedError):
+    """The results folder's own store was deleted, or another put in its place, while it was written to."""
 
 
 class Mirroring:
     """Sends the trials of a space as they end; use it as a context manager, and `finish` when the run has its answer.
 
-    `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended.
+    `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended. `say`
+    is told that the store was deleted meanwhile and, where a run stops without `finish`, what was not sent, which
+    `command` sends later.
     """
 
-    def __init__(self, store: Results, space: str, uri: str | None):
+    def __init__(
+        self,
+        store: Results,
+        space: str,
+        uri: str | None,
+        *,
+        say: Callable[[str], None] = warnings.warn,
+        command: str = "ablate run",
+    ):
         self._store, self._space, self._uri = store, space, uri
+        self._say, self._command = say, command
         self._ended: list[str] = []
         self._news = threading.Condition()
-        self._over = False
+        self._over = self._stopped = False
+        self._finishing = False
         self._sent = 0
+        self._store_was_there = False
+        self._told_of_loss = False
         self._process: _Process | None = None
         self._sender = threading.Thread(target=self._send_always, name="mirror", daemon=True)
 
     def __enter__(self) -> Mirroring:
+        self._store_was_there = self._uri is None and (self._store.folder / STORE).exists()
         self._sender.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once; a batch that is cut short is completed by the next run."""
+        """Stop at once, whatever is being sent: a batch that is cut short is completed by the next run.
+
+        All that is waited for is that the DuckDB file is written, if it is: that needs the folder's lock.
+        """
         with self._news:
-            self._over = True
+            self._over = self._stopped = True
             self._news.notify()
-        if self._process is not None:
-            self._process.kill()  # whatever it is asked ends by that
-        self._sender.join()
+            if self._process is not None:
+                self._process.kill()  # whatever it is asked ends by that
+        with _said_after(PATIENCE, self._say, "waiting until ablate.duckdb is written…"):
+            self._sender.join()
         if self._process is not None:
             self._process.close()
+        if self._ended:
+            count = plural(len(self._ended), "trial")
+            self._say(f"not, or not wholly, in MLflow yet: {count}; to send what is missing: {self._command}")
+        elif self._finishing:
+            self._say(f"the page of {self._space} in MLflow is not up to date; to complete it: {self._command}")
 
     def ended(self, trial_id: str) -> None:
         """A trial has ended, and its numbers are in the store."""
@@ -77,6 +113,7 @@ class Mirroring:
 
         Raises what `mirror` does, and FailedError.
         """
+        self._finishing = True
         with self._news:
             left = len(self._ended)
         what = f"mirroring {plural(left, 'trial')} to MLflow…" if left else "bringing MLflow up to date…"
@@ -85,20 +122,71 @@ class Mirroring:
                 self._over = True
                 self._news.notify()
             self._sender.join()
-            if self._process is None:
-                return mirror(self._store.folder, uri=self._uri, reports=reports)
+            try:
+                done = self._send_whole(reports)
+            except Exception:
+                self._settle()  # whoever has called this says what went wrong
+                raise
+        self._settle()
+        return done
+
+    def send_now(self, trials: Sequence[str]) -> bool:
+        """Send these trials, unless the run is over, at whose end everything is sent; whether they were. Raises what
+        `finish` does.
+        """
+        self._store.refresh()
+        if self._over or not (process := self._running()):
+            return False
+        try:
+            self._sent += process.ask(("ended", self._space, trials))
+        except GoneError:
+            self._sent += self._fill_anew({}).sent
+        return True
+
+    def _send_whole(self, reports: Mapping[str, Report]) -> Mirrored:
+        if self._process is None:
+            if self._store_was_there and not (self._store.folder / STORE).exists():
+                self._say_gone()
+            return mirror(self._store.folder, uri=self._uri, reports=reports)
+        try:
             drawn = {space: _drawn(report) for space, report in reports.items()}
             rest: Mirrored = self._process.ask(("whole", drawn))
-            return replace(rest, sent=self._sent + rest.sent)
+        except GoneError:
+            rest = self._fill_anew(reports)
+        return replace(rest, sent=self._sent + rest.sent)
 
-    def send_now(self, trials: Sequence[str]) -> None:
-        """Send these trials, unless the run is over, at whose end everything is sent. Raises what `finish` does."""
-        self._store.refresh()
-        if self._over:
-            return
-        if self._process is None:
-            self._process = _Process(self._store, self._uri)
-        self._sent += self._process.ask(("ended", self._space, trials))
+    def _settle(self) -> None:
+        """Leave nothing to be said of what is left."""
+        with self._news:
+            self._ended.clear()
+            self._finishing = False
+
+    def _running(self) -> _Process | None:
+        """The process that sends, started where there is none; None where the run has stopped."""
+        with self._news:
+            if self._stopped:
+                return None
+            if self._process is None:
+                self._process = _Process(self._store, self._uri, self._store_was_there)
+            return self._process
+
+    def _fill_anew(self, reports: Mapping[str, Report]) -> Mirrored:
+        """Have another process fill the store anew: the one there was still writes to the file that is gone."""
+        self._say_gone()
+        with self._news:
+            gone, self._process, self._store_was_there = self._process, None, False
+        if gone is not None:
+            gone.close()
+        if not (process := self._running()):
+            raise FailedError("the run has stopped")
+        anew: Mirrored = process.ask(("anew", {space: _drawn(report) for space, report in reports.items()}))
+        return anew
+
+    def _say_gone(self) -> None:
+        if not self._told_of_loss:
+            self._told_of_loss = True
+            path = self._store.folder / STORE
+            self._say(f"{path} was deleted or replaced during this run; it is filled anew from the results")
 
     def _send_always(self) -> None:
         """Send in batches, with rests between them. After a fault nothing is tried before the end."""
@@ -110,7 +198,8 @@ class Mirroring:
                 trials = list(self._ended)
             began, first = time.monotonic(), self._process is None
             try:
-                self.send_now(trials)
+                if not self.send_now(trials):
+                    return
             except (RefusedError, FailedError, OSError):
                 return  # it is tried once more at the end, and said then
             with self._news:
@@ -122,7 +211,8 @@ class Mirroring:
 class _Process:
     """The process that sends, and the questions to it, one at a time."""
 
-    def __init__(self, store: Results, uri: str | None):
+    def __init__(self, store: Results, uri: str | None, store_was_there: bool):
+        self._killed = False
         ours, its = Pipe()
         self._pipe: Connection = ours
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
@@ -130,7 +220,7 @@ class _Process:
             self._process = launch(
                 "ablate.store.mlflow.process",
                 its.fileno(),
-                told=[(store.folder, uri)],
+                told=[(store.folder, uri, store_was_there)],
                 pass_fds=(its.fileno(),),
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
@@ -141,9 +231,14 @@ class _Process:
         """Its answer; RefusedError where MLflow refuses, FailedError where anything else goes wrong."""
         try:
             self._pipe.send(request)
+            while not self._pipe.poll(LISTENING):
+                if self._killed:
+                    raise FailedError("it was ended before it had answered")
             kind, answer = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise FailedError(self._last_words()) from error
+        if kind == "gone":
+            raise GoneError(answer)
         if kind == "refused":
             raise RefusedError(answer)
         if kind == "failed":
@@ -152,17 +247,26 @@ class _Process:
 
     def kill(self) -> None:
         """End it, whatever it is at."""
+        self._killed = True
         self._process.kill()
 
     def close(self) -> None:
         """End it where it has not, and let go of what it was talked to by; nobody may be asking it."""
-        self._process.kill()
-        self._process.wait()
+        self.kill()
+        self._code()
         self._pipe.close()
         self._said.close()
 
+    def _code(self) -> int | None:
+        """What it ended with; None where it has not in a while."""
+        try:
+            return self._process.wait(timeout=FAREWELL)
+        except subprocess.TimeoutExpired:
+            return None
+
     def _last_words(self) -> str:
-        code = self._process.wait()
+        if (code := self._code()) is None:
+            return "its process neither answers nor ends"
         self._said.seek(0)
         lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
         return f"its process ended with {code}" + (f": {lines[-1]}" if lines else "")

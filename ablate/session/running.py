@@ -32,7 +32,7 @@ from ablate.session.stages import has_time_budget
 from ablate.space.space import Space
 from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
-from ablate.store.requests import Request, record
+from ablate.store.requests import Request, command, record
 from ablate.store.results import Results
 
 
@@ -87,7 +87,8 @@ def run(
             mirroring = None
             if mirror:
                 uri = mirror if isinstance(mirror, str) else None
-                mirroring = whole.enter_context(Mirroring(store, space.name, uri))
+                again = command(request, folder) + (f" --mlflow {without_secrets(uri)}" if uri else "")
+                mirroring = whole.enter_context(Mirroring(store, space.name, uri, say=_note_on(console), command=again))
             ended = _train(planned, planned_run, store, options, files, console, mirroring)
             done = planned_run.answer(ended)
             if show_run is not None:

@@ -61,8 +61,8 @@ class Journal:
 class Stored:
     """What a database knows: the digest of each space's plan and of its verdicts, and the state of each trial.
 
-    `earlier` are by space the other plans: their ids, their digests and those of their verdicts. `bare` are trials
-    whose specification it lacks, since the journal had lost it when they were put in.
+    `earlier` are by space the other plans: their ids, their digests and those of their verdicts; `first_seen` is by the
+    ids of plans. `bare` are trials whose specification it lacks, since the journal had lost it when they were put in.
     """
 
     plans: Mapping[str, str]
@@ -71,6 +71,12 @@ class Stored:
     judged: Mapping[str, str] = field(default_factory=dict)
     questions: Mapping[str, str] = field(default_factory=dict)
     earlier: Mapping[str, frozenset[tuple[str, str, str]]] = field(default_factory=dict)
+    first_seen: Mapping[str, float] = field(default_factory=dict)
+
+    def plans_of(self, space: str) -> frozenset[str]:
+        """The digests of all plans of a space."""
+        others = {digest for _, digest, _ in self.earlier.get(space, ())}
+        return frozenset(others | ({self.plans[space]} if space in self.plans else set()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,10 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
 def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
     """Whether a space was asked otherwise, or judged, since the database was filled."""
     judged = {id: mark_of_verdict for id, (mark_of_verdict, _) in journal.judged.get(space, {}).items()}
-    *earlier, (id, (latest, _)) = journal.asked.every(space).items()
+    plans = journal.asked.every(space)
+    *earlier, (id, (latest, _)) = plans.items()
+    if any(stored.first_seen.get(id) != journal.asked.first_seen.get(id) for id in plans):
+        return True
     others = frozenset((other, digest, judged.get(other, "")) for other, (digest, _) in earlier)
     known = stored.judged.get(space, ""), stored.questions.get(space, ""), stored.earlier.get(space, frozenset())
     now = judged.get(id, ""), mark(journal.questions.get(space, ())), others

@@ -404,19 +404,32 @@ FROM noise_floor f LEFT JOIN holds h USING (conditions)
 WHERE $space IS NULL OR list_contains(h.holds_for, $space)
 ORDER BY f.conditions, f.metric, f.whose;
 
--- @plans: As what plans was each space asked, when, with what settings other than its last one, and how much of each has ended?
+-- @plans: As what plans was each space asked, when, with what settings and what the last one has instead, and how much of each has ended?
 -- $space
 WITH ended AS (
     SELECT plan, count(t.digest) AS ended FROM plan_trials JOIN trials t USING (trial_id) GROUP BY plan
 ),
 leaves AS (
-    SELECT p.space, p.plan, p.current, ltrim(l.fullkey, '$.') AS path, coalesce(CAST(l.value AS VARCHAR), 'null') AS value
-    FROM plans p, json_tree(p.resolved) l WHERE l.type NOT IN ('OBJECT', 'ARRAY')
+    SELECT p.space, p.plan, ltrim(l.fullkey, '$.') AS path, coalesce(CAST(l.value AS VARCHAR), 'null') AS value
+    FROM plans p, json_tree(p.resolved) l
+    WHERE l.type NOT IN ('OBJECT', 'ARRAY') OR CAST(l.value AS VARCHAR) IN ('{}', '[]')
 ),
+beside AS (
+    SELECT p.plan, c.plan AS latest FROM plans p JOIN plans c ON c.space = p.space AND c.current AND NOT p.current
+),
+sides AS (
+    SELECT b.plan, l.path, l.value AS own, NULL AS last FROM beside b JOIN leaves l ON l.plan = b.plan
+    UNION ALL
+    SELECT b.plan, l.path, NULL, l.value FROM beside b JOIN leaves l ON l.plan = b.latest
+),
+settings AS (SELECT plan, path, max(own) AS own, max(last) AS last FROM sides GROUP BY plan, path),
 others AS (
-    SELECT a.plan, string_agg(a.path || ': ' || a.value, ', ' ORDER BY a.path) AS otherwise
-    FROM leaves a ANTI JOIN (FROM leaves WHERE current) c USING (space, path, value)
-    GROUP BY a.plan
+    SELECT
+        plan,
+        string_agg(
+            path || ': ' || coalesce(own, 'not there') || ' (now ' || coalesce(last, 'not there') || ')', ', ' ORDER BY path
+        ) AS otherwise
+    FROM settings WHERE own IS DISTINCT FROM last GROUP BY plan
 )
 SELECT
     p.space, p.plan, p.current, make_timestamp(CAST(p.first_seen * 1e6 AS BIGINT)) AS first_seen, p.design, p.variants,

@@ -117,6 +117,10 @@ class Asked:
             earlier.pop(id_of(space, plan), None)
         self.plans[space] = digest, plan
 
+    def see(self, plan: str, at: float) -> None:
+        """Have a plan for one that was asked then; the first time counts."""
+        self.first_seen[plan] = min(at, self.first_seen.get(plan, at))
+
     def every(self, space: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
         """All plans of a space by their ids, the one that was last asked coming last."""
         latest = self.plans[space]
@@ -139,7 +143,7 @@ def asked(reading: Reading) -> Asked:
     for body in reading.bodies:
         if body.startswith(b'["seen"'):
             seen = understood(SeenRecord, next(iter(json.loads(body)[1:]), None), reading.path)
-            found.first_seen.setdefault(seen["plan"], seen["at"])
+            found.see(seen["plan"], seen["at"])
             continue
         if not (head := HEAD.match(body)):
             if body.startswith((b'["plan"', b'["trial"')):
@@ -153,6 +157,13 @@ def asked(reading: Reading) -> Asked:
         else:
             found.add(name, head["digest"].decode(), document)
     return found
+
+
+def plan_lines(reading: Reading) -> Iterator[tuple[int, str, str]]:
+    """The lines of plans, none of them parsed: their numbers, spaces and digests."""
+    for number, body in zip(reading.numbers, reading.bodies, strict=True):
+        if (head := HEAD.match(body)) and head["key"] == b"space":
+            yield number, _name(head["name"]), head["digest"].decode()
 
 
 def _name(written: bytes) -> str:

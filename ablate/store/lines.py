@@ -2,6 +2,7 @@
 
 Lines are appended and never changed. What follows the last whole line is a torn tail: the writer was killed in the
 middle of it, and it is cut off. A line that fails its checksum *before* a whole one was damaged later, and is reported.
+A line is whole by its checksum alone: one whose newline is lost, at the end or before the next line, is kept.
 
 JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity" and "-Infinity".
 """
@@ -11,22 +12,34 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ablate.errors import RefusedError
 from ablate.store.durable import reading, sync_folder, writing
 
+HEAD = re.compile(rb'[0-9a-f]{8} [\[{]"')
+"""How a line begins. Nothing within a whole one looks like that: in the strings of JSON a quote has a backslash before
+it, and outside of them there are no blanks.
+"""
+
+CLOSING = re.compile(rb"[\]}]")
+"""What the last byte of a line may be."""
+
 
 @dataclass(frozen=True)
 class Reading:
-    """The whole lines of a file: the JSON text of each in `bodies`, and the offset where each `ends`.
+    """The whole lines of a file: the JSON text of each in `bodies`, the offset where each `ends`, and its number in the
+    file (from 1), which two have in common whose newline is lost.
 
-    `torn` counts the bytes after the last whole line; `damaged` are the numbers (from 1) of broken lines before it.
+    `torn` counts the bytes after the last whole line, `rest` those of them that no newline follows; `damaged` are the
+    numbers of broken lines before it, `behind` of complete ones after it, and `joined` of whole ones without newline.
     """
 
     bodies: tuple[bytes, ...]
@@ -34,6 +47,10 @@ class Reading:
     torn: int
     damaged: tuple[int, ...]
     path: Path = Path()
+    numbers: tuple[int, ...] = ()
+    behind: tuple[int, ...] = ()
+    rest: int = 0
+    joined: tuple[int, ...] = ()
 
     @cached_property
     def records(self) -> tuple[Any, ...]:
@@ -74,29 +91,85 @@ def framed(body: bytes) -> bytes:
 
 def read(path: Path) -> Reading:
     """Every whole line of `path`; no file is no lines."""
-    bodies: list[bytes] = []
-    ends: list[int] = []
-    broken: list[int] = []
-    damaged: list[int] = []
-    end = 0
+    found = _Found()
     try:
         with reading(path), path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                end += len(line)
                 if (body := _body(line)) is None:
-                    broken.append(number)
-                    continue
-                bodies.append(body)
-                ends.append(end)
-                damaged += broken
-                broken.clear()
+                    found.add_broken(number, line)
+                else:
+                    found.add(number, body, len(line))
     except FileNotFoundError:
         return NOTHING
-    return Reading(tuple(bodies), tuple(ends), end - (ends[-1] if ends else 0), tuple(damaged), path)
+    return found.reading(path)
+
+
+class _Found:
+    """What was found in a file so far, line by line."""
+
+    def __init__(self) -> None:
+        self._bodies: list[bytes] = []
+        self._ends: list[int] = []
+        self._numbers: list[int] = []
+        self._damaged: list[int] = []
+        self._behind: list[int] = []
+        self._joined: list[int] = []
+        self._length = self._rest = 0
+
+    def add(self, number: int, body: bytes, length: int) -> None:
+        """Add a whole line with its newline."""
+        self._length += length
+        self._add(number, body, self._length)
+
+    def add_broken(self, number: int, line: bytes) -> None:
+        """Add a line that is not whole, or several in one."""
+        begin, after, lost_newline, harmed = self._length, 0, False, False
+        for start, stop, body in _whole_within(line):
+            between = start - after  # one byte may be what a newline has become
+            lost_newline |= bool(after) and between < 2
+            harmed |= between > (1 if after else 0)
+            self._add(number, body, begin + stop)
+            after = stop
+        self._length = begin + len(line)
+        complete = line.endswith(b"\n")
+        left = len(line) - after - complete
+        if complete and after and not left:
+            self._ends[-1] = self._length
+        self._rest = 0 if complete else left
+        if harmed:
+            self._damaged.append(number)
+        elif complete and left:
+            self._behind.append(number)
+        elif lost_newline or not (complete or left):
+            self._joined.append(number)
+
+    def reading(self, path: Path) -> Reading:
+        """All of it."""
+        return Reading(
+            bodies=tuple(self._bodies),
+            ends=tuple(self._ends),
+            torn=self._length - (self._ends[-1] if self._ends else 0),
+            damaged=tuple(self._damaged),
+            path=path,
+            numbers=tuple(self._numbers),
+            behind=tuple(self._behind),
+            rest=self._rest,
+            joined=tuple(self._joined),
+        )
+
+    def _add(self, number: int, body: bytes, end: int) -> None:
+        self._bodies.append(body)
+        self._ends.append(end)
+        self._numbers.append(number)
+        self._damaged += self._behind
+        self._behind.clear()
 
 
 class Appender:
-    """The end of a file of lines. `write` hands lines to the system; `sync` makes them survive a loss of power."""
+    """The end of a file of lines. `write` hands lines to the system; `sync` makes them survive a loss of power.
+
+    What is there without a newline at its end gets one first, so that no line is written behind it.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -105,11 +178,15 @@ class Appender:
             self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             sync_folder(path.parent)
         self._unsynced = False
+        self._looked = False
 
     def write(self, records: Iterable[Any]) -> None:
         """Append every record or, if the disk refuses, none of them."""
         content = b"".join(map(encode, records))
         before = os.fstat(self._descriptor).st_size
+        if not self._looked:
+            content = (b"" if ends_complete(self.path) else b"\n") + content
+            self._looked = True
         with writing(self.path):
             try:
                 written = 0
@@ -135,6 +212,23 @@ class Appender:
             os.close(self._descriptor)
 
 
+def end_last(path: Path) -> None:
+    """Put a newline behind a last line that has none, durably."""
+    if ends_complete(path):
+        return
+    with writing(path), path.open("ab") as file:
+        file.write(b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def ends_complete(path: Path) -> bool:
+    """Whether a file is empty or ends with a newline."""
+    with reading(path), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        return file.read(1) in (b"", b"\n")
+
+
 def cut(path: Path, length: int) -> None:
     """Shorten a file to its first `length` bytes, durably."""
     with writing(path), path.open("r+b") as file:
@@ -147,6 +241,27 @@ def _body(line: bytes) -> bytes | None:
     body = line[9:-1]
     whole = len(body) > 0 and line.endswith(b"\n") and line.startswith(b"%08x " % zlib.crc32(body))
     return body if whole else None
+
+
+def _whole_within(line: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Where whole lines begin and end in something longer, and what they say."""
+    starts = [head.start() for head in HEAD.finditer(line)]
+    for start, following in pairwise([*starts, len(line)]):
+        checksum, computed, place = int(line[start : start + 8], 16), 0, start + 9
+        for bracket in CLOSING.finditer(line, start + 9, following):
+            computed = zlib.crc32(line[place : bracket.end()], computed)
+            place = bracket.end()
+            if computed == checksum and _is_json(line[start + 9 : place]):
+                yield start, place, line[start + 9 : place]
+                break
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _finite(value: Any) -> Any:

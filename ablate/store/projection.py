@@ -179,6 +179,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
         "SELECT space, list((plan, plan_digest, coalesce(judged_digest, ''))) FROM plans"
         " WHERE NOT current GROUP BY space"
     ).fetchall()
+    seen = connection.execute("SELECT plan, first_seen FROM plans WHERE first_seen IS NOT NULL").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
     bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
     states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
@@ -189,6 +190,7 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
         {space: judged for space, _, judged, _ in plans if judged},
         {space: asked for space, _, _, asked in plans if asked},
         {space: frozenset(earlier) for space, earlier in others},
+        dict(seen),
     )
 
 

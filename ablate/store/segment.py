@@ -21,7 +21,7 @@ from sys import intern
 from typing import Any, get_args
 
 from ablate.store import lines
-from ablate.store.lines import compact
+from ablate.store.lines import Reading, compact
 from ablate.store.records import BeginRecord, ForeignError, understood
 from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
@@ -147,9 +147,14 @@ def read(path: Path) -> Segment | None:
         damaged=reading.damaged,
         start=reading.ends[0],
         length=reading.ends[-1],
-        # Lines 1 to damaged[0] - 1 are whole, so that many ends come before the damage.
-        first_damage=reading.ends[reading.damaged[0] - 2] if reading.damaged else None,
+        first_damage=_end_before(reading) if reading.damaged else None,
     )
+
+
+def _end_before(reading: Reading) -> int:
+    """The offset where the whole lines before the first damaged one end."""
+    before = [end for number, end in zip(reading.numbers, reading.ends, strict=True) if number < reading.damaged[0]]
+    return before[-1] if before else 0
 
 
 def _beginning(record: Any, path: Path) -> Any:

@@ -12,17 +12,19 @@ Between them stand judgements of questions, for the second time: see `questions`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ablate.store import lines
 from ablate.store.describe import digest, plan_id
-from ablate.store.lines import Appender
+from ablate.store.lines import Appender, Reading
 from ablate.store.records import ForeignError, JudgedRecord, effect_fields, understood
 from ablate.store.schema import TABLES
 
 FILE = "verdicts.jsonl"
+HEAD = re.compile(rb'\["judged","([^"]*)"')
 
 Verdicts: TypeAlias = Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]]
 """For each space, and each of its plans that was judged, the latest document with its digest."""
@@ -41,14 +43,9 @@ def read(folder: Path) -> dict[str, dict[str, tuple[str, Mapping[str, Any]]]]:
     return found
 
 
-def lost(folder: Path, judged: Mapping[str, str]) -> list[str]:
-    """The spaces that were judged, by the digest of what was `judged` last, and that no line says this of any more."""
-    marks: set[str] = set()
-    for record in lines.read(folder / FILE).records:
-        match record:
-            case ["judged", str(mark), *_]:
-                marks.add(mark)
-    return sorted(space for space, mark in judged.items() if mark not in marks)
+def marks(reading: Reading) -> set[str]:
+    """The digests of all that was judged."""
+    return {head[1].decode() for body in reading.bodies if (head := HEAD.match(body))}
 
 
 def record(folder: Path, document: Mapping[str, Any]) -> None:

@@ -122,7 +122,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
     path = folder / FILES["outcomes"]
     whole = path.read_bytes()
     last = len(whole) - whole[:-1].rfind(b"\n") - 1
-    for bytes_left in range(last):
+    for bytes_left in range(last - 1):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         with Lock(folder):
@@ -133,11 +133,20 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
         assert set(ledger.known_outcomes(folder)) == SEALED
 
 
+@pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
+def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of_it(folder, worlds, name):
+    (folder / FILES["database"]).unlink()
+    path = folder / FILES[name]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert ends_well(folder, worlds) == []
+    assert repair(folder, dry_run=True).found == ()
+
+
 def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
     path = folder / FILES["plans"]
     whole = path.read_bytes()
     last = len(whole) - whole[:-1].rfind(b"\n") - 1
-    for bytes_left in range(1, last):
+    for bytes_left in range(1, last - 1):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         put_right(text_lines.torn(path, lines.read(path)), said.append)
@@ -151,7 +160,7 @@ def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
     path = folder / FILES["segment"]
     whole = path.read_bytes()
     last = len(whole) - whole[:-1].rfind(b"\n") - 1
-    for bytes_left in range(1, last):
+    for bytes_left in range(1, last - 1):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         assert open_trials.go_on(folder, OPEN, said.append).resume.step == 20

@@ -103,6 +103,23 @@ def test_a_torn_line_is_cut_off(folder, name):
     assert repair(folder, dry_run=True).found == ()
 
 
+@pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
+@pytest.mark.parametrize("place", ["last", "middle"])
+def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place):
+    path, before = folder / FILES[name], tables(folder)
+    written, whole = path.read_bytes(), lines.read(path)
+    end = whole.ends[-1 if place == "last" else 1]
+    path.write_bytes(written[: end - 1] + written[end:])
+    (folder / FILES["database"]).unlink()
+    findings = repair(folder, dry_run=True).found
+    assert [(f.kind, f.severity, f.line, f.what) for f in findings if f.kind != "database"] == [
+        ("torn", "repaired", len(whole.bodies) if place == "last" else 2, "is whole, but for its newline")
+    ]
+    mended(folder)
+    assert path.read_bytes() == written and tables(folder) == before
+    assert (folder / "damaged").exists() == (place == "middle")
+
+
 # Sealed files
 
 

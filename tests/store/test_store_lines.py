@@ -62,10 +62,58 @@ def test_cut_anywhere_the_whole_lines_remain(tmp_path):
     for length in range(len(whole) + 1):
         (tmp_path / "cut.jsonl").write_bytes(whole[:length])
         reading = lines.read(tmp_path / "cut.jsonl")
-        left = sum(end <= length for end in ends)
+        left = sum(end - 1 <= length for end in ends)  # a line is whole before its newline is there
+        without = length + 1 in ends
         assert list(reading.records) == RECORDS[:left]
-        assert reading.torn == length - (ends[left - 1] if left else 0)
-        assert reading.damaged == ()
+        assert reading.torn == reading.rest == (0 if without else length - (ends[left - 1] if left else 0))
+        assert reading.joined == ((left,) if without else ()) and reading.damaged == ()
+
+
+def test_a_line_whose_newline_is_lost_is_kept_and_so_is_the_next(tmp_path):
+    whole = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
+    for number in (1, 2):
+        torn = [line.rstrip(b"\n") if place == number else line for place, line in enumerate(whole, 1)]
+        (tmp_path / "joined.jsonl").write_bytes(b"".join(torn))
+        reading = lines.read(tmp_path / "joined.jsonl")
+        assert list(reading.records) == RECORDS
+        assert (reading.torn, reading.damaged, reading.joined) == (0, (), (number,))
+        assert reading.numbers == ((1, 1, 2), (1, 2, 2))[number - 1]
+
+
+def test_a_whole_line_behind_half_a_line_is_kept_and_the_half_one_is_damaged(tmp_path):
+    first, second, third = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
+    for count in range(1, len(second) - 1):
+        (tmp_path / "half.jsonl").write_bytes(first + second[:count] + third)
+        reading = lines.read(tmp_path / "half.jsonl")
+        assert list(reading.records) == [RECORDS[0], RECORDS[2]]
+        assert (reading.torn, reading.damaged, reading.joined) == (0, (2,), ())
+        assert reading.ends == (len(first), len(first + second[:count] + third))
+
+
+def test_a_whole_line_before_zeros_is_kept(tmp_path):
+    path = written(tmp_path / "a.jsonl")
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[:-1] + bytes(100))
+    reading = lines.read(path)
+    assert list(reading.records) == RECORDS and (reading.torn, reading.rest) == (100, 100)
+    assert reading.ends[-1] == size - 1
+
+
+def test_what_looks_like_a_line_within_a_whole_one_is_none(tmp_path):
+    inner = lines.encode(["trial", {"trial": "x"}]).decode()
+    harmed = bytearray(lines.encode(["plan", "d", {"source": f"{inner}{inner}"}]))
+    harmed[2:4] = b"??"
+    (tmp_path / "a.jsonl").write_bytes(bytes(harmed))
+    assert lines.read(tmp_path / "a.jsonl").records == ()
+
+
+def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
+    path = written(tmp_path / "a.jsonl")
+    whole = path.read_bytes()
+    for length in (len(whole) - 1, len(whole) - 5):
+        path.write_bytes(whole[:length])
+        written(path, [["more"], ["and more"]])
+        assert path.read_bytes() == whole[:length] + b"\n" + lines.encode(["more"]) + lines.encode(["and more"])
 
 
 def test_any_changed_bit_is_noticed(tmp_path):
@@ -78,6 +126,9 @@ def test_any_changed_bit_is_noticed(tmp_path):
             (tmp_path / "flip.jsonl").write_bytes(changed)
             reading = lines.read(tmp_path / "flip.jsonl")
             assert all(record in RECORDS for record in reading.records)
+            if whole[place] == ord("\n"):  # every line is whole, and that one has another end is noticed
+                assert list(reading.records) == RECORDS and (reading.joined or reading.torn == 1)
+                continue
             assert RECORDS[line_of[place]] not in reading.records
             assert bool(reading.damaged) == (line_of[place] < 2 and reading.records[-1:] == (RECORDS[2],))
             assert reading.damaged or reading.torn

@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from mlflow_worlds import REPORT, client_of, free_port, runs_of, told, verdicts_of
-from store_worlds import DOCUMENTS, course, opened, plan
+from store_worlds import DOCUMENTS, course, opened, plan, refuse
 
 from ablate.errors import RefusedError
 from ablate.session import mirroring
@@ -44,10 +45,13 @@ with opened(folder, say=print) as results, Mirroring(results, "small", None) as 
 
 
 @contextmanager
-def running(folder, seeds=(0, 1), uri=None):
-    """A run whose trials have not ended yet: its results, its trials, its mirror."""
+def running(folder, seeds=(0, 1), uri=None, say=refuse):
+    """A run whose trials have not ended yet: its results, its trials, its mirror, which is to `say` nothing."""
     space = plan(seeds=seeds)
-    with opened(folder) as results, Mirroring(results, "small", uri) as sender:
+    with (
+        opened(folder) as results,
+        Mirroring(results, "small", uri, say=say, command="ablate run it") as sender,
+    ):
         results.record_plan(space, DOCUMENTS)
         yield results, list(space.trials), sender
 
@@ -58,7 +62,7 @@ def end(results, sender, trial):
     sender.ended(trial.id)
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=240):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
@@ -152,17 +156,107 @@ def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_n
     assert mirror(tmp_path).sent == 5 and len(sent_of(tmp_path)) == 6
 
 
-def test_a_run_that_is_stopped_waits_for_nothing(tmp_path):
-    with running(tmp_path) as (results, trials, sender):
+def test_a_run_that_is_stopped_waits_for_nothing_and_says_what_it_has_not_sent(tmp_path):
+    said = []
+    with running(tmp_path, say=said.append) as (results, trials, sender):
         for trial in trials:
             end(results, sender, trial)
         wait_until(lambda: sender._process is not None)
         began = time.monotonic()
     assert time.monotonic() - began < 3
+    assert said[-1:] == ["not, or not wholly, in MLflow yet: 6 trials; to send what is missing: ablate run it"]
     with opened(tmp_path) as results:
         results.refresh()
     mirror(tmp_path)
     assert len(sent_of(tmp_path)) == 6 and told(tmp_path) == []
+
+
+def test_a_run_that_stops_just_when_a_batch_begins_does_not_wait_for_it(tmp_path, monkeypatch):
+    """The process that sends is being started, so that there is none to be ended yet."""
+    starting = threading.Event()
+
+    class Slow(mirroring._Process):
+        def __init__(self, *words):
+            starting.set()
+            time.sleep(0.5)
+            super().__init__(*words)
+
+        def ask(self, request):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=8)  # a long batch, which ends when the process does
+            return super().ask(request)
+
+    monkeypatch.setattr(mirroring, "_Process", Slow)
+    said = []
+    with running(tmp_path, say=said.append) as (results, trials, sender):
+        monkeypatch.setattr(results, "refresh", lambda: True)
+        end(results, sender, trials[0])
+        assert starting.wait(20)
+        began = time.monotonic()
+    assert time.monotonic() - began < 6
+    assert said[-1] == "not, or not wholly, in MLflow yet: 1 trial; to send what is missing: ablate run it"
+
+
+def test_a_process_that_does_not_die_holds_nobody_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(mirroring, "FAREWELL", 0.2)
+    said = []
+    with running(tmp_path, say=said.append) as (results, trials, sender):
+        end(results, sender, trials[0])
+        wait_until(lambda: sender._process is not None)
+        process = sender._process._process
+        monkeypatch.setattr(process, "kill", lambda: None)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2
+    monkeypatch.undo()
+    process.kill()
+    process.wait()
+    assert said[-1:] == ["not, or not wholly, in MLflow yet: 1 trial; to send what is missing: ablate run it"]
+
+
+def test_an_interrupt_while_all_is_brought_up_to_date_says_what_is_not(tmp_path, monkeypatch):
+    said = []
+    with pytest.raises(KeyboardInterrupt), running(tmp_path, say=said.append) as (results, trials, sender):
+        end(results, sender, trials[0])
+        wait_until(lambda: len(sent_of(tmp_path)) == 1 and not sender._ended)
+
+        def interrupted(request):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(sender._process, "ask", interrupted)
+        sender.finish({}, lambda text: None)
+    assert said == ["the page of small in MLflow is not up to date; to complete it: ablate run it"]
+
+
+@pytest.mark.parametrize("when", ["between batches", "before the end", "before the first"])
+def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_is_said_once(tmp_path, when):
+    said = []
+    if when == "before the first":
+        with running(tmp_path) as (results, trials, sender):
+            end(results, sender, trials[0])
+            results.refresh()
+            sender.finish({"small": REPORT}, lambda text: None)
+    with running(tmp_path, say=said.append) as (results, trials, sender):
+        first, *others = trials if when != "before the first" else trials[1:]
+        if when == "before the first":
+            (tmp_path / "mlflow.db").unlink()
+        end(results, sender, first)
+        wait_until(lambda: sent_of(tmp_path) and not sender._ended)
+        if when == "between batches":
+            (tmp_path / "mlflow.db").unlink()
+        for trial in others:
+            end(results, sender, trial)
+        wait_until(lambda: not sender._ended)
+        if when == "before the end":
+            (tmp_path / "mlflow.db").unlink()
+        results.refresh()
+        sender.finish({"small": REPORT}, lambda text: None)
+    assert said == [
+        f"{tmp_path / 'mlflow.db'} was deleted or replaced during this run; it is filled anew from the results"
+    ]
+    assert len(sent_of(tmp_path)) == 6 and told(tmp_path) == [] and not mirror(tmp_path)
+    assert {file.path for file in client_of(tmp_path).list_artifacts(verdicts_of(client_of(tmp_path)).info.run_id)} == {
+        *REPORT
+    }
 
 
 def test_a_store_that_was_not_synced_when_the_machine_stopped_is_filled_anew(tmp_path):

@@ -8,16 +8,17 @@ from dataclasses import replace
 
 import duckdb
 import pytest
+from attacks import flip
 from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan, trial
 from test_store_verdicts import RULES
 from typer.testing import CliRunner
 
 from ablate.cli.app import app
 from ablate.session.judging import document
-from ablate.store import describe, ledger, lines
+from ablate.store import describe, ledger, lines, verdicts
 from ablate.store.cookbook import find
 from ablate.store.query import query
-from ablate.store.repair import from_database
+from ablate.store.repair import from_database, repair
 from ablate.store.standing import plan_counts
 from ablate.verdict.judge import judge
 
@@ -157,6 +158,171 @@ def test_every_plan_of_a_lost_record_comes_back(twice):
     }
 
 
+def without(path, *lost):
+    """Take the lines out whose records begin so."""
+    begin = tuple(lines.compact(list(words))[:-1].encode() for words in lost)
+    bodies = lines.read(path).bodies
+    left = [body for body in bodies if not body.startswith(begin)]
+    path.write_bytes(b"".join(map(lines.framed, left)))
+    assert len(left) < len(bodies)
+
+
+def harmed(path, number):
+    """Change a bit in the middle of a line."""
+    ends = (0, *lines.read(path).ends)
+    flip(path, (ends[number - 1] + ends[number]) // 2)
+
+
+def digest_of(folder, plan_id):
+    ((digest,),) = ask(folder, f"SELECT plan_digest FROM plans WHERE plan = '{plan_id}'")
+    return digest
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged"])
+@pytest.mark.parametrize("by", ["doctor", "a run"])
+def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(twice, harm, by):
+    folder, first, second = twice
+    path, before, said = folder / ledger.PLANS, contents(folder, but=("timings", "costs")), []
+    digest = digest_of(folder, first)
+    if harm == "gone":
+        without(path, ["plan", digest])
+    else:
+        (number,) = (number for number, _, other in ledger.plan_lines(lines.read(path)) if other == digest)
+        harmed(path, number)
+    if by == "doctor":
+        (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+        assert (found.what, found.remedy) == ("lacks an earlier plan of small", "got back from ablate.duckdb")
+        done = repair(folder, dry_run=False, say=said.append)
+        assert (done.exit_code, done.left, said) == (0, (), [])
+        assert {found.severity for found in done.found} == {"repaired"}
+        assert not [found for found in done.found if found.kind == "database"]
+    else:
+        with opened(folder, say=said.append) as results:
+            results.refresh()
+        assert said[-1] == f"{path} lacked 1 plan; got back from ablate.duckdb"
+    known = ledger.asked(lines.read(path))
+    assert list(known.every("small")) == [first, second] and known.first_seen.keys() == {first, second}
+    assert contents(folder, but=("timings", "costs")) == before
+
+
+def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twice):
+    folder, first, second = twice
+    path, before = folder / ledger.PLANS, contents(folder, but=("timings", "costs"))
+    without(path, ["plan", digest_of(folder, second)])
+    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+    assert found.what == "lacks the plan of small"
+    assert repair(folder, dry_run=False).exit_code == 0
+    assert list(ledger.asked(lines.read(path)).every("small")) == [first, second]
+    assert contents(folder, but=("timings", "costs")) == before
+
+
+def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twice):
+    folder, first, second = twice
+    third = replace(DOCUMENTS, resolved={"space": "small", "seeds": [5]})
+    digests = [digest_of(folder, first), digest_of(folder, second)]
+    with opened(folder) as results:
+        results.record_plan(plan((0,)), third)
+    without(folder / ledger.PLANS, *(["plan", digest] for digest in digests))
+    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+    assert found.what == "lacks 2 earlier plans of small"
+    assert repair(folder, dry_run=False).exit_code == 0
+    every = ledger.asked(lines.read(folder / ledger.PLANS)).every("small")
+    assert set(every) > {first, second} and list(every)[-1] not in (first, second)
+    assert ask(folder, "SELECT resolved FROM spaces") == ((lines.compact(third.resolved),),)
+
+
+def test_a_plan_that_had_grown_comes_back_whole(tmp_path):
+    with opened(tmp_path) as results:
+        for seeds in ((0,), (0, 1)):
+            results.record_plan(replace(plan(seeds), open=len(seeds) == 1), DOCUMENTS)
+        results.refresh()
+    ((digest,),) = ask(tmp_path, "SELECT plan_digest FROM plans")
+    without(tmp_path / ledger.PLANS, ["plan", digest])
+    assert repair(tmp_path, dry_run=False).exit_code == 0
+    assert ask(tmp_path, "SELECT seeds, plan_digest FROM plans") == (([0, 1], digest),)
+
+
+def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to_be_lost(twice):
+    folder, first, _ = twice
+    digest = digest_of(folder, first)
+    without(folder / ledger.PLANS, ["plan", digest])
+    with duckdb.connect(folder / "ablate.duckdb") as connection:
+        connection.execute(f"UPDATE plans SET document = '{{}}' WHERE plan = '{first}'")
+    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+    assert found.severity == "lost" and "ablate.duckdb has another text of it than was kept" in found.what
+    assert "comes again when small is run with the settings of then" in found.remedy
+    assert repair(folder, dry_run=False, say=lambda said: None).exit_code == 1
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged", "all"])
+def test_when_a_plan_was_first_asked_comes_back(twice, harm):
+    folder, *_ = twice
+    path, seen = folder / ledger.PLANS, ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan")
+    kinds = [record[0] for record in lines.read(path).records]
+    if harm == "gone":
+        without(path, ["seen"])
+    elif harm == "all":
+        path.unlink()
+    else:
+        harmed(path, kinds.index("seen") + 1)
+    done = repair(folder, dry_run=False)
+    assert (done.exit_code, {found.severity for found in done.found}) == (0, {"repaired"})
+    assert not [found for found in done.found if found.kind == "database"]
+    assert tuple(sorted(ledger.asked(lines.read(path)).first_seen.items())) == seen
+    assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged"])
+def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
+    folder, first, second = twice
+    path = folder / verdicts.FILE
+    if harm == "gone":
+        ((mark,),) = ask(folder, "SELECT judged_digest FROM plans WHERE NOT current")
+        without(path, ["judged", mark])
+    else:
+        harmed(path, 1)
+    done = repair(folder, dry_run=False, say=lambda said: None)
+    assert done.exit_code == 1
+    (lost,) = (found for found in done.found if found.kind == "verdicts")
+    assert lost.what == f"does not say any more what small was judged to be as an earlier plan, {first}"
+    assert "an `ablate run` with the settings of then judges it again" in lost.remedy
+    assert all(found.severity == "lost" for found in done.found if found.where == path)
+    (database,) = (found for found in done.found if found.kind == "database")
+    assert database.what == "has verdicts of small that no line of the journal says any more"
+    with duckdb.connect(folder / "damaged" / "ablate.duckdb", read_only=True) as connection:
+        kept = connection.execute(f"SELECT count(*) FROM judged WHERE plan = '{first}'").fetchone()
+    assert kept == (8,), "what it had is kept"
+    assert repair(folder, dry_run=True).to_repair == ()
+    run(folder, plan((0, 1)), DOCUMENTS)
+    assert set(verdicts.read(folder)["small"]) == {first, second}
+
+
+def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
+    folder, first, _ = twice
+    ((mark,),) = ask(folder, "SELECT judged_digest FROM plans WHERE NOT current")
+    without(folder / verdicts.FILE, ["judged", mark])
+    said = []
+    for _ in range(2):
+        with opened(folder, say=said.append) as results:
+            results.refresh()
+    (told,) = said
+    assert f"what small was judged to be as an earlier plan, {first}: an `ablate run`" in told
+
+
+def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
+    folder, *_ = twice
+    path = folder / verdicts.FILE
+    records = lines.read(path).records
+    older = ["judged", "0" * 16, {**records[0][2], "confidence": 0.9}]
+    path.write_bytes(b"".join(map(lines.encode, [older, *records])))
+    harmed(path, 1)
+    (found,) = repair(folder, dry_run=True).found
+    assert found.severity == "repaired" and "what every plan was last judged to be stands in others" in found.remedy
+    (folder / "ablate.duckdb").unlink()
+    (found,) = (found for found in repair(folder, dry_run=True).found if found.where == path)
+    assert found.severity == "lost" and "is not known" in found.remedy, "nobody says what stood there"
+
+
 def test_plans_of_an_earlier_version_are_read_without_their_time(twice):
     folder, first, second = twice
     path = folder / ledger.PLANS
@@ -209,7 +375,7 @@ def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
 
 
 def test_plans(twice):
-    """The query of the cookbook: what each has otherwise than the last."""
+    """The query of the cookbook: what each has otherwise than the last, and what the last has there."""
     folder, first, second = twice
     answer = query(folder, find("plans").sql, parameters={"space": None})
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -217,12 +383,26 @@ def test_plans(twice):
         (second, True, 6, 6, True),
         (first, False, 6, 6, True),
     ]
-    assert [row["otherwise"] for row in rows] == [None, None], (
-        "it lacks what the last was given, and has all else of it"
-    )
+    assert [row["otherwise"] for row in rows] == [
+        None,
+        "recipe.lr: not there (now 0.5), seeds[2]: not there (now 2)",
+    ]
     run(folder, plan((0, 1)), DOCUMENTS)
     answer = query(folder, find("plans").sql, parameters={"space": "small"})
-    assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5, seeds[2]: 2"]
+    assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5 (now not there), seeds[2]: 2 (now not there)"]
+
+
+def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
+    first = {"space": "small", "seeds": [0, 1], "recipe": {"lr": 0.1, "clip": None, "warm": []}, "note": {}}
+    last = {"space": "small", "seeds": [0], "recipe": {"lr": 0.5, "clip": 1.0, "warm": [3]}, "note": "it's so"}
+    for resolved in (first, last):
+        run(tmp_path, plan((0, 1)), replace(DOCUMENTS, resolved=resolved))
+    answer = query(tmp_path, find("plans").sql, parameters={"space": None})
+    assert [row[-1] for row in answer.rows] == [
+        None,
+        'note: {} (now "it\'s so"), recipe.clip: null (now 1.0), recipe.lr: 0.1 (now 0.5), '
+        "recipe.warm: [] (now not there), recipe.warm[0]: not there (now 3), seeds[1]: 1 (now not there)",
+    ]
 
 
 def test_columns(tmp_path):

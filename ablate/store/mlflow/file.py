@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from ablate.store.durable import UNFINISHED, put_in_place, write_whole, writing
@@ -82,6 +82,32 @@ def in_place(destination: Destination) -> Iterator[None]:
         with writing(store), store.open("rb") as whole:
             os.fsync(whole.fileno())
     mark.unlink(missing_ok=True)
+
+
+class StoreFile:
+    """The file of a store that one process writes to, held open, so that no later file can be taken for it.
+
+    `was_there` says that there was one before this process began.
+    """
+
+    def __init__(self, folder: Path, was_there: bool):
+        self._path = folder / STORE
+        self._needed = was_there
+        self._held: BinaryIO | None = None
+
+    def hold(self, *, needed: bool) -> None:
+        """Hold the file that is there, from the first time on; where it is `needed` and there is none, it is gone."""
+        if self._held is None and self._path.exists():
+            self._held = self._path.open("rb")
+        self._needed |= needed
+
+    def is_gone(self) -> bool:
+        """Whether the file was deleted, or another stands in its place."""
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:
+            return self._needed or self._held is not None
+        return self._held is not None and not os.path.samestat(os.fstat(self._held.fileno()), there)
 
 
 def may_be_damaged(folder: Path) -> bool:

@@ -5,8 +5,11 @@ hold up whatever trains there, and the messages of workers. `main` is run by `se
 
     ("ended", space, trials)     send these trials of a space; the answer is how many were sent
     ("whole", reports)           bring everything up to date; the answer is what `mirror` gives
+    ("anew", reports)            fill the results folder's own store anew; the answer is what `rebuild` gives
 
-An answer is `("done", it)`, `("refused", text)` for a RefusedError, or `("failed", text)`.
+An answer is `("done", it)`, `("refused", text)` for a RefusedError, `("failed", text)`, or `("gone", text)` where the
+store's file is not the one any more that this process writes to: then all that it has sent since is lost, and what it
+is asked next would be.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from ablate.errors import RefusedError
-from ablate.store.mirror import mirror, mirror_ended
-from ablate.store.mlflow.connection import POOL
+from ablate.store.mirror import mirror, mirror_ended, rebuild
+from ablate.store.mlflow.connection import POOL, STORE
+from ablate.store.mlflow.file import StoreFile
 from ablate.store.mlflow.sent import Texts
 from ablate.store.mlflow.sync import Experiment
 
@@ -33,7 +37,7 @@ LESS_URGENT = 10
 
 def main() -> None:
     """Answer one request after the other until the driver has none, or is gone."""
-    folder, uri = pickle.load(sys.stdin.buffer)
+    folder, uri, was_there = pickle.load(sys.stdin.buffer)
     # A connection that is kept knows the tables; this process ends before the store's file is replaced.
     os.environ.setdefault(POOL, "QueuePool")
     asked = Connection(int(sys.argv[1]))
@@ -41,8 +45,9 @@ def main() -> None:
     threading.Thread(target=_listen, args=(asked, requests), name="requests", daemon=True).start()
     os.nice(LESS_URGENT)
     known: dict[str, Experiment] = {}
+    file = StoreFile(folder, was_there) if uri is None else None
     while True:
-        asked.send(_answer(requests.get(), folder, uri, known))
+        asked.send(_answer_of(file, requests.get(), folder, uri, known))
 
 
 def _listen(asked: Connection, requests: queue.SimpleQueue[Any]) -> None:
@@ -56,6 +61,20 @@ def _listen(asked: Connection, requests: queue.SimpleQueue[Any]) -> None:
             os._exit(0)
 
 
+def _answer_of(
+    file: StoreFile | None, request: Any, folder: Path, uri: str | None, known: dict[str, Experiment]
+) -> tuple[str, Any]:
+    """The answer, if the store was there all the time."""
+    if file is None:
+        return _answer(request, folder, uri, known)
+    if not file.is_gone():
+        answer = _answer(request, folder, uri, known)
+        file.hold(needed=answer[0] == "done" and request[0] == "ended")
+        if not file.is_gone():
+            return answer
+    return "gone", f"{folder / STORE} was deleted or replaced while it was written to"
+
+
 def _answer(request: Any, folder: Path, uri: str | None, known: dict[str, Experiment]) -> tuple[str, Any]:
     try:
         match request:
@@ -63,6 +82,8 @@ def _answer(request: Any, folder: Path, uri: str | None, known: dict[str, Experi
                 return "done", mirror_ended(folder, space, trials, known, uri=uri)
             case ("whole", reports):
                 return "done", mirror(folder, uri=uri, reports=_reports(reports), known=known)
+            case ("anew", reports):
+                return "done", rebuild(folder, reports=_reports(reports))
         raise ValueError(f"not asked for in a way that is known: {request!r}")
     except RefusedError as error:
         known.clear()  # what was done of it is asked for anew

@@ -6,7 +6,7 @@ what `summaries.sql` makes of those rows; all other tables if they are what the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from ablate.store.durable import DAMAGED, set_aside
 from ablate.store.ending import Ending
 from ablate.store.loading import KEYS, SUMMARIES, load
 from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST
+from ablate.store.repair import judgements
 from ablate.store.repair.faults import Fault
-from ablate.store.repair.plans import with_lines
 from ablate.store.repair.report import Finding
 from ablate.store.repair.sealed_trials import named
 from ablate.store.repair.seen import Seen
@@ -38,7 +38,9 @@ def faults(seen: Seen) -> Fault:
 
     Its cure comes last: it brings the file up to whatever else was put right, also where nothing was wrong with it.
     """
-    found = tuple(_findings(seen.folder, journal(seen), seen.back_trials, seen.stored))
+    lost = judgements.verdicts_lost(seen.folder, seen.ledgers, seen.mended, seen.stored)
+    judged = [gone.space for gone in lost if gone.certain]
+    found = tuple(_findings(seen.folder, journal(seen), seen.back_trials, seen.stored, judged))
     if any(finding.severity == "harmless" for finding in found):  # another program has it
         return Fault(found)
     anew = any(finding.remedy == ANEW for finding in found)
@@ -52,8 +54,7 @@ def journal(seen: Seen) -> Journal:
         for content in seen.segments.values()
         if content and content.beginning.attempt > getattr(seen.known.get(content.beginning.trial_id), "attempt", 0)
     }
-    asked = with_lines(seen.asked, seen.back)
-    return Journal(asked, seen.endings, live, verdicts.read(seen.folder), questions.by_space(seen.folder))
+    return Journal(seen.mended, seen.endings, live, verdicts.read(seen.folder), questions.by_space(seen.folder))
 
 
 def _bring_up(folder: Path, anew: bool, reported: bool) -> str:
@@ -65,10 +66,12 @@ def _bring_up(folder: Path, anew: bool, reported: bool) -> str:
     return "" if reported else "\n".join(told)
 
 
-def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: Stored) -> Iterator[Finding]:
+def _findings(
+    folder: Path, journal: Journal, excused: Collection[str], stored: Stored, judged: Sequence[str]
+) -> Iterator[Finding]:
     """What is wrong with it; of trials that are `excused` there is no whole file to compare with.
 
-    `stored` is what it says it knows.
+    `stored` is what it says it knows, and `judged` are spaces that it alone still has some verdicts of.
     """
     path = folder / DATABASE
     if not path.exists():
@@ -78,7 +81,7 @@ def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: 
     try:
         with duckdb.connect() as connection:
             connection.execute(f"ATTACH {quoted(str(path.absolute()))} AS stored (READ_ONLY)")
-            yield from _compared(connection, folder, journal, excused, stored)
+            yield from _compared(connection, folder, journal, excused, stored, judged)
     except duckdb.Error as error:
         first = str(error).splitlines()[0]
         if LOCKED in first:
@@ -89,7 +92,12 @@ def _findings(folder: Path, journal: Journal, excused: Collection[str], stored: 
 
 
 def _compared(
-    connection: duckdb.DuckDBPyConnection, folder: Path, journal: Journal, excused: Collection[str], stored: Stored
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    journal: Journal,
+    excused: Collection[str],
+    stored: Stored,
+    judged: Sequence[str],
 ) -> Iterator[Finding]:
     path = folder / DATABASE
     if not _is_ours(connection):
@@ -98,8 +106,12 @@ def _compared(
     behind = changed.changes(folder, journal, stored)
     late_trials = behind.tables["trials"]["trial_id"].to_pylist()
     late_spaces = behind.tables["plans"]["space"].to_pylist()
-    if late_trials or late_spaces:
-        what = named(late_trials) if late_trials else f"space {late_spaces[0]}"
+    if judged:
+        spaces = ", ".join(dict.fromkeys(judged))
+        yield _finding(f"has verdicts of {spaces} that no line of the journal says any more", path, ANEW)
+    unasked = [space for space in late_spaces if space not in judged]
+    if late_trials or unasked:
+        what = named(late_trials) if late_trials else f"space {unasked[0]}"
         yield _finding(f"is behind the journal by {what}", path, "brought up to it")
     nothing = Stored({}, dict.fromkeys(stored.trials, ("", 0, None)))
     everything = changed.changes(folder, journal, nothing)

@@ -7,7 +7,8 @@ believed for being there: rows must have the digest that the index lists, a plan
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,46 @@ def trial(folder: Path, ending: Ending) -> Ending | None:
     return None if found is None else sealed.put(folder, ending, found)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPlan:
+    """A plan as the database has it; no `document` where that is not the one it was kept as."""
+
+    space: str
+    id: str
+    digest: str
+    document: Mapping[str, Any] | None
+
+    def record(self) -> list[Any]:
+        """Its line; ValueError where it has no document."""
+        if self.document is None:
+            raise ValueError(f"plan {self.id} is not as it was kept")
+        return ledger.plan_record(self.digest, self.document)
+
+
 def records(folder: Path, trials: Collection[str], spaces: Collection[str]) -> list[list[Any]]:
-    """The lines of these specifications and plans, as far as they are to be had."""
-    if not trials and not spaces:
+    """The lines of these specifications and of all plans of these spaces, as far as they are to be had."""
+    whole = [plan for plan in plans(folder, spaces) if plan.document is not None]
+    return [*specifications(folder, trials), *(plan.record() for plan in whole)]
+
+
+def specifications(folder: Path, trials: Collection[str]) -> list[list[Any]]:
+    """The lines of these specifications, as far as they are to be had."""
+    if not trials:
         return []
     try:
         with reading(folder / DATABASE) as connection:
-            return [*_specifications(connection, trials), *_plans(connection, spaces)]
+            return list(_specifications(connection, trials))
+    except (RefusedError, duckdb.Error):
+        return []
+
+
+def plans(folder: Path, spaces: Collection[str]) -> list[StoredPlan]:
+    """All plans of these spaces, the one that a space was last asked as behind the others."""
+    if not spaces:
+        return []
+    try:
+        with reading(folder / DATABASE) as connection:
+            return list(_plans(connection, spaces))
     except (RefusedError, duckdb.Error):
         return []
 
@@ -66,14 +100,12 @@ def _specifications(connection: duckdb.DuckDBPyConnection, trials: Collection[st
         yield ledger.trial_record(json.loads(specification))
 
 
-def _plans(connection: duckdb.DuckDBPyConnection, spaces: Collection[str]) -> Iterator[list[Any]]:
-    """All plans of these spaces, the one that a space was last asked as behind the others."""
+def _plans(connection: duckdb.DuckDBPyConnection, spaces: Collection[str]) -> Iterator[StoredPlan]:
     found = connection.execute(
-        "SELECT document, plan_digest FROM plans WHERE space IN (SELECT unnest(?))"
+        "SELECT space, plan, plan_digest, document FROM plans WHERE space IN (SELECT unnest(?))"
         " ORDER BY space, current, first_seen NULLS FIRST, plan",
         [list(spaces)],
     )
-    for written, kept in found.fetchall():
+    for space, id, kept, written in found.fetchall():
         document = json.loads(written)
-        if digest(document) == kept:
-            yield ledger.plan_record(kept, document)
+        yield StoredPlan(space, id, kept, document if digest(document) == kept else None)

@@ -61,6 +61,7 @@ def go_on(folder: Path, trial_id: str, say: Say) -> Start | None:
         _start_over(folder, trial_id)
         return None
     lines.cut(path, mark.end)
+    lines.end_last(path)
     checkpoints.drop(folder, trial_id, keep=mark.saved.step)
     return Start(mark.saved, content.beginning.versions)
 
@@ -145,7 +146,7 @@ def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) 
     reading = lines.read(path)
     mark = last_good(folder, trial_id, content)
     then = f"the trial goes on from step {mark.saved.step}" if mark else "the trial starts over"
-    numbers, torn = text_lines.broken(path, reading)
+    numbers, torn = text_lines.broken(reading)
     changes = (path, *_states(folder, trial_id))
     findings = [Finding("damaged line", "repaired", "is damaged", path, then, number, changes) for number in numbers]
     if torn:
@@ -157,6 +158,8 @@ def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) 
         findings.append(Finding("checkpoint", "repaired", what, state, then, changes=changes))
     if findings:
         yield Fault(tuple(findings), partial(_cut_back, folder, trial_id))
+    if not numbers:
+        yield from text_lines.joined(folder, path, reading)
     if not specified:
         what = "is of a trial that no plan asks for"
         yield Fault((Finding("specification", "harmless", what, path, "left as it is"),))

@@ -12,7 +12,7 @@ from ablate.store.changes import Stored
 from ablate.store.ending import Ending
 from ablate.store.ledger import Asked
 from ablate.store.projection import DATABASE, Say, put_damaged_aside, read_stored
-from ablate.store.repair import leftovers, open_trials, plans, sealed_trials, text_lines
+from ablate.store.repair import judgements, leftovers, open_trials, plans, sealed_trials, text_lines
 from ablate.store.repair.faults import put_right
 from ablate.store.repair.seen import read_ledgers
 
@@ -26,14 +26,18 @@ def make_ready(folder: Path, say: Say) -> tuple[Asked, dict[str, Ending]]:
         if told := text_lines.passed_over(path, reading):
             say(told)
         put_right(text_lines.torn(path, reading), say)
+        if reading.joined:
+            lines.end_last(path)
     kept = ledgers.get(folder / ledger.PLANS, lines.NOTHING)
     asked = ledger.asked(kept)
     back = plans.lacking(folder, kept, asked, stored)
     put_right(plans.faults(folder, asked, back), say)
+    asked = plans.with_lines(asked, back)
+    put_right(judgements.faults_of_verdicts(folder, ledgers, asked, stored), say)
     index = ledgers.get(folder / ledger.OUTCOMES, lines.NOTHING)
     endings = _endings(folder, bool(index.damaged or index.torn), ledger.endings(index), stored, say)
     put_damaged_aside(folder, say)
-    return plans.with_lines(asked, back) if back else asked, endings
+    return asked, endings
 
 
 def _endings(folder: Path, thorough: bool, known: dict[str, Ending], stored: Stored, say: Say) -> dict[str, Ending]:

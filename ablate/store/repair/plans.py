@@ -1,8 +1,14 @@
-"""Plans and specifications that `plans.jsonl` has lost, got back from the DuckDB file where that still has them."""
+"""Plans and specifications that `plans.jsonl` has lost, got back from the DuckDB file where that still has them.
+
+Lines are only ever added there, and the DuckDB file is filled from them. So a plan that it has and that no line says is
+lost, whether its space is asked so now or was once. Of a plan that has grown it has but the last text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,69 +20,152 @@ from ablate.store.lines import Appender, Reading
 from ablate.store.projection import DATABASE
 from ablate.store.repair import from_database
 from ablate.store.repair.faults import Fault
+from ablate.store.repair.from_database import StoredPlan
 from ablate.store.repair.report import Finding
 from ablate.store.repair.sealed_trials import named
 from ablate.store.repair.text_lines import broken
 
 
-def lacking(folder: Path, reading: Reading, known: Asked, stored: Stored) -> list[list[Any]]:
-    """The lines of plans and specifications that the database still knows and `plans.jsonl` has lost."""
-    spaces = (stored.plans.keys() - known.plans.keys()) | _older(folder / ledger.PLANS, reading, stored)
-    return from_database.records(folder, stored.trials.keys() - known.trials.keys(), spaces)
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What `plans.jsonl` lacks: the `records` that come back, and the plans that do not, by space (`gone`).
+
+    `again` are the plans that stay what their spaces are asked now: they are written once more, behind the others.
+    """
+
+    records: Sequence[Any] = ()
+    again: Sequence[Any] = ()
+    gone: Sequence[str] = ()
 
 
-def with_lines(known: Asked, records: Sequence[Any]) -> Asked:
-    """What was asked, with these lines added."""
-    found = known.copy()
-    for kind, *said in records:
+def lacking(folder: Path, reading: Reading, known: Asked, stored: Stored) -> Back:
+    """What the database still knows of plans and specifications, and `plans.jsonl` has lost."""
+    trials = stored.trials.keys() - known.trials.keys()
+    seen = sorted(stored.first_seen.items())
+    records = [
+        *from_database.specifications(folder, trials),
+        *(ledger.seen_record(id, at) for id, at in seen if at < known.first_seen.get(id, math.inf)),
+    ]
+    spaces = [space for space in stored.plans if not stored.plans_of(space) <= _digests(known, space)]
+    if not spaces:
+        return Back(records)
+    again, gone = [], []
+    kept = {(space, digest): number for number, space, digest in ledger.plan_lines(reading)}
+    numbers, rest = broken(reading)
+    damaged_up_to = math.inf if rest else numbers[-1] if numbers else None
+    of_spaces = from_database.plans(folder, spaces)
+    for space in spaces:
+        plans = [plan for plan in of_spaces if plan.space == space and (space, plan.digest) not in kept]
+        every = known.every(space) if space in known.plans else {}
+        gone += [space for plan in plans if plan.document is None and plan.id not in every]
+        back = [plan for plan in plans if _is_lost(plan, every, kept, damaged_up_to)]
+        records += [plan.record() for plan in back]
+        if back and every and not _comes_last(space, back, known, kept, damaged_up_to, stored):
+            latest, document = known.plans[space]
+            again.append(ledger.plan_record(latest, dict(document)))
+    return Back(records, again, gone)
+
+
+Places = Mapping[tuple[str, str], int]
+"""The number of the last line of a plan, by its space and digest."""
+
+Plans = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+
+def _digests(known: Asked, space: str) -> set[str]:
+    return {digest for digest, _ in known.every(space).values()} if space in known.plans else set()
+
+
+def _is_lost(plan: StoredPlan, every: Plans, kept: Places, damaged_up_to: float | None) -> bool:
+    """Whether a plan that no line says comes back. Where lines have another text of it, the later one counts: what was
+    damaged stood behind the last of them, or it has all the trials of that, and more."""
+    if plan.document is None:
+        return False
+    if plan.id not in every:
+        return True
+    digest, other = every[plan.id]
+    if damaged_up_to is not None:
+        return kept[plan.space, digest] < damaged_up_to
+    return {trial for trial, *_ in other["trials"]} < {trial for trial, *_ in plan.document["trials"]}
+
+
+def _comes_last(
+    space: str, back: Sequence[StoredPlan], known: Asked, kept: Places, damaged_up_to: float | None, stored: Stored
+) -> bool:
+    """Whether the plan that a space was last asked as, when the database was filled, is among those that come back and
+    nothing was asked since."""
+    latest, document = known.plans[space]
+    if back[-1].digest != stored.plans[space]:
+        return False
+    if ledger.id_of(space, document) in {plan.id for plan in back}:
+        return True
+    before = damaged_up_to is None or kept[space, latest] < damaged_up_to
+    return before and latest in stored.plans_of(space)
+
+
+def with_lines(known: Asked, back: Back) -> Asked:
+    """What was asked, with what comes back."""
+    mended = known.copy()
+    for kind, *said in (*back.records, *back.again):
         if kind == "plan":
-            found.add(said[1]["space"], said[0], said[1])
+            mended.add(said[1]["space"], said[0], said[1])
+        elif kind == "seen":
+            mended.see(said[0]["plan"], said[0]["at"])
         else:
-            found.trials[said[0]["trial"]] = said[0]
-    return found
+            mended.trials[said[0]["trial"]] = said[0]
+    return mended
 
 
-def faults(folder: Path, known: Asked, back: Sequence[Any], ended: Collection[str] = ()) -> Iterator[Fault]:
+def faults(folder: Path, known: Asked, back: Back, ended: Collection[str] = ()) -> Iterator[Fault]:
     """What is lost and comes `back`, and which specifications of trials that have `ended` are lost for good."""
     path = folder / ledger.PLANS
-    spaces = dict.fromkeys(record[2]["space"] for record in back if record[0] == "plan")
-    trials = sorted(record[1]["trial"] for record in back if record[0] == "trial")
-    if back:
-        lost = [f"the plan of {', '.join(spaces)}"] if spaces else []
+    trials = sorted(record[1]["trial"] for record in back.records if record[0] == "trial")
+    if back.records:
+        seen = sum(record[0] == "seen" for record in back.records)
+        lost = [*_named_plans(back)]
         lost += [f"the specification of {named(trials)}"] if trials else []
+        lost += ["when a plan was first asked" if seen == 1 else f"when {seen} plans were first asked"] if seen else []
         what, remedy = f"lacks {' and '.join(lost)}", f"got back from {DATABASE}"
         finding = Finding("specification", "repaired", what, path, remedy, changes=(path,))
         yield Fault((finding,), partial(_write_again, path, back))
+    for space in back.gone:
+        what = f"lacks a plan of {space}, and {DATABASE} has another text of it than was kept"
+        remedy = f"comes again when {space} is run with the settings of then"
+        finding = Finding("specification", "lost", what, path, remedy)
+        yield Fault((finding,), partial(str, f"{path} {what}; it {remedy}"))
     if gone := sorted(set(ended) - known.trials.keys() - set(trials)):
         what = f"lacks the specification of {named(gone)}"
         remedy = "comes again when a space that has it is run"
         yield Fault((Finding("specification", "lost", what, path, remedy),))
 
 
-def _write_again(path: Path, records: Sequence[Any]) -> str:
-    plans = Appender(path)
+def _named_plans(back: Back) -> Iterator[str]:
+    """The plans that come back, space by space."""
+    spaces = [record[2]["space"] for record in back.records if record[0] == "plan"]
+    stay = {record[2]["space"] for record in back.again}
+    latest = [space for space in dict.fromkeys(spaces) if space not in stay and spaces.count(space) == 1]
+    if latest:
+        yield f"the plan of {', '.join(latest)}"
+    for space in dict.fromkeys(spaces):
+        if space in stay:
+            yield (
+                f"{spaces.count(space)} earlier plans of {space}"
+                if spaces.count(space) > 1
+                else (f"an earlier plan of {space}")
+            )
+        elif space not in latest:
+            yield f"{spaces.count(space)} plans of {space}"
+
+
+def _write_again(path: Path, back: Back) -> str:
+    appender = Appender(path)
     try:
-        plans.write(records)
+        appender.write([*back.records, *back.again])
+        appender.sync()
     finally:
-        plans.close()
-    count = sum(record[0] == "plan" for record in records)
-    parts = [(count, "plan"), (len(records) - count, "specification")]
-    told = " and ".join(f"{number} {name}{'s' * (number > 1)}" for number, name in parts if number)
-    return f"{path} lacked {told}; got back from {DATABASE}"
-
-
-def _older(path: Path, reading: Reading, stored: Stored) -> set[str]:
-    """The spaces whose latest plan was in a damaged line: the database has another, and damage follows the last one."""
-    broken_lines, _ = broken(path, reading)
-    if not broken_lines:
-        return set()
-    total = len(reading.records) + len(reading.damaged)
-    numbers = (number for number in range(1, total + 1) if number not in reading.damaged)
-    kept = [(number, record) for number, record in zip(numbers, reading.records, strict=True) if record[0] == "plan"]
-    last = {record[2]["space"]: number for number, record in kept}
-    digests = {record[1] for _, record in kept}
-    return {
-        space
-        for space, digest in stored.plans.items()
-        if space in last and digest not in digests and last[space] < broken_lines[-1]
-    }
+        appender.close()
+    kinds = [record[0] for record in back.records]
+    parts = [(kinds.count("plan"), "plan"), (kinds.count("trial"), "specification")]
+    told = [f"{number} {name}{'s' * (number > 1)}" for number, name in parts if number]
+    told += ["when plans were first asked"] if "seen" in kinds else []
+    return f"{path} lacked {' and '.join(told)}; got back from {DATABASE}"

@@ -21,8 +21,8 @@ def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked) -> Itera
     """Runs that only one of the two files knows of, and spaces whose runs nobody knows of any more."""
     path, plans_path = folder / requests.FILE, folder / ledger.PLANS
     runs, plans = ledgers.get(path, lines.NOTHING), ledgers.get(plans_path, lines.NOTHING)
-    damaged = broken(path, runs)[0] if path in ledgers else ()
-    plans_damaged = broken(plans_path, plans)[0] if plans_path in ledgers else ()
+    damaged = broken(runs)[0] if path in ledgers else ()
+    plans_damaged = broken(plans)[0] if plans_path in ledgers else ()
     gone, uncopied = requests.lacking(runs, plans)
     known = requests.kept(runs, plans)
     if gone:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from ablate.store import lines
-from ablate.store.durable import DAMAGED, copy_aside, reading, write_whole
+from ablate.store.durable import DAMAGED, copy_aside, write_whole
 from ablate.store.lines import Reading
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding, Severity
@@ -20,28 +19,32 @@ WORDS = {
 """What a line of the journal may begin with."""
 
 
-def broken(path: Path, content: Reading) -> tuple[tuple[int, ...], int]:
+def broken(content: Reading) -> tuple[tuple[int, ...], int]:
     """The numbers of complete lines that are damaged, and the bytes there are of a last one that is not complete."""
-    if not content.torn:
-        return content.damaged, 0
-    with path.open("rb") as file:
-        file.seek(content.ends[-1] if content.ends else 0)
-        complete, newline, rest = file.read(content.torn).rpartition(b"\n")
-    first = len(content.bodies) + len(content.damaged) + 1
-    return (*content.damaged, *range(first, first + (complete + newline).count(b"\n"))), len(rest)
+    return (*content.damaged, *content.behind), content.rest
 
 
 def torn(path: Path, content: Reading) -> Iterator[Fault]:
     """A last line that is not complete, so that the next one is not written behind it."""
-    _, count = broken(path, content)
+    _, count = broken(content)
     if count:
         what = f"ends in the middle of a line ({count} bytes)"
         yield Fault((Finding("torn", "repaired", what, path, "cut off", changes=(path,)),), partial(_cut_tail, path))
 
 
+def joined(folder: Path, path: Path, content: Reading) -> Iterator[Fault]:
+    """Whole lines that have lost their newline: nothing of what they say is lost."""
+    if content.joined:
+        what, remedy = "is whole, but for its newline", "given one"
+        findings = (
+            Finding("torn", "repaired", what, path, remedy, number, changes=(path,)) for number in content.joined
+        )
+        yield Fault(tuple(findings), partial(_part, folder, path))
+
+
 def damaged(folder: Path, path: Path, content: Reading, severity: Severity, then: str) -> Iterator[Fault]:
     """Complete lines whose checksum is wrong; `then` says what becomes of what they said."""
-    numbers, _ = broken(path, content)
+    numbers, _ = broken(content)
     if numbers:
         remedy = f"taken out, the file as it was kept in {DAMAGED}{then}"
         findings = (
@@ -52,7 +55,7 @@ def damaged(folder: Path, path: Path, content: Reading, severity: Severity, then
 
 def passed_over(path: Path, content: Reading) -> str:
     """What a run tells of damaged lines, which it leaves where they are; "" where there are none."""
-    numbers, _ = broken(path, content)
+    numbers, _ = broken(content)
     shown = ", ".join(map(str, numbers))
     return f"{path} is damaged in line {shown}, which is passed over until `ablate doctor` takes it out" * bool(numbers)
 
@@ -66,14 +69,21 @@ def unknown(path: Path, content: Reading) -> Iterator[Fault]:
 
 
 def _cut_tail(path: Path) -> str:
-    with reading(path), path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-        if file.read(1) in (b"", b"\n"):
-            return ""
-    content = path.read_bytes()
-    count = len(content) - content.rfind(b"\n") - 1
-    lines.cut(path, len(content) - count)
+    if not (count := lines.read(path).rest):
+        return ""
+    lines.cut(path, path.stat().st_size - count)
+    lines.end_last(path)
     return f"{path} ends in the middle of a line; {count} bytes are cut off"
+
+
+def _part(folder: Path, path: Path) -> str:
+    """Give whole lines their newlines; the file as it was is kept where more than the last one is lost."""
+    content = lines.read(path)
+    if len(set(content.numbers)) < len(content.numbers):
+        _take_out(folder, path)
+    elif content.joined:
+        lines.end_last(path)
+    return ""
 
 
 def _take_out(folder: Path, path: Path) -> str:

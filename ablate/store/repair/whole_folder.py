@@ -86,7 +86,7 @@ def _look(folder: Path, workers: Mapping[str, Holder]) -> tuple[Seen, tuple[Faul
         *plans.faults(folder, looked.asked, looked.back, looked.examined),
         *sealed_trials.faults(folder, looked.known, looked.examined, looked.back_trials),
         *runs.faults(folder, looked.ledgers, looked.asked),
-        *judgements.faults(folder, looked.ledgers, looked.asked, looked.stored),
+        *judgements.faults(folder, looked.ledgers, looked.mended, looked.stored),
         *corpora.faults(folder),
         Fault(tuple(around.clocks(folder, endings))),
         *over.values(),
