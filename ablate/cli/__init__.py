@@ -12,6 +12,7 @@ training.py    run, resume, retry
 reporting.py   report
 judging.py     judge: runs that were trained elsewhere
 keeping.py     status, doctor, ui: the folder of results
+manual.py      docs: the pages in ablate/docs/
 """
 
 from ablate.cli.app import app, main
