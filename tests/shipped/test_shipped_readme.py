@@ -41,6 +41,20 @@ def results(tmp_path_factory):
     return folder / "results"
 
 
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """A folder with the space that `init` writes and every file that the documents add things by."""
+    folder = tmp_path_factory.mktemp("examples")
+    shipped_space = ROOT / "ablate" / "space" / "template.yaml"
+    (folder / "mine.yaml").write_text(shipped_space.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "poems.txt").write_text("one line\nand another\n", encoding="utf-8")
+    for document in DOCUMENTS:
+        for file in {word for words in COMMANDS for word in words if word.endswith(".py")}:
+            if f"--plugin {file}" in DOCUMENTS[document]:
+                (folder / file).write_text(code(document, "python")[0], encoding="utf-8")
+    return folder
+
+
 def test_there_are_statements():
     assert len(SQL) >= 7
 
@@ -113,17 +127,14 @@ def test_the_space_it_shows_is_the_one_that_init_writes(tmp_path, monkeypatch):
 
 @pytest.mark.fast
 @pytest.mark.parametrize(("name", "block"), PARTS, ids=[name for name, _ in PARTS])
-def test_every_part_of_a_space_is_one_as_it_stands(name, block, tmp_path, monkeypatch):
+def test_every_part_of_a_space_is_one_as_it_stands(name, block, examples, monkeypatch):
     """Laid over the space that `init` writes."""
     sections = yaml.safe_load(block)
-    if name == "component":
-        (tmp_path / "dyt.py").write_text(code("component", "python")[0], encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["init"]).exit_code == 0
+    monkeypatch.chdir(examples)
     loaded = ablate.load_space(
         "mine",
         settings=[f"{key}={json.dumps(value)}" for key, value in sections.items()],
-        plugins=["dyt.py"] if name == "component" else (),
+        plugins=[file for file in ("dyt.py", "neighbour.py") if file in DOCUMENTS[name]],
     )
     assert loaded.name == "mine"
 
@@ -154,6 +165,33 @@ def test_every_space_they_run_by_name_is_there(tmp_path, monkeypatch):
     assert len(names) >= 5
     for name in names:
         assert ablate.load_space(name).name == name
+
+
+RUNS = [words for words in COMMANDS if words[0] in ("run", "check", "list") and "--plugin" in words]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("words", RUNS, ids=" ".join)
+def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words, examples, monkeypatch):
+    """`check` stands for `run`: all is read, and nothing trained."""
+    monkeypatch.chdir(examples)
+    verb, *others = words
+    done = CliRunner().invoke(app, ["list" if verb == "list" else "check", *others])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.fast
+def test_every_block_of_python_is_run_by_a_test():
+    """README's here; those of components, of tables and of Python in files of their own, the others together."""
+    own_things = {"optimizer", "schedule", "sampler", "probe", "corpus"}
+    assert {name for name in DOCUMENTS if code(name, "python")} == {
+        "README",
+        "component",
+        "judge",
+        "python",
+        *own_things,
+    }
+    assert len(RUNS) >= 6 and len(code("README", "python")) == len(code("python", "python")) == 1
 
 
 @pytest.mark.fast
