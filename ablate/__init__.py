@@ -3,8 +3,10 @@
 A block is an expression; everything else is an interpretation of that expression: build it, count it, compare it, run
 it. The rooms stand in one order, and values move through them one way:
 
-    source → block → grammar → space → plan → components, kernels → compiler → data, probes → train → store → execute
-    → report → cli
+    source → extension → block → grammar → space → plan → statistics, verdict → components, kernels → compiler
+    → data, probes → train → store → execute → report → session → cli
+
+The docstring of each room names its files.
 
     >>> import ablate
     >>> ablate.load_grammar("transformer").block("pre_ln")   # doctest: +SKIP

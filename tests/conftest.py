@@ -1,6 +1,10 @@
 """Stands here so that every test can import `builders` (expressions without a grammar) and `worlds` (tiny spaces)."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 # Trials pin their own threads; what tests compute besides must not fight the other test processes for cores. It is read
 # when torch is loaded, which is after this.
@@ -11,5 +15,18 @@ def pytest_addoption(parser):
     parser.addoption(
         "--update-goldens",
         action="store_true",
-        help="write anew what tests hold results to: tests/identity proves first that no undeclared number moved",
+        help="write anew what tests hold results to; tests/identity proves first that no undeclared number moved",
     )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Hold a text to the golden file of a path; with `--update-goldens` the file is written first."""
+
+    def check(path: Path, text: str) -> None:
+        if request.config.getoption("--update-goldens"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+    return check

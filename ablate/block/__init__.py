@@ -5,6 +5,7 @@
     sizes.py         the sizes of a model, and the names arithmetic may use
     architecture.py  a whole model as data
     catalogue.py     what is known of the components; handed in
+    own.py           errors of a user's own component, reported with its file
     cost.py          parameters and FLOPs, as numbers that add
     fill.py          from a node's values to those of a component's Config
     scalars.py       reading numbers, flags, words, widths, gains

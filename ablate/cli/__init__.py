@@ -1,17 +1,19 @@
 """The command line: verbs of a few lines each. What a verb does stands in `api.py`; what it shows, in `report/`.
 
-app.py         the verbs in the order of `--help`, and what becomes of an error
-verb.py        what every verb does: its whole line in `--help`, mistakes as JSON
-options.py     what several verbs take
-naming.py      spaces and grammars by name: which file is meant, what a shell completes
-completion.py  completion in bash, zsh and fish
-console.py     where things are printed
-starting.py    init
-asking.py      check, plan, machine, sql, show, diff, list: nothing is trained or changed
-training.py    run, resume, retry
-reporting.py   report
-judging.py     judge: runs that were trained elsewhere
-keeping.py     status, doctor, ui: the folder of results
+app.py             the verbs in the order of `--help`, and what becomes of an error
+verb.py            what every verb does: its whole line in `--help`, mistakes as JSON
+options.py         what several verbs take
+executor_flags.py  the options of where and how trials run, for every verb that trains
+naming.py          spaces and grammars by name: which file is meant, what a shell completes
+completion.py      completion in bash, zsh and fish
+console.py         where things are printed
+starting.py        init: a space to begin with
+asking.py          check, plan, machine, sql, show, diff, list: nothing is trained or changed
+training.py        run, resume, retry
+reporting.py       report
+judging.py         judge: runs that were trained elsewhere
+keeping.py         status, doctor, ui: the folder of results
+manual.py          docs: the pages in ablate/docs/
 """
 
 from ablate.cli.app import app, main

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import asking, judging, keeping, reporting, starting, training
+from ablate.cli import asking, judging, keeping, manual, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import note, tell
 from ablate.cli.verb import Verb, Verbs
@@ -33,6 +33,7 @@ VERBS = (
     asking.diff,
     keeping.doctor,
     asking.machine,
+    manual.docs,
 )
 
 app = typer.Typer(

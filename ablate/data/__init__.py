@@ -1,18 +1,20 @@
 """Data: corpora, tokenizers, token caches, batches, content fingerprints.
 
-    text.py              Text, Skipped, the three splits, and what a source of texts is
-    survey.py            the files of a source by name, size and time, and the stamp that says nothing changed
-    corpora/             the corpora that a space can name, a file each: how to add one is in its declare.py
-    local_files.py       NamedFiles: local files found by patterns; local_rows.py: those whose rows are documents
-    splits.py            which folder goes to train, tuning or verdict
-    corpus.py            read_corpus: the source that a space names, read and divided
-    tokenizer.py         bytes, and byte-level BPE
-    report.py            CorpusReport: what was found, and check_corpus: whether it is enough
-    cache.py             files that are whole or absent
-    streams.py           prepare, fingerprint: corpus to token streams, by way of the cache
-    repetition.py        how often two tokens of one sequence are the same
-    epochs.py            Epochs: how often training reads its text, and how much of that is repeated
-    batches.py           Batches, evaluation_windows: the only file here that imports torch
+    text.py         Text, Skipped, the three splits, and what a source of texts is
+    survey.py       the files of a source by name, size and time, and the stamp that says nothing changed
+    corpora/        the corpora that a space can name, one per file
+    local_files.py  NamedFiles: local files found by patterns
+    local_rows.py   local files whose rows are documents
+    splits.py       which folder goes to train, tuning or verdict
+    corpus.py       read_corpus: the source that a space names, read and divided
+    tokenizer.py    bytes, and byte-level BPE
+    report.py       CorpusReport: what was found, and check_corpus: whether it is enough
+    refusal.py      what is wrong with a corpus, and which value of the space says it
+    cache.py        files that are whole or absent
+    streams.py      prepare, fingerprint: corpus to token streams, by way of the cache
+    repetition.py   how often two tokens of one sequence are the same
+    epochs.py       Epochs: how often training reads its text, and how much of that is repeated
+    batches.py      Batches, evaluation_windows: the only file here that imports torch
 
 A planner imports all but `batches`; `datasets`, `pyarrow` and `tokenizers` are imported when a space asks for them.
 This room never knows what a model is, never draws a random number that is not a function of (seed, step) or of (seed,

@@ -1,16 +1,19 @@
 """Statistics of a few noisy runs: numbers in, numbers out; nothing here knows what a block or a trial is.
 
-    paired.py         a difference over seeds: interval, p, equivalence; with flips.py
-    worst_rank.py     the same by ranks, where runs were lost
-    adjust.py         many p-values at once
-    sequential.py     levels for looks at more and more seeds
-    alpha_spending.py levels for judging a question again
-    factorial.py      effects of edits tried together, and their analysis of variance; with blocked.py, sphericity.py
-    planning.py       seeds, power and what is visible
-    floor.py          by how much differences vary, of edits or of nothing but another initialisation
-    spread.py         standard deviations and their limits
-    proportions.py    Wilson's interval
-    bisection.py      where a rising function is zero
+    paired.py          a difference over seeds: interval, p, equivalence
+    flips.py           the test of sign flips
+    worst_rank.py      the same by ranks, where runs were lost
+    adjust.py          many p-values at once
+    sequential.py      levels of interim analyses at more and more seeds
+    alpha_spending.py  levels for judging a question again
+    factorial.py       effects of edits tried together, and their analysis of variance
+    blocked.py         least squares with seeds as blocks
+    sphericity.py      whether all contrasts of a table vary over seeds alike
+    planning.py        seeds, power and what is visible
+    floor.py           by how much differences vary, of edits or of nothing but another initialisation
+    spread.py          standard deviations and their limits
+    proportions.py     Wilson's interval
+    bisection.py       where a rising function is zero
 
 Of SciPy it loads `special` alone, the distributions: the rest takes longer to import than anything here to compute.
 """

@@ -15,37 +15,48 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     trials/<trial>.parquet     the rows of a trial that has ended, and its outcome once more
     ablate.duckdb              the tables of `tables.sql` and the views of `views.sql`
     mlflow.db, mlflow.jsonl    the mirror, and what has been sent to it
-    damaged/                   what was found damaged and taken out of the way; nothing of it is deleted
+    damaged/*                  what was found damaged and taken out of the way; nothing of it is deleted
 
-    durable.py     files that are wholly there or not at all
-    lock.py        one driver at a time
-    lines.py       text lines with a checksum
-    records.py     what those lines say, as types; what another version has written
-    requests.py    what runs were asked for, each kept twice
-    segment.py     a trial while it runs
-    sealed.py      a trial that has ended
-    ending.py      how it ended
-    checkpoints.py where it goes on from
-    ledger.py      plans and outcomes
-    verdicts.py    what a space was judged to be
-    questions.py   how questions were judged over time
-    describe.py    a trial and a plan as JSON
-    versions.py    what it ran with
-    results.py     `Results`: the one that writes
-    repair/        a folder put right: what `ablate doctor` does, and what a run needs before it writes
-    schema.py      the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
-    comments.py    comments of views, from the columns they pass on
-    changes.py     what the journal says and a database does not know yet
-    loading.py     that put into its tables, `summaries` by `summaries.sql`
-    projection.py  the DuckDB file
-    query.py       SQL over it, also while a run is writing
-    cookbook.py    `cookbook.sql`: what people ask, by name
-    pace.py        how long trials took
-    pages.py       what the page of a space reads: curves, layers, gains, endings
-    differences.py paired differences from a baseline over training
-    paces.py       how long a training step takes, as it was measured once
-    mirror.py      MLflow
-    table_files.py tables of runs that were trained elsewhere, read and never written
+    durable.py      files that are wholly there or not at all
+    lock.py         one driver at a time
+    claim.py        who trains a trial: the lock of its worker
+    lines.py        text lines with a checksum
+    records.py      what those lines say, as types; what another version has written
+    requests.py     what runs were asked for, each kept twice
+    segment.py      a trial while it runs
+    sealed.py       a trial that has ended
+    ending.py       how it ended
+    checkpoints.py  where it goes on from
+    ledger.py       plans and outcomes
+    ends.py         how trials ended and with which numbers, read without a lock
+    standing.py     how every trial of every space stands now
+    course.py       what a trial's numbers came to up to a step
+    verdicts.py     what a space was judged to be
+    questions.py    how questions were judged over time
+    describe.py     a trial and a plan as JSON
+    versions.py     what it ran with
+    results.py      `Results`: the one that writes
+    tables.sql      the tables of the DuckDB file, with their comments
+    views.sql       its views
+    summaries.sql   how the table of summaries is filled
+    repair/         a folder put right: what `ablate doctor` does, and what a run needs before it writes
+    schema.py       the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
+    comments.py     comments of views, from the columns they pass on
+    changes.py      what the journal says and a database does not know yet
+    loading.py      that put into its tables
+    projection.py   the DuckDB file
+    query.py        SQL over it, also while a run is writing
+    cookbook.py     the ready queries, by name
+    cookbook.sql    what people ask
+    pace.py         how long trials took
+    pages.py        what the page of a space reads: curves, layers, gains, endings
+    differences.py  paired differences from a baseline over training
+    paces.py        how long a training step takes, as it was measured once
+    noise.py        what is known of noise: pairs of any space that differ in block, seed or salt alone
+    mirror.py       MLflow, as the rest of the program sees it
+    mlflow/         the MLflow mirror
+    ui.py           MLflow's own pages over it, on this machine alone
+    table_files.py  tables of runs that were trained elsewhere, read and never written
 
 2026-11-21. The DuckDB file is never opened for writing in place: a copy is changed and put in its place by one rename.
 DuckDB locks every other process out of a file that one process writes, readers too, and a reader locks the writer out;

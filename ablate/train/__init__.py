@@ -1,7 +1,23 @@
 """Training: one loop, readable at a glance, that yields what it measures.
 
-Here live: the loop and what it is made of (schedule, optimiser, loss, clipping, divergence, evaluation, checkpoint
-state, batches in parts and shared out among ranks), the events it yields, and the definitions of the numbers in them.
 `train` is given a built model, a trial and the data, and gives rows, timings, checkpoints and one outcome.
-Never: a write to a disk, a choice of which model or which batches, or a word of who runs it and where.
+
+    loop.py         one trial, from a built model to its outcome
+    events.py       what training yields
+    loss.py         mean token cross-entropy, and the precision it is computed in
+    optimizer.py    the parameters with their kinds, rates and decays, and the rate of each step
+    optimizers/     the optimisers, one per file
+    schedule.py     the learning rate as a share of its peak: warm-up, hold, and then a schedule
+    schedules/      the schedules, one per file
+    clipping.py     the global gradient norm, and clipping to it
+    divergence.py   a loss or a gradient norm that is not finite, traced to where it begins
+    evaluation.py   the mean loss over the evaluation windows, and what probes read
+    rows.py         what a step has measured, as rows
+    definitions.py  what every number in those rows means
+    checkpoint.py   the state of a trial as bytes
+    parts.py        gradient accumulation: a batch in microbatches, the same update
+    ranks.py        data parallel: a batch shared out among the processes of a trial
+    threads.py      what a process is told before it trains, so that the same trial gives the same bits
+
+Never here: a write to a disk, a choice of which model or which batches, or a word of who runs it and where.
 """

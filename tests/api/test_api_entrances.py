@@ -1,4 +1,4 @@
-"""README's Python, word for word: saved as a file, from standard input, with `python -c` and in a notebook.
+"""The manual's Python, word for word: saved as a file, from standard input, with `python -c` and in a notebook.
 
 Nothing of it is behind `if __name__ == "__main__"`. Each way ends in the numbers and verdicts of the command line.
 """
@@ -6,19 +6,18 @@ Nothing of it is behind `if __name__ == "__main__"`. Each way ends in the number
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from documents import code
 from reading import ROOT
 from worlds import write_world
 
 import ablate
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-CODE = re.search(r"\n## From Python\n.*?```python\n(.*?)```", README, re.DOTALL)[1]
+CODE = code("python", "python")[0]
 VERDICTS = "SELECT kind, change, metric, n, estimate, low, high, verdict FROM effects ORDER BY position"
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 
@@ -64,7 +63,7 @@ WAYS = {"file": as_file, "input": as_input, "command": as_command, "notebook": a
 
 
 def write_small(folder: Path) -> None:
-    """A question that takes a second under the name of README's, with a profile of that name."""
+    """A question that takes a second under the name of the manual's, with a profile of that name."""
     (folder / "spaces").mkdir(parents=True)
     space = write_world(folder / "spaces", steps=300, seeds=9, name="op_vs_preln.yaml")
     text = (
@@ -77,7 +76,7 @@ SMALL = "{compare: [pre_ln, op]}"
 
 
 def write_shipped(folder: Path) -> None:
-    """README's own question."""
+    """The manual's own question."""
     folder.mkdir()
     for name in ("spaces", "grammars"):
         (folder / name).symlink_to(ROOT / name)
@@ -105,7 +104,7 @@ OFTEN = ("file", "input")
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in OFTEN else SLOW) for way in WAYS])
 @pytest.mark.parametrize("write", [write_small, pytest.param(write_shipped, marks=SLOW)])
-def test_readmes_python_gives_the_verdicts_of_the_command_line(way, write, commanded, tmp_path):
+def test_python_of_the_manual_gives_the_verdicts_of_the_command_line(way, write, commanded, tmp_path):
     write(tmp_path / "here")
     said = WAYS[way](tmp_path / "here")
     found = ablate.query(VERDICTS, results=tmp_path / "here" / "results")

@@ -83,6 +83,10 @@ def complete(shell: str, typed: str, cwd: Path) -> str:
     return run(cwd=cwd, _ABLATE_COMPLETE=f"complete_{shell}", **given)
 
 
+def test_topics_of_the_manual_are_completed(tmp_path):
+    assert complete("bash", "ablate docs ver", tmp_path).split() == ["verdicts"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_verbs_and_names_of_spaces_are_completed(shell, tmp_path):
     (tmp_path / "spaces").mkdir()

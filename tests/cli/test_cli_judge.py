@@ -8,14 +8,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from documents import MANUAL
 from rich.console import Console
 from typer.testing import CliRunner
-from worlds import ROOT, write_world
+from worlds import write_world
 
 import ablate
 from ablate.cli import app
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXPORT = (
     "SELECT f.variant, f.seed, f.status = 'diverged' AS diverged, f.eval_loss, f.peak_kurtosis "
     "FROM final f JOIN variants v USING (space, variant_id) ORDER BY v.position, f.seed"
@@ -297,8 +297,8 @@ def test_a_page_is_written_with_names_escaped(table):
     assert "parameters" not in Path("out.html").read_text(encoding="utf-8")
 
 
-def test_the_table_that_readme_judges_gives_the_verdicts_that_it_shows(table):
-    section = README.partition("## Judge runs trained elsewhere")[2].partition("\n## ")[0]
+def test_the_table_that_the_manual_judges_gives_the_verdicts_that_it_shows(table):
+    section = MANUAL["judge"]
     table(re.search(r"```csv\n(.*?)```", section, re.DOTALL)[1])
     commands = [shlex.split(line, comments=True) for line in re.findall(r"^ablate judge runs.csv .*$", section, re.M)]
     shown = re.search(r"```\n(• .*?)```", section, re.DOTALL)[1]

@@ -1,7 +1,6 @@
 """What surrounds a run can be wrong, too: each is refused before any training, in words, with exit code 2.
 
-The expected texts stand in `golden/`; after a change on purpose, run
-`PYTHONPATH=tests python tests/cli/test_cli_refusals.py` and read the diff.
+The expected texts stand in `golden/`; after a change on purpose, `pytest --update-goldens` writes them anew.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -81,12 +79,5 @@ def refuse(name: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_refused_in_words(name, tmp_path):
-    assert refuse(name, tmp_path) == (GOLDEN / f"{name}.txt").read_text()
-
-
-if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    for case in CASES:
-        with tempfile.TemporaryDirectory() as made:
-            (GOLDEN / f"{case}.txt").write_text(refuse(case, Path(made)))
+def test_it_is_refused_in_words(name, tmp_path, golden):
+    golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))

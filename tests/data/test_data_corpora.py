@@ -6,11 +6,11 @@ import gzip
 import json
 import re
 import sysconfig
-from pathlib import Path
 
 import pyarrow
 import pytest
 from data_library import pretend_library, prose, settle
+from documents import code
 from pyarrow import parquet
 from rich.console import Console
 from worlds import write_world
@@ -150,12 +150,11 @@ def test_the_contract_tells_an_order_that_changes(plugin, tmp_path):
         contract_of("verses: poem.txt", tmp_path, (plugin,)).test_order_is_stable()
 
 
-@pytest.mark.parametrize("place", ["readme", "declare"])
+@pytest.mark.parametrize("place", ["manual", "declare"])
 def test_what_is_shown_as_an_example_holds_the_contract(place, tmp_path):
-    """That of the README, and that of the file which says how a corpus declares itself."""
-    if place == "readme":
-        readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
-        text = next(code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "@corpus(" in code)
+    """That of the manual, and that of the file which says how a corpus declares itself."""
+    if place == "manual":
+        text = code("corpus", "python")[0]
     else:
         lines = declare.__doc__.splitlines()
         text = "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)

@@ -1,12 +1,10 @@
 """What a user sees for each kind of mistake: `<case>/space.yaml` or `<case>/grammar.yaml`, and `<case>/expected.txt`.
 
 A space may open with lines such as `# profile: quick` and `# set: recipe.steps=3`, which stand for the options of the
-command line. After a change of wording, write the texts anew and read each one as a user would before keeping it:
-
-    ABLATE_WRITE_EXPECTED=1 python -m pytest tests/errors -n 0
+command line. After a change of wording, and for a new case, `pytest -n 0 --update-goldens tests/errors` writes the
+texts anew; read each one as a user would before keeping it.
 """
 
-import os
 import re
 from pathlib import Path
 
@@ -22,10 +20,7 @@ CATALOGUE = toy_catalogue()
 pytestmark = pytest.mark.fast
 
 FOLDER = Path(__file__).parent
-CASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.txt"))
-WRITE = bool(os.environ.get("ABLATE_WRITE_EXPECTED"))
-if WRITE:
-    CASES = sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(("space_", "grammar_")))
+CASES = sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(("space_", "grammar_")))
 OPTION = re.compile(r"^# (profile|set): (.*)$", re.MULTILINE)
 
 
@@ -44,12 +39,9 @@ def shown(case: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_text(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text(case: str, monkeypatch: pytest.MonkeyPatch, golden) -> None:
     monkeypatch.chdir(FOLDER)
-    expected = FOLDER / case / "expected.txt"
-    if WRITE:
-        expected.write_text(shown(case), encoding="utf-8")
-    assert shown(case) == expected.read_text(encoding="utf-8")
+    golden(FOLDER / case / "expected.txt", shown(case))
 
 
 def test_every_case_has_its_text() -> None:

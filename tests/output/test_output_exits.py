@@ -119,6 +119,8 @@ def verbs() -> list[tuple[list[str], bool, int]]:
         (["doctor", *here], True, 0),
         (["status", "--results", f"none{SHORT}"], True, 2),
         (["ui", "--results", f"none{SHORT}"], True, 2),
+        (["docs", SHORT], True, 2),
+        (["docs", "verdicts"], False, 0),
     ]
 
 

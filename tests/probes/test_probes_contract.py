@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 
 import pytest
+from documents import code
 from worlds import write_world
 
 import ablate
@@ -16,9 +15,8 @@ from ablate.probes.registry import probe_names
 from ablate.store.query import query
 from ablate.testing import ProbeContract
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-OWN = next(code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "@probe(" in code)
-"""The example of README."""
+OWN = code("probe", "python")[0]
+"""The example of the manual."""
 
 
 @pytest.mark.fast
@@ -71,7 +69,7 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
     ("old", "new", "said"),
     [
         ('reads="stream"', 'reads="steam"', "no probe reads 'steam'"),
-        ('source="this README")\nclass', 'source="")\nclass', "a probe says where it is from"),
+        ('source="this manual")\nclass', 'source="")\nclass', "a probe says where it is from"),
         ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
         ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
         ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),

@@ -1,6 +1,6 @@
 """The honest answer where numbers are missing, alike, few, or made under unlike conditions: `honest/*.txt`.
 
-After a change that means to move them, `python tests/report/test_report_honest.py` writes them anew; read the diff.
+After a change that means to move them, `pytest --update-goldens` writes them anew; read the diff.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def shown(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_answers(name):
-    assert shown(name) == (HONEST / f"{name}.txt").read_text(encoding="utf-8")
+def test_answers(name, golden):
+    golden(HONEST / f"{name}.txt", shown(name))
 
 
 def test_no_answer_is_left_over():
@@ -196,11 +196,3 @@ def test_what_cannot_be_told_has_no_number():
     why = "cannot be told from other effects in the runs with results: +qk_norm × -layer_norm"
     assert why in told["-layer_norm"].note
     assert told["residual.gain=1/sqrt(2*depth) × -layer_norm"].estimate is not None
-
-
-if __name__ == "__main__":
-    HONEST.mkdir(exist_ok=True)
-    for old in HONEST.glob("*.txt"):
-        old.unlink()
-    for name in WORLDS:
-        (HONEST / f"{name}.txt").write_text(shown(name), encoding="utf-8")

@@ -142,13 +142,8 @@ def test_the_order_is_from_the_answer_to_the_definitions() -> None:
 
 
 @pytest.mark.parametrize("name", ["whole", "diverged", "noise", "factorial", "nothing_run"])
-def test_markdown_says_this(name: str) -> None:
-    text = to_markdown(WORLDS[name]())
-    path = GOLDEN / f"{name}.md"
-    if os.environ.get("WRITE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+def test_markdown_says_this(name: str, golden) -> None:
+    golden(GOLDEN / f"{name}.md", to_markdown(WORLDS[name]()))
 
 
 def test_there_is_no_golden_page_without_a_test() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,23 +73,15 @@ def beware(found: SearchRecord) -> str:
     return " ".join(answer.warnings(found, reckon(found)))
 
 
-def is_as_read(text: str, name: str) -> None:
-    path = GOLDEN / name
-    if os.environ.get("ABLATE_WRITE_EXPECTED"):
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", SCREENS)
-def test_screens(name: str) -> None:
+def test_screens(name: str, golden) -> None:
     world, width = SCREENS[name]
-    is_as_read(screen(WORLDS[world](), width), f"{name}.txt")
+    golden(GOLDEN / f"{name}.txt", screen(WORLDS[world](), width))
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_markdown(name: str) -> None:
-    is_as_read(to_markdown(WORLDS[name]()), f"{name}.md")
+def test_markdown(name: str, golden) -> None:
+    golden(GOLDEN / f"{name}.md", to_markdown(WORLDS[name]()))
 
 
 def test_no_golden_is_left_over() -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,10 +135,5 @@ def test_components_are_listed_with_their_source() -> None:
 
 
 @pytest.mark.parametrize("name", ["pre_ln", "op", "sas"])
-def test_screen_is_as_it_was_read(name: str) -> None:
-    """ABLATE_WRITE_EXPECTED=1 writes the texts anew; read each as a user would before keeping it."""
-    path = GOLDEN / f"{name}.txt"
-    found = text(block.screen(find(name)))
-    if os.environ.get("ABLATE_WRITE_EXPECTED"):
-        path.write_text(f"{found}\n", encoding="utf-8")
-    assert f"{found}\n" == path.read_text(encoding="utf-8")
+def test_screen_is_as_it_was_read(name: str, golden) -> None:
+    golden(GOLDEN / f"{name}.txt", text(block.screen(find(name))) + "\n")

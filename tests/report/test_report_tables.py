@@ -1,6 +1,6 @@
 """The screens, word for word, in every degenerate case: `golden/*.txt`.
 
-After a change that means to move them, `python tests/report/test_report_tables.py` writes them anew; read the diff.
+After a change that means to move them, `pytest --update-goldens` writes them anew; read the diff.
 """
 
 from __future__ import annotations
@@ -138,14 +138,13 @@ def shown(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_screens(name):
-    assert shown(name) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+def test_screens(name, golden):
+    golden(GOLDEN / f"{name}.txt", shown(name))
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_plan_tables(width):
-    text = "\n".join(render(table, width) for table in plan_with_folds())
-    assert text == (GOLDEN / f"plan_{width}.txt").read_text(encoding="utf-8")
+def test_plan_tables(width, golden):
+    golden(GOLDEN / f"plan_{width}.txt", "\n".join(render(table, width) for table in plan_with_folds()))
 
 
 @pytest.mark.parametrize("width", [80, 90, 100, 120])
@@ -231,14 +230,3 @@ def test_the_plan_as_json_says_what_is_known():
     trials = json.loads(plan_to_json(plan, {"v0-1"}, seconds=3.0))["trials"]
     assert [trial["id"] for trial in trials if trial["known"]] == ["v0-1"]
     assert len(trials) == 4
-
-
-if __name__ == "__main__":
-    GOLDEN.mkdir(exist_ok=True)
-    for old in GOLDEN.glob("*.txt"):
-        old.unlink()
-    for name in SCREENS:
-        (GOLDEN / f"{name}.txt").write_text(shown(name), encoding="utf-8")
-    for width in (80, 100):
-        text = "\n".join(render(table, width) for table in plan_with_folds())
-        (GOLDEN / f"plan_{width}.txt").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""README's steps to a cluster, as they are written: two machines on this one, each with a home and ports of its own."""
+"""The manual's steps to a cluster, as they stand: two machines on this one, each with a home and ports of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from documents import MANUAL
 from worlds import ROOT, write_world
 
 from ablate.store.query import query
@@ -37,8 +38,8 @@ SELECT a.trial_id FROM spans a JOIN spans b ON a.trial_id < b.trial_id AND a.beg
 
 def steps() -> list[tuple[str, str]]:
     """Machine and command of each line, from `Start Ray` on; what has no machine before it is typed on the head."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("**3. Start Ray.**") : text.index("**5. What is said when something is lost.**")]
+    text = MANUAL["clusters"]
+    section = text[text.index("**3. Start Ray.**") : text.index("**5. When something is lost.**")]
     lines = [line for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) for line in block.splitlines()]
     found = [re.fullmatch(r"(?:(head|worker)\$ +)?(.+)", line) for line in lines]
     return [(match[1] or "head", match[2]) for match in found if match]

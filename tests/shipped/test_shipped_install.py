@@ -112,6 +112,7 @@ def test_a_wheel_of_a_source_distribution_is_that_of_the_tree(tree, tmp_path):
 
 def test_what_ships_is_there_by_name(installed):
     assert "+qk_norm" in installed("ablate", "diff", "pre_ln", "op")
+    assert installed("ablate", "docs", "verdicts").startswith("# Is it noise?")
     program = (
         "import ablate, sys\n"
         f"spaces = [ablate.load_space(name) for name in {sorted(SPACES)!r}]\n"

@@ -1,4 +1,4 @@
-"""A component of one's own: README's example as it stands there, and those that other distributions bring."""
+"""A component of one's own: the manual's example as it stands there, and those that other distributions bring."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import documents
 import pytest
 import yaml
 from rich.console import Console
@@ -25,14 +26,11 @@ from ablate.testing import ComponentContract
 
 ROOT = Path(__file__).parents[2]
 GRAMMAR = ROOT / "grammars" / "transformer.yaml"
-HEADING = "## Add your own component\n"
 
 
 def code(language: str) -> list[str]:
-    """The code blocks of one language in README's section about components."""
-    _, _, after = (ROOT / "README.md").read_text(encoding="utf-8").partition(HEADING)
-    assert after, f"README has no heading {HEADING.strip()!r}"
-    return re.findall(rf"```{language}\n(.*?)```", after.split("\n## ")[0], re.DOTALL)
+    """The code blocks of one language in the manual's page about components."""
+    return documents.code("component", language)
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
-"""README stays true: what it tells to type is what works."""
+"""README and the manual stay true: what they tell to type is what works."""
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
+from documents import DOCUMENTS, MANUAL, README, ROOT, code, commands
 from rich.console import Console
 from typer.testing import CliRunner
 from worlds import write_world
@@ -15,12 +19,18 @@ from worlds import write_world
 import ablate
 from ablate.cli import app
 from ablate.errors import AblateError
+from ablate.extension.kinds import KINDS
+from ablate.extension.loader import shipped
+from ablate.space.metrics import askable_probes
+from ablate.testing import ComponentContract
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-SQL = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^ablate sql .*$", README, re.MULTILINE)]
-LOOKING = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^ablate (?:show|diff|list) .*$", README, re.M)]
+COMMANDS = commands()
+SQL = [words for words in COMMANDS if words[0] == "sql"]
+LOOKING = [words for words in COMMANDS if words[0] in ("show", "diff", "list", "docs") and "--plugin" not in words]
+INLINE = sorted({line for text in DOCUMENTS.values() for line in re.findall(r"`(ablate [a-z][^`…]*)`", text)})
+"""Commands within sentences, and in comments of YAML and shell."""
+PARTS = [(name, block) for name in DOCUMENTS for block in code(name, "yaml") if "space" not in yaml.safe_load(block)]
+"""Parts of a space."""
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +39,20 @@ def results(tmp_path_factory):
     space = ablate.load_space(write_world(folder), settings=["seeds=1"])
     ablate.run(space, results=folder / "results", executor="inline", console=Console(quiet=True), mirror=False)
     return folder / "results"
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """A folder with the space that `init` writes and every file that the documents add things by."""
+    folder = tmp_path_factory.mktemp("examples")
+    shipped_space = ROOT / "ablate" / "space" / "template.yaml"
+    (folder / "mine.yaml").write_text(shipped_space.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "poems.txt").write_text("one line\nand another\n", encoding="utf-8")
+    for document in DOCUMENTS:
+        for file in {word for words in COMMANDS for word in words if word.endswith(".py")}:
+            if f"--plugin {file}" in DOCUMENTS[document]:
+                (folder / file).write_text(code(document, "python")[0], encoding="utf-8")
+    return folder
 
 
 def test_there_are_statements():
@@ -45,7 +69,7 @@ def test_every_statement_answers(words, results):
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize("words", [words for words in LOOKING if "--plugin" not in words], ids=" ".join)
+@pytest.mark.parametrize("words", LOOKING, ids=" ".join)
 def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, words)
@@ -53,15 +77,66 @@ def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
     assert len(done.stdout.splitlines()) >= 2
 
 
+def parse(words: list[str]) -> None:
+    """Read a command line as the program would, and start nothing; an unknown verb or option ends the test."""
+    command, name = typer.main.get_command(app), "ablate"
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        name, *words = words
+        assert name in command.commands, f"no verb {name}"
+        command = command.commands[name]
+    if words or not hasattr(command, "commands"):
+        command.make_context(name, list(words))
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_verbs_and_options_that_there_are(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parse(words)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("line", INLINE)
+def test_so_has_every_command_within_a_sentence(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(line)
+    if words[:1] != ["docs"] and len(words) == 1:
+        words = []  # the name of a verb alone stands for it with whatever it takes
+        assert line.split()[1] in typer.main.get_command(app).commands
+    if words:
+        parse([word.replace("…", "").replace("FOLDER", ".").replace("/shared/results", ".") for word in words])
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("line", ["ablate rnu mine", "ablate run mine --fersh", "ablate list blokcs"])
+def test_a_command_that_there_is_not_would_be_found(line):
+    with pytest.raises(BaseException, match=r"no verb|fersh"):
+        parse(line.split()[1:])
+
+
 @pytest.mark.fast
 def test_the_space_it_shows_is_the_one_that_init_writes(tmp_path, monkeypatch):
-    shown = re.search(r"```yaml\n# spaces/mine.yaml\n(.*?)```", README, re.DOTALL)
-    assert shown
+    shown = [block for name in DOCUMENTS for block in code(name, "yaml") if block.startswith("# spaces/mine.yaml")]
+    assert len(shown) == 2 and shown[0] == shown[1]
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["init"]).exit_code == 0
     written = yaml.safe_load(Path("spaces/mine.yaml").read_text(encoding="utf-8"))
     assert written.pop("profiles")
-    assert yaml.safe_load(shown[1]) == written
+    assert yaml.safe_load(shown[0]) == written
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("name", "block"), PARTS, ids=[name for name, _ in PARTS])
+def test_every_part_of_a_space_is_one_as_it_stands(name, block, examples, monkeypatch):
+    """Laid over the space that `init` writes."""
+    sections = yaml.safe_load(block)
+    monkeypatch.chdir(examples)
+    loaded = ablate.load_space(
+        "mine",
+        settings=[f"{key}={json.dumps(value)}" for key, value in sections.items()],
+        plugins=[file for file in ("dyt.py", "neighbour.py") if file in DOCUMENTS[name]],
+    )
+    assert loaded.name == "mine"
 
 
 @pytest.mark.fast
@@ -82,13 +157,58 @@ def test_each_text_that_a_comment_offers_is_one_as_it_stands(place, tmp_path, mo
 
 
 @pytest.mark.fast
-def test_every_space_it_runs_by_name_is_there(tmp_path, monkeypatch):
+def test_every_space_they_run_by_name_is_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["init"]).exit_code == 0
-    names = set(re.findall(r"\bablate (?:run|check|plan) ([a-z_]+)(?=[\s`])", README))
+    texts = "\n".join(DOCUMENTS.values())
+    names = set(re.findall(r"\bablate (?:run|check|plan|report) ([a-z_]+)(?=[\s`])", texts))
     assert len(names) >= 5
     for name in names:
         assert ablate.load_space(name).name == name
+
+
+RUNS = [words for words in COMMANDS if words[0] in ("run", "check", "list") and "--plugin" in words]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("words", RUNS, ids=" ".join)
+def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words, examples, monkeypatch):
+    """`check` stands for `run`: all is read, and nothing trained."""
+    monkeypatch.chdir(examples)
+    verb, *others = words
+    done = CliRunner().invoke(app, ["list" if verb == "list" else "check", *others])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.fast
+def test_every_block_of_python_is_run_by_a_test():
+    """README's here; those of components, of tables and of Python in files of their own, the others together."""
+    own_things = {"optimizer", "schedule", "sampler", "probe", "corpus"}
+    assert {name for name in DOCUMENTS if code(name, "python")} == {
+        "README",
+        "component",
+        "judge",
+        "python",
+        *own_things,
+    }
+    assert len(RUNS) >= 6 and len(code("README", "python")) == len(code("python", "python")) == 1
+
+
+@pytest.mark.fast
+def test_the_terms_of_the_manual_are_those_of_the_space_it_names():
+    shown = yaml.safe_load(code("fair", "yaml")[0])
+    assert shown["fair"] == yaml.safe_load((ROOT / "spaces" / "sas_p_fair.yaml").read_text(encoding="utf-8"))["fair"]
+
+
+@pytest.mark.fast
+def test_the_component_of_readme_holds_the_contract(tmp_path):
+    (tmp_path / "pool.py").write_text(code("README", "python")[0], encoding="utf-8")
+
+    class Contract(ComponentContract):
+        plugins = (tmp_path / "pool.py",)
+        component = "pool"
+
+    Contract().check_all()
 
 
 @pytest.mark.fast
@@ -104,6 +224,42 @@ def test_a_block_compiles_from_python():
 
 
 @pytest.mark.fast
-def test_the_files_it_names_exist():
-    for name in re.findall(r"`((?:ablate|spaces|grammars)/[\w/]+\.(?:py|yaml))`", README):
-        assert (ROOT / name).exists(), name
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_files_a_document_names_exist_and_its_python_can_be_read(name):
+    text = DOCUMENTS[name]
+    for path in re.findall(r"`((?:ablate|spaces|grammars)/[\w/]+(?:\.py|\.yaml|/))`", text):
+        if path != "spaces/mine.yaml":
+            assert (ROOT / path).exists(), path
+    for path in re.findall(r"\]\(([^):]+)\)", text):
+        assert (ROOT / path).is_file(), path
+    for block in code(name, "python"):
+        ast.parse(block)
+
+
+@pytest.mark.fast
+def test_readme_leads_to_every_page_and_is_short():
+    own = {"component", "probe", "optimizer", "schedule", "sampler", "corpus", "install"}
+    linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go on")[2]))
+    assert linked == MANUAL.keys() - own
+    assert {topic for topic in own if f"ablate docs {topic}`" in MANUAL["extending"]} == own - {"install"}
+    assert len(README.splitlines()) <= 250
+
+
+@pytest.mark.fast
+def test_extending_names_every_kind():
+    for kind in KINDS:
+        assert f"`{kind.group}`" in MANUAL["extending"] and f"| {kind.noun} |" in MANUAL["extending"]
+
+
+@pytest.mark.fast
+def test_every_probe_is_measured_somewhere_in_the_manual():
+    """At its own place; what is read elsewhere, or as a paper's code has it, has a rule for its name there."""
+    variant = re.compile(r"_(as_released|centred|before_sublayers|behind_norms)$")
+    names = {name for name in askable_probes(ablate.catalogue()) if not variant.search(name)}
+    assert len(names) >= 9 and not [name for name in names if f"`{name}`" not in MANUAL["measurements"]]
+
+
+@pytest.mark.fast
+def test_all_optimisers_and_samplers_are_named():
+    for kind, page in ((KINDS[2], "space"), (KINDS[4], "search")):
+        assert not [spec.name for spec in shipped(kind) if not re.search(rf"\b{spec.name}\b", MANUAL[page])]

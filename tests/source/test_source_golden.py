@@ -1,6 +1,7 @@
 """Every kind of mistake, as the user sees it: `golden/<case>.yaml` and the text it gives, `golden/<case>.txt`.
 
-The first word of a case says what the file is read as. A new text is written by hand, or read twice before it is kept.
+The first word of a case says what the file is read as. A text that `pytest --update-goldens` has written is
+read as a user would before it is kept.
 """
 
 import re
@@ -36,9 +37,9 @@ def shown(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_text(case, monkeypatch):
+def test_text(case, monkeypatch, golden):
     monkeypatch.chdir(GOLDEN)
-    assert shown(case) + "\n" == (GOLDEN / f"{case}.txt").read_text(encoding="utf-8")
+    golden(GOLDEN / f"{case}.txt", shown(case) + "\n")
 
 
 def columns(text):

@@ -1,1 +1,4 @@
-"""Weights: linear maps from d_in to d_out. Slot `weight`."""
+"""Weights: linear maps from d_in to d_out. Slot `weight`.
+
+The folder is the list: a file that declares one is found.
+"""

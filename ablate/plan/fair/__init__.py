@@ -1,6 +1,7 @@
 """Equal terms: what each block's model and training become where a space declares what is to be equal.
 
 fitted.py   Fitted, Terms: an arm under one set of terms
+check.py    whether `fair` fits the design, the recipe and the seeds
 fit.py      fit: every arm under every set of terms
 match.py    sizes that give a model as many parameters as another's
 budget.py   steps that spend as much as another's training

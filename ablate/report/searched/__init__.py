@@ -4,13 +4,17 @@
     reckoned.py   what follows from them: the front, who beats the reference, hypervolume
     held.py       what fresh seeds left of it
     answer.py     the answer and what to beware of, in sentences
-    rows.py       the tables of what was found, as text; course.py those of how it went
+    rows.py       the tables of what was found, as text
+    course.py     the tables of how the search went, as text
     confirmed.py  that of what fresh seeds say, for the terminal
     defined.py    what each number means
     ask_next.py   how to repeat it, and how to ask which edit of a found block matters
     screen.py     the terminal: the answer in one screen
     json_form.py  JSON
-    sections.py   the page as a document; plots.py its plots, drawn.py their axes
+    from_json.py  the record of a search from its JSON
+    sections.py   the page as a document
+    plots.py      its plots
+    drawn.py      the axes of its plots
 
 A search proposes; it does not find out. It looks at many blocks at few seeds, so the best of them are in part the
 luckiest: what is said of them is said with that, and what fresh seeds left of it stands beside it.

@@ -1,0 +1,81 @@
+"""`ablate docs` lists the pages of the manual and prints one: laid out on a terminal, as Markdown in a pipe."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from documents import MANUAL
+from rich.console import Console
+from typer.testing import CliRunner
+
+from ablate.cli import app, manual
+from ablate.cli.manual import FOLDER, complete_topic, pages
+from ablate.errors import InputError
+from ablate.output import terminal
+
+pytestmark = pytest.mark.fast
+
+
+def docs(*words):
+    return CliRunner().invoke(app, ["docs", *words], env={"COLUMNS": "100"})
+
+
+def test_it_lists_every_topic_with_the_question_it_answers():
+    done = docs()
+    assert done.exit_code == 0 and len(MANUAL) >= 15
+    for page in pages().values():
+        assert f"{page.topic} {page.title}" in " ".join(done.stdout.split())
+    listed = json.loads(docs("--json").stdout)
+    assert [entry["topic"] for entry in listed] == list(MANUAL)
+
+
+@pytest.mark.parametrize("topic", MANUAL)
+def test_a_page_opens_with_its_question_and_a_sentence(topic):
+    page = pages()[topic]
+    assert page.text.startswith(f"# {page.title}\n\n") and page.title.endswith("?")
+    assert page.about.endswith(".") and len(page.about) < 160
+    assert "\n# " not in page.text.replace("\n# spaces/", "") and all(
+        line == line.rstrip() for line in page.text.split("\n")
+    )
+
+
+@pytest.mark.parametrize("topic", MANUAL)
+def test_in_a_pipe_it_is_the_file_itself(topic):
+    assert docs(topic).stdout == (FOLDER / f"{topic}.md").read_text(encoding="utf-8")
+    assert json.loads(docs(topic, "--json").stdout)["text"] == MANUAL[topic]
+
+
+@pytest.mark.parametrize("topic", MANUAL)
+def test_on_a_terminal_it_is_laid_out_and_loses_no_word_of_its_headings(topic, monkeypatch):
+    screen = terminal.Console(force_terminal=True, width=90, record=True)
+    monkeypatch.setattr(manual, "console", lambda: screen)
+    with screen.capture() as captured:
+        manual.docs(topic)
+    shown = Console(width=200).render_str("").from_ansi(captured.get()).plain
+    assert "```" not in shown and "\n## " not in shown
+    for line in MANUAL[topic].splitlines():
+        if line.startswith("## "):
+            assert line.removeprefix("## ").replace("`", "") in shown
+    assert max(map(len, shown.splitlines())) <= 90
+
+
+def test_an_unknown_topic_is_told_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean 'verdicts'") as told:
+        manual.docs("verdict")
+    assert told.value.exit_code == 2
+    done = docs("verdict", "--json")
+    assert done.exit_code == 2 and "did you mean 'verdicts'?" in json.loads(done.stdout)["mistakes"][0]["way_out"]
+
+
+def test_a_word_that_is_no_topic_is_looked_for_in_the_pages():
+    with pytest.raises(InputError, match=r"pages that mention it: .*measurements"):
+        manual.docs("kurtosis")
+    with pytest.raises(InputError) as told:
+        manual.docs("xyzzy")
+    assert "mention" not in str(told.value) and "`ablate docs`" in str(told.value)
+
+
+def test_topics_are_completed():
+    assert complete_topic("s") == sorted(topic for topic in MANUAL if topic.startswith("s"))
+    assert complete_topic("nothing") == []
