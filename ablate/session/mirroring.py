@@ -196,7 +196,7 @@ class Mirroring:
                 if self._over:
                     return
                 trials = list(self._ended)
-            began, first = time.monotonic(), self._process is None
+            began, before = time.monotonic(), self._process
             try:
                 if not self.send_now(trials):
                     return
@@ -204,7 +204,8 @@ class Mirroring:
                 return  # it is tried once more at the end, and said then
             with self._news:
                 del self._ended[: len(trials)]
-                rest = 0.0 if first else (time.monotonic() - began) * (1 / SHARE - 1)  # to start it takes once
+                started = self._process is not before  # which it takes once, or where the store is gone
+                rest = 0.0 if started else (time.monotonic() - began) * (1 / SHARE - 1)
                 self._news.wait_for(lambda: self._over, timeout=rest)
 
 
