@@ -4,18 +4,22 @@ This room takes frozen values and gives back things `rich` can print, or text. I
 judges nothing: `ablate.verdict` does.
 
     wording.py       numbers and verdicts in words
-    tables.py        the plan, and the screen at the end of a run (answers.py, effect_tables.py, aliases.py,
-                     noise_floor.py, fairness.py, footnotes.py, to_come.py, all of parts.py)
-    json_form.py     the same as JSON
+    document.py      a report as a value: sections, sentences, tables, figures, folds
+    terminal_renderer.py, html/renderer.py, markdown_renderer.py, json_renderer.py
+                     show a document, whatever it is of
+    answers.py       the answer in sentences, for the terminal
+    effect_columns.py  the columns of every table of comparisons
+    effect_tables.py the tables of edits, of interactions and of the analysis of variance
+    noise_floor.py, fairness.py, footnotes.py, to_come.py
+                     what stands beside them, in lines
+    json_form.py     the plan and the verdicts as JSON
     verdict_tables.py  verdicts as tables, and as Markdown by themselves
-    document.py      a report as a value: sections, tables, figures, folds
-    markdown_renderer.py  a report as Markdown (html/renderer.py: for a browser)
     once.py          one comparison under several terms, said once
     time_left.py     how long the rest takes, from what was measured
     progress.py      what is shown while trials run
     plot.py          a plot as a value, whatever shows it
     tree.py          a block as YAML, its defaults dim
-    screens/         what small verbs show
+    screens/         what verbs show, the plan and the end of a run among them
     page/            the page of a space: the answer and everything behind it, for a browser and as Markdown
     searched/        what a search has found, on the screen and as a page
     html/            what pages for a browser share

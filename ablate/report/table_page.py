@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import footnotes, markdown_renderer
-from ablate.report.document import BulletList, Figure, Group, Lead, Part, Prose, ReportDocument, Section, TableOf
+from ablate.report.document import BulletList, Figure, Grid, Group, Lead, Part, Prose, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.drawn import shown
-from ablate.report.html.grid import Grid
 from ablate.report.page import conclusion, forest, panels
 from ablate.report.verdict_tables import tables_of
 from ablate.verdict.summary import Summary

@@ -8,11 +8,11 @@ from itertools import groupby
 from ablate.output.markdown import code, escape, paragraph, sentence
 from ablate.output.markdown import table as table_lines
 from ablate.report import footnotes, wording
-from ablate.report.effect_tables import KINDS, anova_row, anovas, described
-from ablate.report.parts import difference_heading
+from ablate.report.effect_columns import cells, headings
+from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
-ANOVA_HEADING = ("metric", "term", "sum of squares", "df", "F", "p")
+EFFECT = ("change", "metric", "difference", "by itself", "n", "verdict and note")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged")
 COST_HEADING = ("parameters", "FLOPs per sequence")
 
@@ -46,15 +46,14 @@ def body(summary: Summary, definitions: Mapping[str, str], *, level: int = 2) ->
 def tables_of(summary: Summary) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
     """The title, heading and rows of each table."""
     several = len(summary.terms) > 1
-    alone = f"by itself [{100 * summary.confidence:g} %]"
-    heading = ("change", "metric", difference_heading(summary), alone, "n", "verdict")
+    heading = headings(EFFECT, summary)
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
         under = f", {terms}" if several and terms else ""
-        yield _title(kind, summary) + under, heading, [_row(effect) for effect in group]
+        yield _title(kind, summary) + under, heading, [cells(EFFECT, effect) for effect in group]
     for terms, lines in anovas(summary).items():
         under = f", {terms}" if several and terms else ""
         rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]
-        yield f"Analysis of variance{under}", ANOVA_HEADING, rows
+        yield f"Analysis of variance{under}", tuple(column.heading for column in ANOVA_COLUMNS), rows
     columns = VARIANT_HEADING if summary.elsewhere else (*VARIANT_HEADING, *COST_HEADING)
     yield "Variants", columns, [_variant_row(arm, metric) for arm in summary.arms for metric in summary.metrics]
 
@@ -77,18 +76,6 @@ def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
     cost = () if arm.cost is None else (f"{arm.parameters:,}", f"{arm.flops:,}")
     ends = (f"{arm.finished} of {asked}", str(arm.diverged))
     return arm.name, metric.name, wording.level(arm.levels.get(metric.name), metric), *ends, *cost
-
-
-def _row(effect: Effect) -> tuple[str, ...]:
-    note = f" ({effect.note})" if effect.note else ""
-    return (
-        effect.change,
-        effect.metric,
-        wording.difference(effect),
-        wording.single(effect) or "–",
-        wording.pairs(effect),
-        wording.verdict(effect) + note,
-    )
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

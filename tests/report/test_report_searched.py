@@ -44,7 +44,8 @@ from ablate.report.searched import answer, ask_next, course, defined, rows, to_m
 from ablate.report.searched.json_form import to_json
 from ablate.report.searched.reckoned import reckon
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.screen import DESCRIBED, MOST, SearchScreen, shown
+from ablate.report.searched.screen import DESCRIBED, MOST, search_screen, shown
+from ablate.report.terminal_renderer import Screen
 from ablate.space.load import load_space
 
 pytestmark = pytest.mark.fast
@@ -62,7 +63,7 @@ def screen(found: SearchRecord, width: int, *, colour: bool = False) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None
     )
-    console.print(SearchScreen(found))
+    console.print(Screen(search_screen(found)))
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from ablate.execute.policy import FAILED
 from ablate.output import words
-from ablate.report.html.grid import Grid
+from ablate.report.document import Grid
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.reckoned import BEYOND, Reckoned
 from ablate.report.searched.record import SearchRecord

@@ -14,8 +14,8 @@ import numpy as np
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.report import wording
+from ablate.report.effect_columns import interval_kind
 from ablate.report.html.drawn import HEIGHT, INK
-from ablate.report.parts import interval_kind
 from ablate.report.plot import Cell, Draw, Plot
 from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.held import verdicts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ablate.output import numbers, words
 from ablate.report import wording
-from ablate.report.html.grid import Grid
+from ablate.report.document import Candidate, FrontTable, Grid
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.held import kept
 from ablate.report.searched.reckoned import Reckoned, difference, edit_counts
@@ -39,29 +39,28 @@ def front_title(record: SearchRecord, found: Reckoned) -> tuple[str, str]:
     return "Front", f"{len(found.front)} of {among} that finished, dominated by none"
 
 
-def front(record: SearchRecord, found: Reckoned) -> Grid:
-    """A row for each of `shown_blocks`: values, differences to the reference, size."""
+def front(
+    record: SearchRecord, found: Reckoned, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
+) -> FrontTable:
+    """A row for each of the `blocks`, by default `shown_blocks`: values, differences to the reference, size."""
     title, note = front_title(record, found)
-    heading = ["block"]
-    for objective in record.objectives:
-        heading += [objective.metric, f"against {record.reference}"]
-    blocks = shown_blocks(record, found)
-    rows = [
-        (label(entry, found), *(cell for pair in cells(entry, record) for cell in pair), *size(entry, record))
-        for entry in blocks
-    ]
-    numbers = tuple(range(1, len(heading) + 2))
-    return Grid(title=title, note=note, heading=(*heading, *SIZE), rows=tuple(rows), numbers=numbers)
+    return FrontTable(
+        title=title,
+        note=note,
+        reference=record.reference,
+        objectives=tuple(objective.metric for objective in record.objectives),
+        sizes=SIZE,
+        candidates=tuple(
+            Candidate(
+                entry.name, "" if entry.number else standing(found), tuple(cells(entry, record)), size(entry, record)
+            )
+            for entry in (shown_blocks(record, found) if blocks is None else blocks)
+        ),
+        remarks=remarks,
+    )
 
 
 SIZE = ("parameters", "FLOPs")
-
-
-def label(entry: Entry, found: Reckoned) -> str:
-    """The name of a block, and whether it is the reference."""
-    if entry.number > 0:
-        return entry.name
-    return f"{entry.name} ({standing(found)})"
 
 
 def standing(found: Reckoned) -> str:

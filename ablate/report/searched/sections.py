@@ -9,6 +9,7 @@ from ablate.report.document import (
     BulletList,
     Figure,
     Fold,
+    Grid,
     Group,
     Lead,
     Part,
@@ -19,7 +20,6 @@ from ablate.report.document import (
     Verbatim,
 )
 from ablate.report.html.drawn import shown
-from ablate.report.html.grid import Grid
 from ablate.report.searched import answer, ask_next, course, defined, plots, rows
 from ablate.report.searched.reckoned import Reckoned, reckon
 from ablate.report.searched.record import SearchRecord
@@ -42,7 +42,7 @@ def _parts(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
     if warned := answer.warnings(record, found):
         yield BulletList(tuple(warned), "beware")
     if found.compared:
-        yield _section(rows.front(record, found), tuple(_figures(record, found)))
+        yield _section(rows.front(record, found).grid, tuple(_figures(record, found)))
         if blocks := tuple(_blocks(record, found)):
             yield Section(f"Their edits from {record.reference}", blocks)
     if confirmed := tuple(_confirmed(record)):
