@@ -14,7 +14,7 @@ judges nothing: `ablate.verdict` does.
                      what stands beside them, in lines
     json_form.py     the plan and the verdicts as JSON
     verdict_tables.py  verdicts as tables, and as Markdown by themselves
-    once.py          one comparison under several terms, said once
+    comparisons.py   what a comparison is called; under several terms it is said once
     time_left.py     how long the rest takes, from what was measured
     progress.py      what is shown while trials run
     plot.py          a plot as a value, whatever shows it

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.output import words
 from ablate.report import wording
+from ablate.report.comparisons import once, subject
 from ablate.report.document import Lead, Span, Statement, Statements, Words, plain
-from ablate.report.once import once, terms_of
 from ablate.verdict.summary import Effect, Summary
 
 
@@ -23,7 +22,7 @@ def sentences(summary: Summary) -> Iterator[Statement]:
     """Each sentence behind its mark."""
     edits = once([*summary.comparisons("edit"), *summary.comparisons("main")])
     for effects in edits:
-        yield Statement(_answer(_under(effects[0].change, effects[0], summary), effects, summary))
+        yield Statement(_answer(subject(effects[0], summary), effects, summary))
     yield from _interactions(summary)
     yield from _diverged_runs(summary)
     said = {(effects[0].before, effects[0].after) for effects in edits}
@@ -32,12 +31,7 @@ def sentences(summary: Summary) -> Iterator[Statement]:
         most = max(len(summary.arm(effects[0].after).edits) for effects in whole)
         whole = [effects for effects in whole if len(summary.arm(effects[0].after).edits) == most]
     for effects in whole:
-        before, after = effects[0].before, effects[0].after
-        subject = f"{summary.arm(after).name} against {summary.arm(before).name}"
-        terms = terms_of(effects[0], summary)
-        if terms and not (len(terms) == 1 and summary.arm(after).name.endswith(f", {terms[0]}")):
-            subject = f"{subject} under {words.listed(terms)}"
-        yield Statement(_answer(subject, effects, summary), "→" if edits else "•")
+        yield Statement(_answer(subject(effects[0], summary), effects, summary), "→" if edits else "•")
     for effects in summary.comparisons("noise"):
         parts = [Span(wording.noise(effect, summary.metric(effect.metric))) for effect in effects]
         yield Statement(_sentence(f"A/A: {effects[0].change} changed", parts), "~")
@@ -53,11 +47,11 @@ def _interactions(summary: Summary) -> Iterator[Statement]:
     """Those about which something was found, and the others in one sentence."""
     nothing: dict[str, list[str]] = {}
     for effects in summary.comparisons("interaction"):
-        subject = _under(effects[0].change, effects[0], summary)
+        named = subject(effects[0], summary)
         if all(effect.verdict == "undecided" for effect in effects):
-            nothing.setdefault(effects[0].terms, []).append(subject)
+            nothing.setdefault(effects[0].terms, []).append(named)
         else:
-            yield Statement(_answer(subject, effects, summary))
+            yield Statement(_answer(named, effects, summary))
     for subjects in nothing.values():
         verdict = "whether they do together what they do not apart is undecided"
         yield Statement(_sentence("; ".join(subjects), [Span(verdict, "undecided")]))
@@ -72,13 +66,7 @@ def _diverged_runs(summary: Summary) -> Iterator[Statement]:
         yield Statement(_sentence("runs of the factorial", [Span(told)]))
 
 
-def _under(subject: str, effect: Effect, summary: Summary) -> str:
-    """A subject with its terms, where several are answered."""
-    terms = terms_of(effect, summary)
-    return f"{subject} under {words.listed(terms)}" if terms else subject
-
-
-def _answer(subject: str, effects: Sequence[Effect], summary: Summary) -> Words:
+def _answer(named: str, effects: Sequence[Effect], summary: Summary) -> Words:
     first = effects[0]
     # What was found comes before what was not.
     ordered = sorted(effects, key=lambda effect: effect.verdict == "undecided")
@@ -88,9 +76,9 @@ def _answer(subject: str, effects: Sequence[Effect], summary: Summary) -> Words:
     if first.before and first.after:
         before, after = summary.arm(first.before), summary.arm(first.after)
         parts += [Span(one) for one in (wording.fate(before, after), wording.cost(before, after)) if one]
-    return _sentence(subject, parts)
+    return _sentence(named, parts)
 
 
-def _sentence(subject: str, parts: Sequence[Span]) -> Words:
+def _sentence(named: str, parts: Sequence[Span]) -> Words:
     joined = [piece for part in parts for piece in (Span("; "), part)][1:]
-    return (Span(subject, "strong"), Span(": "), *joined, Span("."))
+    return (Span(named, "strong"), Span(": "), *joined, Span("."))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.output.latex import for_latex, numbers_for_latex
+from ablate.report.comparisons import effects_once, ends, subject
 from ablate.report.effect_columns import cells, headings
-from ablate.report.once import effects_once, ends
-from ablate.report.page.answer import subject
 from ablate.verdict.summary import Effect, Summary
 
 

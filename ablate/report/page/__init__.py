@@ -5,7 +5,7 @@
     conclusion.py     the answer in a sentence, and the grid of verdicts
     answer.py         the answer in sentences: what was found, what stands undecided, what did not help
     verdicts.py       tables of verdicts, of the variants, and of a factorial
-    accounts.py       tables of cost, of what was unequal, of noise, of trials and what they ran with
+    cost.py           tables of cost, of what was unequal, of noise, of trials and what they ran with
     forest.py         every comparison with its interval, a panel for each metric
     differences.py    paired differences from the baseline over training
     curves.py         losses and probes over training

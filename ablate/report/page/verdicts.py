@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from ablate.output import numbers, words
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
+from ablate.report.comparisons import effects_once, subject, terms_of
 from ablate.report.document import Grid
 from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import KINDS, anova_statistic, described
-from ablate.report.once import effects_once, terms_of
-from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
 from ablate.space.metrics import BITS, NATS
 from ablate.verdict.aliases import alias_rows

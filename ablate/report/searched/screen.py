@@ -17,8 +17,8 @@ from ablate.report.document import (
     Section,
     Verbatim,
 )
-from ablate.report.searched import answer, ask_next, confirmed, course, defined, rows
-from ablate.report.searched.reckoned import Reckoned, reckon
+from ablate.report.searched import answer, ask_next, confirmation_table, glossary, history, rows
+from ablate.report.searched.analysis import Analysis, analyse
 from ablate.report.searched.record import Entry, SearchRecord
 
 MOST = 6
@@ -32,43 +32,43 @@ def search_screen(record: SearchRecord) -> ReportDocument:
     return ReportDocument(
         title=record.question.strip() or record.space,
         about=answer.headline(record),
-        parts=tuple(_parts(record, reckon(record))),
+        parts=tuple(_parts(record, analyse(record))),
     )
 
 
-def _parts(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
+def _parts(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
-    yield BulletList(tuple(answer.answers(record, found)))
-    yield BulletList((*answer.warnings(record, found), *course.failures(record)), "beware")
-    if found.compared:
-        blocks = shown(record, found)
-        left_out = len(rows.shown_blocks(record, found)) - len(blocks)
-        yield rows.front(record, found, blocks, tuple(_more(left_out)))
-        yield from _edits(record, found)
+    yield BulletList(tuple(answer.answers(record, analysis)))
+    yield BulletList((*answer.warnings(record, analysis), *history.failures(record)), "beware")
+    if analysis.compared:
+        blocks = shown(record, analysis)
+        left_out = len(rows.shown_blocks(record, analysis)) - len(blocks)
+        yield rows.front(record, analysis, blocks, tuple(_more(left_out)))
+        yield from _edits(record, analysis)
     if record.confirmed is not None:
-        yield confirmed.table(record, record.confirmed)
+        yield confirmation_table.table(record, record.confirmed)
         notes = (*footnotes.peculiarities(record.confirmed), *record.confirmed.notes)
         yield BulletList(notes, "beware")
-    yield Section("Course", (BulletList(tuple(course.counts(record, found))),))
-    yield Section("Next", tuple(_next(record, found)))
-    yield BulletList(tuple(defined.briefly(record)), "remarks")
+    yield Section("Course", (BulletList(tuple(history.counts(record, analysis))),))
+    yield Section("Next", tuple(_next(record, analysis)))
+    yield BulletList(tuple(glossary.briefly(record)), "remarks")
 
 
-def shown(record: SearchRecord, found: Reckoned, most: int = MOST) -> list[Entry]:
+def shown(record: SearchRecord, analysis: Analysis, most: int = MOST) -> list[Entry]:
     """The reference and so many of `rows.shown_blocks`: the chosen first, then those that beat the reference.
 
     They stand in the order in which they stand there.
     """
-    blocks = rows.shown_blocks(record, found)
-    beating = {record.entries[place].number for place in found.beating}
+    blocks = rows.shown_blocks(record, analysis)
+    beating = {record.entries[place].number for place in analysis.beating}
     order = sorted(blocks[1:], key=lambda one: (one.name not in record.chosen, one.number not in beating))
     kept = {one.number for one in [*blocks[:1], *order[:most]]}
     return [one for one in blocks if one.number in kept]
 
 
-def _edits(record: SearchRecord, found: Reckoned) -> Iterator[Section]:
-    if blocks := rows.described(record, found):
+def _edits(record: SearchRecord, analysis: Analysis) -> Iterator[Section]:
+    if blocks := rows.described(record, analysis):
         folds = [Fold("" if entry.edits else "none", (), entry.name, entry.edits) for entry in blocks[:DESCRIBED]]
         more = [Prose(line, "note") for line in _more(len(blocks) - DESCRIBED)]
         note = f"from {record.reference}; what each changes is on the page"
@@ -80,10 +80,10 @@ def _more(count: int) -> Iterator[str]:
         yield f"and {count} more on the page"
 
 
-def _next(record: SearchRecord, found: Reckoned) -> Iterator[Part]:
+def _next(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
     yield Prose(f"To {'go on with' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
-    chosen = ask_next.chosen(record, found)
+    chosen = ask_next.chosen(record, analysis)
     if chosen is not None:
         yield Prose(ask_next.briefly(record, chosen))
         yield Verbatim("\n".join(ask_next.COMMANDS), "sh")

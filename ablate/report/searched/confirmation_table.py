@@ -6,7 +6,7 @@ from ablate.report import wording
 from ablate.report.document import Column, GroupedTable, RowGroup, Words
 from ablate.report.effect_columns import difference_heading, verdict_words
 from ablate.report.effect_tables import COUNT_AND_VERDICT
-from ablate.report.searched.held import Kept, kept
+from ablate.report.searched.confirmation import Kept, kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import apart_in_words, percent
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
