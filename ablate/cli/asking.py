@@ -308,7 +308,8 @@ def show_plan(
 ) -> None:
     """The corpus and the table of a plan; after one that was shown `before`, the table and what is new."""
     from ablate.report.screens import interrupted
-    from ablate.report.tables import plan_table
+    from ablate.report.screens.plan import plan_screen
+    from ablate.report.terminal_renderer import Screen
 
     plan = planned.plan
     if before is None:
@@ -320,7 +321,7 @@ def show_plan(
     else:
         plan = replace(plan, notes=tuple(note for note in plan.notes if note not in before.plan.notes))
     means = planned.noise.means if planned.noise else None
-    table = plan_table(
+    document = plan_screen(
         plan,
         planned.known,
         seconds=planned.seconds(workers),
@@ -332,4 +333,4 @@ def show_plan(
         failed=planned.failed,
         retry=interrupted.retry(plan.space, results),
     )
-    screen.print(table)
+    screen.print(Screen(document))

@@ -88,9 +88,10 @@ def judge(
     if json:
         write_text(judged.json)
     else:
-        from ablate.report.tables import ResultScreen
+        from ablate.report.screens.result import result_screen
+        from ablate.report.terminal_renderer import Screen
 
-        show(ResultScreen(judged.summary))
+        show(Screen(result_screen(judged.summary)))
     if page is not None:
         judged.write(page)
         note(f"wrote {page}")

@@ -49,7 +49,8 @@ def report(
 ) -> None:
     """Write the page of a space from its results, for a browser and as Markdown; nothing is trained.
 
-    With --figures also its plots for a paper, as SVG, PDF and PNG at the width of a column and of a page.
+    With --figures also its plots for a paper, as SVG, PDF and PNG at the width of a column and of a page; with --json
+    where it is, its verdicts in full, and all that stands on it, section by section.
     """
     from ablate.session import reporting
 
@@ -93,10 +94,14 @@ def _is_file(space: str, results: Path) -> bool:
 
 
 def _as_json(found: Reported, exported: Figures | None) -> None:
+    from ablate.report import json_renderer
     from ablate.report.json_form import document, dump
+    from ablate.session.reporting import document_of
 
+    page = document_of(found)
     said = {} if found.record is None else document(found.record.summary, found.record.definitions)
     answer: dict[str, object] = {"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}
+    answer["page"] = None if page is None else json_renderer.render(page)
     if exported is not None:
         answer["figures"] = {
             "folder": str(exported.folder),

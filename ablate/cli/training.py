@@ -187,7 +187,8 @@ def _train(
 def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
     from ablate.report.json_form import to_json
     from ablate.report.screens import interrupted
-    from ablate.report.tables import ResultScreen
+    from ablate.report.screens.result import result_screen
+    from ablate.report.terminal_renderer import Screen
 
     stopped = done.ended.interrupted
     if done.searched is not None and not (stopped and not done.searched.trained):
@@ -196,7 +197,7 @@ def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
         if json:
             write_text(to_json(done.summary, done.definitions))
         else:
-            screen.print(ResultScreen(done.summary, done.definitions, unequal=done.unequal))
+            screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal)))
             said = f"its page: {page_of(done.plan.space, results, RESULTS)}"
             screen.print(said, style="dim", markup=False, highlight=False, soft_wrap=True)
     if stopped:
@@ -208,11 +209,12 @@ def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
 def _show_search(screen: Console, done: Run, *, json: bool) -> None:
     """What a search has found, also as far as it has come when it was stopped."""
     from ablate.report.searched.json_form import to_json
-    from ablate.report.searched.screen import SearchScreen
+    from ablate.report.searched.screen import search_screen
+    from ablate.report.terminal_renderer import Screen
 
     assert done.searched is not None
     if json:
         write_text(to_json(done.searched))
         return
-    screen.print(SearchScreen(done.searched))
+    screen.print(Screen(search_screen(done.searched)))
     screen.print(f"page: {done.page}", style="dim", markup=False, highlight=False, soft_wrap=True)

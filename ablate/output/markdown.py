@@ -88,6 +88,11 @@ def _escaped_line(line: str) -> str:
     return _NUMBERED.sub(r"\1\\\2", line)
 
 
+def within(text: str) -> str:
+    """A text behind another on the same line, so that it does not begin one."""
+    return _within(text, first=False)
+
+
 def _within(part: str, *, first: bool) -> str:
     """A part of a line with the blanks around it."""
     before, after = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :] if part.strip() else ""

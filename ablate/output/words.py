@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 
 
@@ -77,3 +79,22 @@ def took(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else duration(seconds)
+
+
+SIGNS = "=.,/("
+"""Behind which a name may be broken."""
+
+
+def wrapped(name: str, room: int, signs: str = SIGNS) -> list[str]:
+    """A name over lines of so many columns, broken between words, else behind one of the signs, else anywhere.
+
+    >>> wrapped("residual.gain=1/sqrt(2*depth)", 24)
+    ['residual.gain=1/sqrt(', '2*depth)']
+    """
+    lines = [""]
+    for piece in re.findall(rf"[^\s{signs}]*[{signs}]?\s*", name):
+        for part in textwrap.wrap(piece.rstrip(), room) if len(piece.rstrip()) > room else [piece]:
+            if len((lines[-1] + part).rstrip()) > room:
+                lines.append("")
+            lines[-1] += part
+    return [line.strip() for line in lines if line.strip()]

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from rich.console import RenderableType
-from rich.table import Table
-
 from ablate.output import numbers
-from ablate.output.terminal import Text
 from ablate.report import wording
-from ablate.report.parts import (
-    WIDE,
-    Block,
-    add_block,
-    by_itself,
-    difference_heading,
-    heading_line,
-    new_table,
-    single_interval,
-    styled,
-    verdict_table,
-    wrapped,
-)
+from ablate.report.document import Column, GroupedTable, RowGroup, Words
+from ablate.report.effect_columns import cells, difference_heading, faint, headings, verdict_words
 from ablate.verdict.factorial import averaged
 from ablate.verdict.summary import Anova, Effect, Summary
+
+WIDE = 100
+"""Columns of a screen from which the cells of these tables stand side by side."""
 
 EDITS = {
     "path": "each against the step before it",
@@ -53,49 +41,75 @@ def described(kind: str, summary: Summary) -> str:
     return EDITS.get(summary.design.split(" ")[0].rstrip(","), "each the difference that it makes")
 
 
-def effect_tables(summary: Summary, *, width: int) -> Iterator[RenderableType]:
+def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
     """A table for each kind of comparison that is about edits, and for each set of terms; then the analysis of
-    variance; on a screen of so many columns.
+    variance.
     """
     several = len(summary.terms) > 1
     for kind, (title, heading) in KINDS.items():
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
-            under = f"{title} under {terms}" if several and terms else title
-            yield heading_line(under, described(kind, summary))
-            yield _effects(list(group), summary, heading, width=width)
-            yield Text()
+            comparisons = list(group)
+            alone = by_itself((effect for effects in comparisons for effect in effects), summary)
+            yield GroupedTable(
+                title=f"{title} under {terms}" if several and terms else title,
+                note=described(kind, summary),
+                columns=(
+                    Column(heading, "name"),
+                    Column("metric", "metric"),
+                    Column(difference_heading(summary)),
+                    *alone,
+                    *COUNT_AND_VERDICT,
+                ),
+                groups=tuple(
+                    RowGroup(effects[0].change, _diverged_of(effects[0]), tuple(_row(e, bool(alone)) for e in effects))
+                    for effects in comparisons
+                ),
+                side_by_side=WIDE,
+                room=(24, 16),
+            )
     for terms, lines in anovas(summary).items():
-        under = f"Analysis of variance under {terms}" if several and terms else "Analysis of variance"
-        yield heading_line(under, "what each edit and seed explains of how the runs differ")
-        yield _anova(lines, summary, room=44 if width >= WIDE else 24)
-        yield Text()
+        metrics = [(metric, [line for line in lines if line.metric == metric.name]) for metric in summary.metrics]
+        yield GroupedTable(
+            title=f"Analysis of variance under {terms}" if several and terms else "Analysis of variance",
+            note="what each edit and seed explains of how the runs differ",
+            columns=ANOVA_COLUMNS,
+            groups=tuple(
+                RowGroup(metric.name, "of logarithms" if metric.log else "", tuple(map(anova_row, rows)))
+                for metric, rows in metrics
+                if rows
+            ),
+            side_by_side=WIDE,
+            room=(44, 24),
+        )
+
+
+COUNT_AND_VERDICT = (Column("n", "number"), Column("verdict", "verdict"))
+"""The last columns of every table of verdicts."""
+
+ANOVA_COLUMNS = (
+    Column("metric", "name"),
+    Column("term", "name"),
+    *(Column(heading, "number") for heading in ("sum of squares", "df", "F", "p")),
+)
+
+
+def by_itself(effects: Iterable[Effect], summary: Summary) -> tuple[Column, ...]:
+    """The column of single intervals, where there are such beside others; only on a roomy screen."""
+    beside = any(wording.single(effect) for effect in effects)
+    return tuple(Column(heading, roomy=True) for heading in headings(("by itself",), summary)) if beside else ()
+
+
+def _row(effect: Effect, alone: bool) -> tuple[Words, ...]:
+    single = (faint(wording.single(effect)),) if alone else ()
+    return (*cells(("metric", "difference"), effect), *single, *cells(("n",), effect), verdict_words(effect))
 
 
 def anovas(summary: Summary) -> dict[str, list[Anova]]:
     """The lines of the analyses of variance by the name of their terms."""
-    found: dict[str, list[Anova]] = {}
+    by_terms: dict[str, list[Anova]] = {}
     for line in summary.anova:
-        found.setdefault(line.terms, []).append(line)
-    return found
-
-
-def _effects(comparisons: Sequence[Sequence[Effect]], summary: Summary, heading: str, *, width: int) -> Table:
-    wide, blocks = width >= WIDE, []
-    alone = by_itself((effect for effects in comparisons for effect in effects), summary, width)
-    for effects in comparisons:
-        rows: list[tuple[str | Text, ...]] = [
-            (
-                e.metric,
-                wording.difference(e),
-                *([single_interval(e)] * len(alone)),
-                wording.pairs(e),
-                styled(e, wide=wide),
-            )
-            for e in effects
-        ]
-        blocks.append(Block(effects[0].change, _diverged_of(effects[0]), rows))
-    headings = (heading, "metric", difference_heading(summary), *alone, "n", "verdict")
-    return verdict_table(headings, blocks, room=24 if wide else 16, width=width)
+        by_terms.setdefault(line.terms, []).append(line)
+    return by_terms
 
 
 def _diverged_of(effect: Effect) -> str:
@@ -108,20 +122,6 @@ def _diverged_of(effect: Effect) -> str:
         return f"diverged {effect.diverged_before}→{effect.diverged_after} of {effect.ended_after}"
     before = f"{effect.diverged_before} of {effect.ended_before}"
     return f"diverged {before}→{effect.diverged_after} of {effect.ended_after}"
-
-
-def _anova(lines: Sequence[Anova], summary: Summary, *, room: int) -> Table:
-    table = new_table()
-    table.add_column("metric", no_wrap=True)
-    table.add_column("term", overflow="fold")
-    for heading in ("sum of squares", "df", "F", "p"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for metric in summary.metrics:
-        rows = [anova_row(line) for line in lines if line.metric == metric.name]
-        short = [("\n".join(wrapped(term, room)), *numbers) for term, *numbers in rows]
-        if short:
-            add_block(table, metric.name, "of logarithms" if metric.log else "", short, room=room)
-    return table
 
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:

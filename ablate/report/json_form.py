@@ -47,7 +47,7 @@ def plan_to_json(
     failed: Mapping[str, str] | None = None,
     epochs: Sequence[Epochs] = (),
 ) -> str:
-    """A plan's variants, comparisons and trials; `known`, `failed`, `seconds` and `floors` as in `tables.plan_table`.
+    """A plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
     `epochs` are what the training of each kind of trial reads of the text.
 

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ablate.output.markdown import code, escape, fenced, paragraph
+from ablate.output.markdown import code, escape, fenced, paragraph, within
 from ablate.output.markdown import sentence as written
 from ablate.output.markdown import table as table_lines
 from ablate.report.document import (
     BulletList,
     Figure,
     Fold,
+    FrontTable,
+    Grid,
     Group,
+    GroupedTable,
     Lead,
     Part,
     Prose,
     ReportDocument,
     Section,
     Stacked,
+    Statements,
     TableOf,
     Verbatim,
     VerdictGrid,
+    Words,
+    plain,
 )
-from ablate.report.html.grid import Grid
 
 LEVELS = 6
 """Levels of headings that Markdown has."""
@@ -43,24 +48,29 @@ def _part(part: Part, level: int) -> Iterator[str]:
     match part:
         case Lead(sentences):
             yield from (f"{written(sentence)}\n" for sentence in sentences)
+        case Statements(lines):
+            yield from (*(f"- {_words(line.words)}" for line in lines), "")
         case Prose(text, kind):
-            yield f"**{written(text)}**\n" if kind == "warning" else f"{written(text)}\n"
+            yield f"**{written(plain(text))}**\n" if kind == "warning" else f"{_words(text)}\n"
         case BulletList(lines, kind):
-            yield from _bullets(lines, "**!** " if kind == "beware" else "")
+            yield from _bullets(lines, "**!** " if kind in ("beware", "unequal") else "")
         case Verbatim(text, language):
             yield fenced(language, text.rstrip()) + "\n"
         case VerdictGrid():
             yield from _verdicts(part, level)
         case TableOf(grid, titled, bare):
             yield from _table(grid, level, titled=titled, bare=bare)
+        case GroupedTable() | FrontTable():
+            yield from _table(part.grid, level)
         case Group(parts) | Stacked(parts):
             yield from _parts(parts, level)
         case Fold():
             yield from _fold(part, level)
-        case Section(title, parts):
+        case Section(title, parts, note=note):
             inside = list(_parts(parts, level + 1))
             if inside:
                 yield f"{'#' * min(level, LEVELS)} {escape(title)}\n"
+                yield from [_note(note)] * bool(note)
                 yield from inside
         case Figure():
             pass
@@ -83,16 +93,28 @@ def _verdicts(grid: VerdictGrid, level: int) -> Iterator[str]:
     yield from (*table_lines(grid.heading, rows), "")
 
 
-def _table(grid: Grid, level: int, *, titled: bool, bare: bool) -> Iterator[str]:
+def _table(grid: Grid, level: int, *, titled: bool = True, bare: bool = False) -> Iterator[str]:
     if titled:
         yield f"{'#' * min(level, LEVELS)} {escape(grid.title)}\n"
     if grid.note and not bare:
-        yield f"{paragraph(grid.note[:1].upper() + grid.note[1:])}.\n"
+        yield _note(grid.note)
     if grid.rows:
-        yield from (*table_lines(grid.heading, grid.rows), "")
+        yield from (*table_lines(grid.heading, [list(map(plain, row)) for row in grid.rows]), "")
     if not bare:
         yield from _bullets(grid.caveats, "**!** ")
         yield from _bullets(grid.remarks)
+
+
+def _note(note: str) -> str:
+    return f"{paragraph(note[:1].upper() + note[1:])}.\n"
+
+
+def _words(words: Words) -> str:
+    """Words in which what a sentence is about is bold."""
+    if isinstance(words, str):
+        return written(words)
+    first, rest = words[0], plain(words[1:])
+    return f"**{escape(first.text)}**{within(rest)}" if first.tone == "strong" else written(plain(words))
 
 
 def _bullets(lines: Iterable[str], mark: str = "") -> Iterator[str]:

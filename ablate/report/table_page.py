@@ -8,7 +8,6 @@ from ablate.report import footnotes, markdown_renderer
 from ablate.report.document import BulletList, Figure, Group, Lead, Part, Prose, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.drawn import shown
-from ablate.report.html.grid import Grid
 from ablate.report.page import conclusion, forest, panels
 from ablate.report.verdict_tables import tables_of
 from ablate.verdict.summary import Summary
@@ -40,11 +39,7 @@ def _parts(summary: Summary) -> Iterator[Part]:
         yield Prose(conclusion.meaning(summary), "note")
     if drawn := tuple(Figure(shown(plot, panels.WIDTH), plot.caption) for plot in forest.plots_of(summary)):
         yield Section("Comparisons", (Group(drawn),))
-    tables = tuple(
-        TableOf(Grid(title=title, note="", heading=heading, rows=tuple(rows)))
-        for title, heading, rows in tables_of(summary)
-    )
-    yield Section("Verdicts", tables)
+    yield Section("Verdicts", tuple(map(TableOf, tables_of(summary))))
     if told := (*footnotes.peculiarities(summary), *summary.notes):
         yield Section("Notes", (BulletList(tuple(told), "beware"),))
     yield Section("What the numbers mean", (BulletList(tuple(footnotes.definitions(summary, {}))),), folded=True)

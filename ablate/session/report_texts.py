@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ablate.report import markdown_renderer
+from ablate.report.html import renderer as html_renderer
 from ablate.report.json_form import to_json
-from ablate.report.page import PageRecord
-from ablate.report.page import to_html as page_to_html
-from ablate.report.page import to_markdown as page_to_markdown
+from ablate.report.page import PageRecord, page
 from ablate.report.searched import json_form
-from ablate.report.searched import to_html as search_to_html
-from ablate.report.searched import to_markdown as search_to_markdown
+from ablate.report.searched import page as page_of_search
 from ablate.report.searched.record import SearchRecord
 from ablate.report.verdict_tables import to_markdown
 from ablate.store.mlflow.sent import Texts
@@ -19,10 +18,11 @@ from ablate.verdict.summary import Summary
 
 def of_search(record: SearchRecord) -> Mapping[str, str]:
     """What a search has found."""
+    document = page_of_search(record)
     return {
-        "search.md": search_to_markdown(record),
+        "search.md": markdown_renderer.render(document),
         "search.json": json_form.to_json(record),
-        "search.html": search_to_html(record),
+        "search.html": html_renderer.render(document),
     }
 
 
@@ -38,7 +38,7 @@ def of_verdicts(
         return verdicts
 
     def pages() -> Mapping[str, str]:
-        record = gathered()
-        return {"page.html": page_to_html(record), "page.md": page_to_markdown(record)}
+        document = page(gathered())
+        return {"page.html": html_renderer.render(document), "page.md": markdown_renderer.render(document)}
 
     return Texts(verdicts, pages)

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from ablate.errors import InputError, RefusedError
 from ablate.grammar.named_files import as_typed
+from ablate.report import markdown_renderer
+from ablate.report.document import ReportDocument
 from ablate.report.figures import Export, belongs_to_export, files_of, of_search, of_space
-from ablate.report.page import PageRecord, to_html, to_markdown
+from ablate.report.html import renderer as html_renderer
+from ablate.report.page import PageRecord, page
+from ablate.report.searched import page as page_of_search
 from ablate.report.searched.from_json import from_json
+from ablate.report.searched.record import SearchRecord
 from ablate.session.page_record import PAGES, gather
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.problems import quote, unknown
@@ -25,12 +30,15 @@ FIGURES = "--figures"
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A page: where it is written, for a browser and as Markdown, and the verdicts on it. A search has no summary."""
+    """A page: where it is written, for a browser and as Markdown, and the verdicts on it. A search has no summary, and
+    its document is in its JSON.
+    """
 
     html: Path
     markdown: Path
     summary: Summary | None
     record: PageRecord | None = None
+    document: ReportDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +82,33 @@ def report(space: Space, *, results: PathLike, request: Request | None = None) -
         return _of_search(space, folder)
 
     record = gather(plan_space(space, results=folder), folder, request=request)
-    page = folder / PAGES / f"{space.name}.html"
-    with writing(page.parent):
-        page.parent.mkdir(exist_ok=True)
-    written = Reported(page, page.with_suffix(".md"), record.summary, record)
-    write_whole(written.html, to_html(record).encode())
-    write_whole(written.markdown, to_markdown(record).encode())
+    path, document = folder / PAGES / f"{space.name}.html", page(record)
+    with writing(path.parent):
+        path.parent.mkdir(exist_ok=True)
+    written = Reported(path, path.with_suffix(".md"), record.summary, record, document)
+    write_whole(written.html, html_renderer.render(document).encode())
+    write_whole(written.markdown, markdown_renderer.render(document).encode())
     return written
 
 
 def _of_search(space: Space, folder: Path) -> Reported:
-    page = folder / PAGES / f"{space.name}.html"
-    if not page.exists():
+    path = folder / PAGES / f"{space.name}.html"
+    if not path.exists():
         raise RefusedError(
             f"{space.name} is a search, whose page is written when it runs\n"
-            f"  = ablate run {as_typed(space.path)} writes {page}"
+            f"  = ablate run {as_typed(space.path)} writes {path}"
         )
-    return Reported(page, page.with_suffix(".md"), None)
+    return Reported(path, path.with_suffix(".md"), None)
+
+
+def document_of(reported: Reported) -> ReportDocument | None:
+    """What stands on a page; None for a search whose record cannot be read."""
+    if reported.document is not None:
+        return reported.document
+    try:
+        return page_of_search(_search_record(reported))
+    except RefusedError:
+        return None
 
 
 def export_figures(reported: Reported, folder: PathLike) -> Figures:
@@ -116,15 +134,17 @@ def export_figures(reported: Reported, folder: PathLike) -> Figures:
 
 
 def _export(reported: Reported) -> Export:
-    """What a page exports: of a search from the JSON beside its page."""
-    if reported.record is not None:
-        return of_space(reported.record)
+    return of_search(_search_record(reported)) if reported.record is None else of_space(reported.record)
+
+
+def _search_record(reported: Reported) -> SearchRecord:
+    """The record of a search, from the JSON beside its page; RefusedError where that cannot be read."""
     kept = reported.html.with_suffix(".json")
     try:
-        return of_search(from_json(kept.read_text(encoding="utf-8")))
+        return from_json(kept.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not as this version writes it"
         raise RefusedError(
-            f"the figures of a search are drawn from {kept}, which cannot be read: {why}\n"
+            f"what a search found is read from {kept}, which cannot be read: {why}\n"
             "  = run the search again, which trains nothing that is known and writes it anew"
         ) from error

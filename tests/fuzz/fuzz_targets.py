@@ -27,7 +27,8 @@ from ablate.cli.asking import check, sql
 from ablate.cli.console import console
 from ablate.errors import AblateError, AblateWarning
 from ablate.report.screens import check as check_screen
-from ablate.report.tables import plan_table
+from ablate.report.screens.plan import plan_screen
+from ablate.report.terminal_renderer import Screen
 
 PLACE = re.compile(r"^ *(?:-->|:::) (.*):(\d+):(\d+)$", re.MULTILINE)
 UNSHOWN = ("Cc", "Cs", "Zl", "Zp")
@@ -142,7 +143,7 @@ def _set(case: Case) -> None:
     plan = api.check(space)
     screen = console()
     screen.print(check_screen.space(space, plan))
-    screen.print(plan_table(plan, frozenset()))
+    screen.print(Screen(plan_screen(plan, frozenset())))
     screen.print(check_screen.resolved(space), markup=False, highlight=False, soft_wrap=True)
 
 

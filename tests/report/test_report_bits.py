@@ -15,7 +15,7 @@ from test_report_tables import render
 from ablate.report.json_form import to_json
 from ablate.report.page import to_html
 from ablate.report.page import to_markdown as page_markdown
-from ablate.report.tables import ResultScreen
+from ablate.report.screens.result import result_screen
 from ablate.report.verdict_tables import to_markdown
 from ablate.verdict.judge import judge
 
@@ -44,7 +44,7 @@ def test_the_screen_and_the_verdicts_as_markdown_say_them_in_a_line():
         f"{name} {statistics.fmean(bits):.3f} ± {statistics.stdev(bits):.3f}" for name, bits in of.items()
     )
     line = f"eval_loss in bits per byte of text: {means}; across tokenizers only these can be compared"
-    assert line in said(ResultScreen(judged)) and line in to_markdown(judged, {})
+    assert line in said(result_screen(judged)) and line in to_markdown(judged, {})
     arms = json.loads(to_json(judged))["arms"]
     assert [arm["bits"]["mean"] for arm in arms] == [pytest.approx(statistics.fmean(bits)) for bits in of.values()]
 
@@ -52,18 +52,18 @@ def test_the_screen_and_the_verdicts_as_markdown_say_them_in_a_line():
 def test_of_many_variants_it_says_the_least_and_the_largest():
     judged = summary(*(f"edit{n}" for n in range(9)))
     means = sorted(arm.bits.mean for arm in judged.arms)
-    text = said(ResultScreen(judged))
+    text = said(result_screen(judged))
     assert f"bits per byte of text: {means[0]:.3f} ±" in text and f"(op) to {means[-1]:.3f} ±" in text
 
 
 @pytest.mark.parametrize("metrics", [{BITS: LOSS}, {NATS: LOSS, BITS: LOSS}, {"peak_kurtosis": PEAK}])
 def test_where_they_are_judged_or_nats_are_not_there_is_no_such_line(metrics):
-    assert "in bits per byte of text" not in said(ResultScreen(summary(**metrics)))
+    assert "in bits per byte of text" not in said(result_screen(summary(**metrics)))
 
 
 def test_where_no_text_is_behind_the_tokens_nothing_is_invented():
     judged = summary(without=(BITS,))
-    assert "bits per byte" not in said(ResultScreen(judged)) and {arm.bits for arm in judged.arms} == {None}
+    assert "bits per byte" not in said(result_screen(judged)) and {arm.bits for arm in judged.arms} == {None}
     page = record()
     assert BITS not in page_markdown(replace(page, summary=judged, curves=()))
 

@@ -16,7 +16,7 @@ from test_report_tables import render
 
 from ablate import statistics
 from ablate.plan.plan import Alias, Plan
-from ablate.report.tables import plan_table
+from ablate.report.screens.plan import plan_screen
 from ablate.report.wording import verdict
 from ablate.space.documents import Judge, Judged
 from ablate.verdict.factorial import averaged
@@ -347,7 +347,7 @@ def test_an_active_alias_is_in_the_estimate_as_often_as_the_table_says():
     summary = judge(plan, rules(), ends(plan, {"eval_loss": values}))
     found = {effect.change: effect.estimate for effect in effects(summary)}
     assert found[alias.term[0]] == pytest.approx(alias.times * 0.08, abs=1e-5)
-    shown = render(plan_table(plan, ()), 2000)
+    shown = render(plan_screen(plan, ()), 2000)
     rows = [line for line in shown.splitlines() if line.startswith(f"{alias.term[0]} ")]
     assert any(f"{alias.times:.3g} times {' × '.join(alias.other)}" in row for row in rows)
 
@@ -362,7 +362,7 @@ def test_many_aliases_are_counted_not_cut_off():
         resolution="III",
         aliases=(*(Alias(term=(a,), other=o, times=-0.5) for o in others), Alias(term=(b,), other=(a, c), times=1.0)),
     )
-    shown = render(plan_table(replace(plan, factors=((terms, made),)), ()), 300)
+    shown = render(plan_screen(replace(plan, factors=((terms, made),)), ()), 300)
     assert "Aliases, resolution III" in shown
     assert "-0.5 times x7 × y7, and 3 more" in shown
     assert any(line.split() == f"{b} {a} × {c}".split() for line in shown.splitlines())

@@ -30,6 +30,7 @@ from ablate.report.figures.files import file_names, numbers
 from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.forest import LOOKS
 from ablate.report.plot import Plot
+from ablate.report.searched import page as page_of_search
 from ablate.report.searched.from_json import from_json
 from ablate.report.searched.json_form import to_json
 from ablate.session import reporting
@@ -333,10 +334,13 @@ def test_a_search_that_ran_has_figures_and_one_whose_json_is_gone_says_what_to_d
     written = reporting.export_figures(reported, tmp_path / "figures")
     assert set(written.figures) == {"values"} and written.others == ("captions.md",)
     assert all((tmp_path / "figures" / name).stat().st_size for name in written.files)
+    document = reporting.document_of(reported)
+    assert document is not None and document == page_of_search(searched_worlds.one_goal())
     for broken in ("{", '{"space": "a"}'):
         page.with_suffix(".json").write_text(broken, encoding="utf-8")
         with pytest.raises(RefusedError, match="run the search again"):
             reporting.export_figures(reported, tmp_path / "figures")
+        assert reporting.document_of(reported) is None
     page.with_suffix(".json").unlink()
     with pytest.raises(RefusedError, match="run the search again"):
         reporting.export_figures(reported, tmp_path / "figures")

@@ -20,7 +20,7 @@ from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_
 from ablate.output.markdown import escape
 from ablate.plan.plan import Comparison, Plan
 from ablate.report.json_form import to_json
-from ablate.report.tables import ResultScreen
+from ablate.report.screens.result import result_screen
 from ablate.report.verdict_tables import to_markdown
 from ablate.space.documents import Judged
 from ablate.verdict.finals import Final
@@ -153,7 +153,7 @@ WORLDS: dict[str, Callable[[], Summary]] = {
 
 def shown(name: str) -> str:
     """The world at both widths, one below the other."""
-    screen = ResultScreen(WORLDS[name](), DEFINITIONS)
+    screen = result_screen(WORLDS[name](), DEFINITIONS)
     return "\n".join(f"── {width} columns ".ljust(width, "─") + f"\n\n{render(screen, width)}" for width in WIDTHS)
 
 
@@ -170,7 +170,7 @@ def test_no_answer_is_left_over():
 def test_nothing_is_cut_off_and_json_and_markdown_say_the_same(name):
     summary = WORLDS[name]()
     for width in WIDTHS:
-        text = render(ResultScreen(summary, DEFINITIONS), width)
+        text = render(result_screen(summary, DEFINITIONS), width)
         assert max(map(len, text.splitlines())) <= width and "…" not in text
 
     def refuse(constant: str):

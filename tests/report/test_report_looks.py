@@ -11,7 +11,7 @@ from test_report_tables import render
 
 from ablate import statistics
 from ablate.plan.plan import Plan
-from ablate.report.tables import ResultScreen
+from ablate.report.screens.result import result_screen
 from ablate.space.documents import Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
@@ -72,7 +72,7 @@ def test_what_was_found_stays_found_with_the_numbers_it_was_found_with():
     d = statistics.of_differences(GONE)
     assert d.mean > 0 and d.p > 0.05  # what all nine seeds alone would say
     assert last.note.startswith(f"found at 4 seeds; at all 9: {d.mean:+.2f} [-0.")
-    text = render(ResultScreen(judged(plan, finals)), 200)
+    text = render(result_screen(judged(plan, finals)), 200)
     assert f"lowers eval loss by {-first.estimate:.4f}" in text and "raises" not in text
     assert "op: found at 4 seeds; at all 9: " in text and "what a look found has the numbers of that look" in text
 
@@ -92,7 +92,7 @@ def test_a_find_that_the_last_interval_leaves_out_is_none(later):
     assert (effect.verdict, effect.n, effect.low > 0) == ("undecided", 20, True)
     assert "a difference was found at 4 seeds: -0.0" in effect.note and "at all 20 no more so: +" in effect.note
     assert not last.decided
-    assert "a difference was found at 4 seeds" in render(ResultScreen(last), 200)
+    assert "a difference was found at 4 seeds" in render(result_screen(last), 200)
 
 
 def test_nor_is_equivalence():
@@ -205,7 +205,7 @@ def test_the_margin_of_a_look_is_of_the_seeds_of_that_look():
 )
 def test_the_screen_says_where_it_stands(seeds, rows, said):
     plan, finals = world(*rows)
-    text = render(ResultScreen(judged(at(seeds, plan), finals)), 200)
+    text = render(result_screen(judged(at(seeds, plan), finals)), 200)
     assert said in text
     assert "Holm's correction" not in text and "correction for looking several times" in text
     assert "Student's 95 % interval" not in text

@@ -101,6 +101,20 @@ def test_json_has_the_paths_and_the_verdicts(world: Path) -> None:
     assert said["summary"]["space"] == "tiny" and said["summary"]["effects"]
 
 
+def test_json_has_what_stands_on_the_page(world: Path) -> None:
+    ran = CliRunner().invoke(app(), ["tiny", "--results", str(world / "results"), "--json"])
+    page = json.loads(ran.output)["page"]
+    text = (world / "results" / "pages" / "tiny.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    shown = [part["title"] for part in page["parts"] if part["part"] == "section"]
+    assert page["title"] == "Does the smallest model there is learn?" and "Verdicts" in shown
+    plots_alone = {"Comparisons", "Over training", "Trade-offs"}
+    assert {title for title in shown if title not in titles} <= plots_alone
+    (grid,) = (part for part in page["parts"] if part["part"] == "verdicts")
+    assert all(cell["verdict"] and cell["words"] for row in grid["rows"] for cell in row["cells"])
+    assert "<svg" not in ran.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

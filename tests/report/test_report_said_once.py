@@ -14,6 +14,7 @@ from test_report_tables import render
 from ablate.plan.plan import Plan
 from ablate.report import wording
 from ablate.report.answers import answers, sentences
+from ablate.report.document import Statements, plain
 from ablate.report.html.style import CSS
 from ablate.report.page import (
     PageRecord,
@@ -28,7 +29,7 @@ from ablate.report.page import (
     verdicts,
 )
 from ablate.report.page.heatmaps import Maps, Scale
-from ablate.report.tables import ResultScreen
+from ablate.report.screens.result import result_screen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
 
 pytestmark = pytest.mark.fast
@@ -61,25 +62,25 @@ def effect(
 
 def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     found = under_terms(True)
-    grid, plain = conclusion.grid(found.summary), conclusion.grid(record().summary)
-    assert grid is not None and plain is not None
+    grid, alone = conclusion.grid(found.summary), conclusion.grid(record().summary)
+    assert grid is not None and alone is not None
     labels = [label for label, _ in grid.rows]
     assert labels[0] == "+qk_norm under equal steps, equal FLOPs and same size"
-    assert len(labels) == len(set(labels)) == len(plain.rows)
+    assert len(labels) == len(set(labels)) == len(alone.rows)
     assert len(conclusion.conclusion(found.summary)) == len(conclusion.conclusion(record().summary)) == 2
-    screen = [str(text) for _, text in sentences(found.summary)]
+    screen = [plain(line.words) for line in sentences(found.summary)]
     assert sum(line.startswith("+qk_norm under equal steps, equal FLOPs and same size") for line in screen) == 1
-    assert list(answers(found.summary))
+    assert isinstance(answers(found.summary), Statements)
 
 
 def test_tables_forests_and_negatives_have_it_once_too() -> None:
-    found, plain = under_terms(True), record()
+    found, alone = under_terms(True), record()
     titles = [grid.title for grid in verdicts.verdicts(found)]
     assert titles[0] == "Edits, under equal steps, equal FLOPs and same size" and len(titles) == 2
-    assert [len(grid.rows) for grid in verdicts.verdicts(found)] == [len(g.rows) for g in verdicts.verdicts(plain)]
-    assert len(list(forest.forests(found))) == len(list(forest.forests(plain)))
+    assert [len(grid.rows) for grid in verdicts.verdicts(found)] == [len(g.rows) for g in verdicts.verdicts(alone)]
+    assert len(list(forest.forests(found))) == len(list(forest.forests(alone)))
     assert "<text" in next(svg for svg, _ in forest.forests(found))
-    assert len(answer.negatives(found)) == len(answer.negatives(plain))
+    assert len(answer.negatives(found)) == len(answer.negatives(alone))
     assert not any(line.count("+qk_norm (") > 1 for line in answer.negatives(found))
 
 
@@ -214,9 +215,9 @@ def test_on_paper_no_heading_is_left_alone() -> None:
 
 
 def test_runs_of_a_factorial_without_a_comparison_are_explained() -> None:
-    text = " ".join(render(ResultScreen(worlds.factorial().summary), 120).split())
+    text = " ".join(render(result_screen(worlds.factorial().summary), 120).split())
     assert "Variants, of which op against pre_ln; what edits do is judged over all runs, above" in text
-    assert "Variants, each against pre_ln" in render(ResultScreen(record().summary), 120)
+    assert "Variants, each against pre_ln" in render(result_screen(record().summary), 120)
 
 
 def test_a_small_change_of_training_is_no_bare_nought() -> None:

@@ -39,11 +39,12 @@ from searched_worlds import (
 from ablate.block.printer import print_block
 from ablate.execute.search.ground import UNBUILT
 from ablate.plan.build import build_plan
-from ablate.report.searched import answer, ask_next, course, defined, rows, to_markdown
+from ablate.report.searched import answer, ask_next, glossary, history, rows, to_markdown
+from ablate.report.searched.analysis import analyse
 from ablate.report.searched.json_form import to_json
-from ablate.report.searched.reckoned import reckon
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.screen import DESCRIBED, MOST, SearchScreen, shown
+from ablate.report.searched.screen import DESCRIBED, MOST, search_screen, shown
+from ablate.report.terminal_renderer import Screen
 from ablate.space.load import load_space
 
 pytestmark = pytest.mark.fast
@@ -61,16 +62,16 @@ def screen(found: SearchRecord, width: int, *, colour: bool = False) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None
     )
-    console.print(SearchScreen(found))
+    console.print(Screen(search_screen(found)))
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
 def said(found: SearchRecord) -> str:
-    return " ".join(answer.answers(found, reckon(found)))
+    return " ".join(answer.answers(found, analyse(found)))
 
 
 def beware(found: SearchRecord) -> str:
-    return " ".join(answer.warnings(found, reckon(found)))
+    return " ".join(answer.warnings(found, analyse(found)))
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -97,12 +98,12 @@ def test_nothing_is_cut_off(name: str, width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     together = "".join(text.split())
-    if not reckon(found).compared:
+    if not analyse(found).compared:
         return
-    for one in shown(found, reckon(found)):
+    for one in shown(found, analyse(found)):
         assert one.name in text
         assert all(value in text and apart in text for value, apart in rows.cells(one, found))
-    for one in rows.described(found, reckon(found))[:DESCRIBED]:
+    for one in rows.described(found, analyse(found))[:DESCRIBED]:
         assert all("".join(edit.split()) in together for edit in one.edits)
 
 
@@ -126,8 +127,8 @@ def test_of_a_long_front_the_chosen_are_shown_and_those_that_beat_the_reference(
     """By loss the ten that do not beat it come first, and the last of the front was chosen."""
     line = [entry(k, ["+qk_norm"], values=(2.0 + k / 100, 4.0 - k / 10)) for k in range(1, 31)]
     found = record(entries=(entry(0), *line), chosen=("p30",), confirm_seeds=(7,))
-    assert [one.name for one in shown(found, reckon(found))] == ["pre_ln", "p11", "p12", "p13", "p14", "p15", "p30"]
-    assert rows.described(found, reckon(found))[0].name == "p30"
+    assert [one.name for one in shown(found, analyse(found))] == ["pre_ln", "p11", "p12", "p13", "p14", "p15", "p30"]
+    assert rows.described(found, analyse(found))[0].name == "p30"
 
 
 def test_the_answer_is_one_screen_and_the_page_has_the_rest() -> None:
@@ -171,7 +172,7 @@ def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
     found = record(entries=(replace(first, outcome="diverged", values=()), *others))
     assert "has no result to compare with (diverged): which blocks beat it cannot be said" in said(found)
     assert "8 diverged" in said(found)
-    assert reckon(found).beating == ()
+    assert analyse(found).beating == ()
     assert "No block finished, so none can be compared with pre_ln. Of 6 blocks trained: 6 diverged" in said(
         all_diverged()
     )
@@ -236,7 +237,7 @@ def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
     strange = replace(others[1], outcome="finished", values=(2.0, float("inf")))
     zero = replace(others[2], outcome="finished", values=(2.0, 0.0))
     found = record(entries=(first, best, strange, zero, *others[3:]), pruner="asha from 25% by 2")
-    reckoned = reckon(found)
+    reckoned = analyse(found)
     assert not {1, 2, 3} & set(reckoned.compared) and reckoned.incomparable == (2, 3)
     assert "1 pruned" in beware(found)
     assert "2 finished with a value that is not finite, or has no logarithm" in beware(found)
@@ -244,20 +245,20 @@ def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
 
 
 def test_the_accounts_say_what_became_of_everything() -> None:
-    counted = dict(course.accounts(replace(record(), passed_over=80)).rows)
+    counted = dict(history.accounts(replace(record(), passed_over=80)).rows)
     assert counted["proposed"] == "55" and counted["the same as an earlier one, not trained again"] == "7"
     assert counted["blocks trained beside pre_ln"] == "48"
     assert (counted["  finished"], counted["  diverged"]) == ("40", "8")
     assert counted["passed over for one that is less by the zero-cost order"] == "80"
     assert counted["  of them known from trials of other spaces"] == "12"
-    assert "  of them known from trials of other spaces" not in dict(course.accounts(record(known=0)).rows)
-    reasons = [row[0] for row in course.removed(record()).rows]
+    assert "  of them known from trials of other spaces" not in dict(history.accounts(record(known=0)).rows)
+    reasons = [row[0] for row in history.removed(record()).rows]
     assert reasons == ["constraint", "constraint", "veto"]
-    assert "under 1 %" in course.accounts(record(random_share=0.004)).remarks[0]
+    assert "under 1 %" in history.accounts(record(random_share=0.004)).remarks[0]
 
 
 def test_refusals_are_told_apart() -> None:
-    assert [row[:2] for row in course.removed(sixty()).rows] == [
+    assert [row[:2] for row in history.removed(sixty()).rows] == [
         ("constraint", "a gain of 0 on both branches gives a constant"),
         ("sizes", "6 heads do not divide a width of 128"),
         ("override", "there is no mlp"),
@@ -266,16 +267,16 @@ def test_refusals_are_told_apart() -> None:
     ]
     assert (
         "31 by constraints, 4 by the sizes, 3 by an override, 2 by their start, 9 by a veto"
-        in course.counts(sixty(), reckon(sixty()))[1]
+        in history.counts(sixty(), analyse(sixty()))[1]
     )
     source = (ROOT / "ablate" / "execute" / "search" / "ground.py").read_text(encoding="utf-8")
-    assert all(begins in source for begins in course.KINDS) and UNBUILT in course.KINDS
+    assert all(begins in source for begins in history.KINDS) and UNBUILT in history.KINDS
 
 
 def test_what_failed_is_said_to_stay_so() -> None:
-    assert "2 blocks failed: a failed trial is not tried again within its search" in course.failures(sixty())[0]
-    assert course.accounts(sixty()).caveats == course.failures(sixty()) and "--fresh" in screen(sixty(), 80)
-    assert course.failures(record()) == () == course.accounts(record()).caveats
+    assert "2 blocks failed: a failed trial is not tried again within its search" in history.failures(sixty())[0]
+    assert history.accounts(sixty()).caveats == history.failures(sixty()) and "--fresh" in screen(sixty(), 80)
+    assert history.failures(record()) == () == history.accounts(record()).caveats
 
 
 def test_other_versions_than_the_references_are_counted_and_marked() -> None:
@@ -284,7 +285,7 @@ def test_other_versions_than_the_references_are_counted_and_marked() -> None:
         "16 blocks of 60 were trained with other versions or on another device than pre_ln, among them p45"
         in beware(found)
     )
-    marks = {row[1]: row[5] for row in rows.everything(found, reckon(found)).rows}
+    marks = {row[1]: row[5] for row in rows.everything(found, analyse(found)).rows}
     assert marks["p45"] == "front, other versions (a93b52)" and marks["pre_ln"] == "reference"
     assert marks["p60"] == "other versions (a93b52)" and marks["p13"] == "front"
     first, *others = found.entries
@@ -295,10 +296,10 @@ def test_other_versions_than_the_references_are_counted_and_marked() -> None:
 
 
 def test_the_splits_are_named() -> None:
-    said = " ".join(defined.definitions(confirmed()))
+    said = " ".join(glossary.definitions(confirmed()))
     assert "at the end of training, on the tuning split" in said and "judged on the verdict split" in said
-    assert "verdict split" not in " ".join(defined.definitions(record()))
-    brief = " ".join(defined.briefly(confirmed()))
+    assert "verdict split" not in " ".join(glossary.definitions(record()))
+    brief = " ".join(glossary.briefly(confirmed()))
     assert "on the tuning split" in brief and "on the verdict split" in brief and "margin 1 %" in brief
 
 
@@ -312,11 +313,11 @@ def test_a_search_interrupted_while_it_is_confirmed_claims_nothing() -> None:
 
 
 def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
-    found = course.rungs(with_rungs())
+    found = history.rungs(with_rungs())
     assert found is not None and "restricted range" in found.caveats[0]
     assert [row[2:] for row in found.rows] == [("21", "+0.61"), ("21", "+0.72"), ("9", "+0.88"), ("9", "not defined")]
-    assert course.rungs(record()) is None
-    waiting = course.rungs(replace(with_rungs(), correlations=()))
+    assert history.rungs(record()) is None
+    waiting = history.rungs(replace(with_rungs(), correlations=()))
     assert waiting is not None and waiting.remarks == ("no block has come to two rungs",)
 
 
@@ -329,7 +330,7 @@ def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
         entry(4, ["mlp.activation=relu"], values=(2.5, 3.5)),
     )
     found = record(entries=made)
-    grid = rows.edits(found, reckon(found))
+    grid = rows.edits(found, analyse(found))
     assert grid is not None
     assert grid.rows == (("+qk_norm", "2 of 2", "2 of 4", "0"), ("-layer_norm", "1 of 2", "2 of 4", "1"))
     assert "a description, no finding" in grid.caveats[0]
@@ -344,9 +345,9 @@ def test_partial_results_say_so_and_how_to_go_on() -> None:
 
 def test_logarithms_are_said() -> None:
     found = record()
-    assert "peak_kurtosis on the log scale" in course.hypervolume_in_words(found, reckon(found))
+    assert "peak_kurtosis on the log scale" in history.hypervolume_in_words(found, analyse(found))
     linear = record(objectives=(found.objectives[0], replace(KURTOSIS, log=False)))
-    assert "log scale" not in course.hypervolume_in_words(linear, reckon(linear))
+    assert "log scale" not in history.hypervolume_in_words(linear, analyse(linear))
 
 
 @pytest.mark.parametrize(
@@ -365,7 +366,7 @@ def test_json_is_json_in_every_case(name: str) -> None:
     found = WORLDS[name]()
     document = json.loads(to_json(found), parse_constant=refuse)
     assert [one["name"] for one in document["entries"]] == [one.name for one in found.entries]
-    assert document["answers"] == answer.answers(found, reckon(found))
+    assert document["answers"] == answer.answers(found, analyse(found))
     assert len(document["curve"]["values"]) in (0, len(found.entries))
     numbers = {one["number"] for one in document["entries"]}
     assert set(document["front"]) <= set(document["compared"]) <= numbers
@@ -375,7 +376,7 @@ def test_json_is_json_in_every_case(name: str) -> None:
 
 def test_the_block_to_ask_about_is_that_which_held() -> None:
     def chosen(found: SearchRecord) -> str:
-        one = ask_next.chosen(found, reckon(found))
+        one = ask_next.chosen(found, analyse(found))
         return "" if one is None else one.entry.name
 
     # Of loss p13 gains most and p32 52 % of that; of the logarithm of kurtosis, p38 gains most, p32 58 %, p13 20 %.
@@ -387,7 +388,7 @@ def test_the_block_to_ask_about_is_that_which_held() -> None:
 
 def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
     def why(found: SearchRecord) -> str:
-        one = ask_next.chosen(found, reckon(found))
+        one = ask_next.chosen(found, analyse(found))
         assert one is not None
         return ask_next.why(found, one)
 
@@ -407,7 +408,7 @@ def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
 
 def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
     found = confirmed()
-    one = ask_next.chosen(found, reckon(found))
+    one = ask_next.chosen(found, analyse(found))
     assert one is not None
     assert "A line of its `block:` that changes neither pre_ln nor p32 would be refused there" in ask_next.how(
         found, one

@@ -29,8 +29,8 @@ from searched_worlds import (
 
 from ablate.report.html.drawn import shown
 from ablate.report.searched import plots, to_html
-from ablate.report.searched.drawn import frame
-from ablate.report.searched.reckoned import Reckoned, reckon
+from ablate.report.searched.analysis import Analysis, analyse
+from ablate.report.searched.axes import frame
 from ablate.report.searched.record import SearchRecord
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -68,7 +68,7 @@ class Read(HTMLParser):
         return " ".join("".join(self.text).split())
 
 
-def found_plot(record: SearchRecord, found: Reckoned) -> str:
+def found_plot(record: SearchRecord, found: Analysis) -> str:
     """The plot of its blocks, as on the page."""
     return shown(next(plots.plots(record, found)))
 
@@ -166,16 +166,16 @@ def test_there_is_a_plot_where_there_is_something_to_plot() -> None:
 
 def test_the_margin_counts_what_is_not_drawn() -> None:
     found = record()
-    assert "not shown: 8 diverged, 6 beyond the frame" in found_plot(found, reckon(found))
-    assert "32 pruned, 8 diverged" in found_plot(with_rungs(), reckon(with_rungs()))
+    assert "not shown: 8 diverged, 6 beyond the frame" in found_plot(found, analyse(found))
+    assert "32 pruned, 8 diverged" in found_plot(with_rungs(), analyse(with_rungs()))
     clean = record(entries=(entry(0), entry(1, values=(2.2, 3.1)), entry(2, values=(2.4, 2.9))))
-    assert "not shown" not in found_plot(clean, reckon(clean))
+    assert "not shown" not in found_plot(clean, analyse(clean))
 
 
 def test_points_are_drawn_once_each() -> None:
     """One use of the marker for each block that finished, is in the frame, and is neither front nor reference."""
     found = record()
-    reckoned = reckon(found)
+    reckoned = analyse(found)
     svg = found_plot(found, reckoned)
     plain = len(reckoned.compared) - len(reckoned.front) - 1 - 6
     dots = re.findall(r"<use[^>]*fill: var\(--faint\)", svg)
@@ -183,7 +183,7 @@ def test_points_are_drawn_once_each() -> None:
 
 
 def test_colours_are_those_of_the_page() -> None:
-    svg = found_plot(confirmed(), reckon(confirmed()))
+    svg = found_plot(confirmed(), analyse(confirmed()))
     assert "var(--front)" in svg and "var(--fresh)" in svg and "var(--reference)" in svg
     assert not re.search(r"#0[1-6]0[1-6]0[1-6]", svg)
 
@@ -192,9 +192,9 @@ def test_colours_are_those_of_the_page() -> None:
 def test_goals_of_either_kind_are_drawn(goal: str) -> None:
     goals = (ELOSS, replace(KURTOSIS, goal=goal))
     found = record(objectives=goals)
-    assert f"peak kurtosis ({'lower' if goal == 'min' else 'higher'} is better" in found_plot(found, reckon(found))
+    assert f"peak kurtosis ({'lower' if goal == 'min' else 'higher'} is better" in found_plot(found, analyse(found))
     one = replace(one_goal(), objectives=(replace(ELOSS, goal=goal),))
-    assert "best so far" in found_plot(one, reckon(one))
+    assert "best so far" in found_plot(one, analyse(one))
 
 
 def test_a_frame_shows_what_matters_and_is_not_squashed_by_one_outlier() -> None:
@@ -207,6 +207,6 @@ def test_a_frame_shows_what_matters_and_is_not_squashed_by_one_outlier() -> None
 
 
 def test_of_three_objectives_the_first_stands_against_each() -> None:
-    svg = found_plot(three_goals(), reckon(three_goals()))
+    svg = found_plot(three_goals(), analyse(three_goals()))
     assert svg.count("eval loss (lower is better)") == 2
     assert "token correlation (lower is better)" in svg

@@ -10,17 +10,21 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from report_worlds import LOSS, PEAK, TOKENS, finals, losses, path, rules
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.text import Text
 
 from ablate.report import wording
+from ablate.report.document import ReportDocument
 from ablate.report.json_form import plan_to_json, to_json
-from ablate.report.tables import STYLES, ResultScreen, plan_table
+from ablate.report.screens.plan import plan_screen
+from ablate.report.screens.result import result_screen
+from ablate.report.terminal_renderer import STYLES, Screen
 from ablate.verdict.judge import judge
-from ablate.verdict.summary import Summary
+from ablate.verdict.summary import Summary, Verdict
 
 pytestmark = pytest.mark.fast
 
@@ -99,7 +103,7 @@ def plan_with_folds() -> tuple[RenderableType, ...]:
     plan = type(plan)(**{**{f: getattr(plan, f) for f in plan.__slots__}, "variants": tuple(variants)})
     known = {trial.id for trial in plan.trials if trial.variant != "v3" or trial.seed < 3}
     everything = {trial.id for trial in plan.trials}
-    return plan_table(plan, ()), plan_table(plan, known, seconds=102.0), plan_table(plan, everything)
+    return plan_screen(plan, ()), plan_screen(plan, known, seconds=102.0), plan_screen(plan, everything)
 
 
 SCREENS = {
@@ -124,17 +128,17 @@ SCREENS = {
 }  # fmt: skip
 
 
-def render(renderable: RenderableType, width: int, *, colour: bool = False) -> str:
+def render(document: ReportDocument, width: int, *, colour: bool = False) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=colour, color_system="truecolor" if colour else None
     )
-    console.print(renderable)
+    console.print(Screen(document))
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
 def shown(name: str) -> str:
     width, world = SCREENS[name]
-    return render(ResultScreen(world(), DEFINITIONS), width)
+    return render(result_screen(world(), DEFINITIONS), width)
 
 
 @pytest.mark.parametrize("name", SCREENS)
@@ -152,7 +156,7 @@ def test_plan_tables(width, golden):
 def test_no_word_of_a_verdict_is_broken_and_no_line_is_cut_off(world, width):
     """Counted in the tables alone; the last world has intervals of five digits."""
     summary = world()
-    told = render(ResultScreen(summary, DEFINITIONS), width)
+    told = render(result_screen(summary, DEFINITIONS), width)
     tables = Counter(told[told.index("\nEdits,") : told.index("\n· ")].split())
     words = Counter(word for effect in summary.effects for word in wording.verdict(effect).split())
     words["baseline"] = len(summary.metrics)
@@ -168,7 +172,7 @@ def test_no_golden_is_left_over():
 @pytest.mark.parametrize("world", [full, some_diverged])
 def test_nothing_is_cut_off(world, width):
     """At every width, each verdict, each difference and each metric of the summary can be read on the screen."""
-    text = render(ResultScreen(world(), DEFINITIONS), width)
+    text = render(result_screen(world(), DEFINITIONS), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     for effect in world().effects:
@@ -179,18 +183,18 @@ def test_nothing_is_cut_off(world, width):
 @pytest.mark.parametrize("name", SCREENS)
 def test_colour_adds_nothing_but_colour(name):
     width, world = SCREENS[name]
-    coloured = render(ResultScreen(world(), DEFINITIONS), width, colour=True)
+    coloured = render(result_screen(world(), DEFINITIONS), width, colour=True)
     assert "\x1b[" in coloured
     stripped = "".join(line.rstrip() + "\n" for line in Text.from_ansi(coloured).plain.splitlines())
     assert stripped.rstrip() == shown(name).rstrip()
 
 
 def test_every_verdict_has_its_own_style():
-    assert len(set(STYLES.values())) == len(STYLES) == 7
+    assert len({STYLES[verdict] for verdict in get_args(Verdict)}) == len(get_args(Verdict)) == 7
 
 
 def test_the_answer_comes_before_the_numbers():
-    text = render(ResultScreen(full()), 100)
+    text = render(result_screen(full()), 100)
     places = [
         text.index(part) for part in ("Does the Outlier", "• qk_norm: ", "→ op against pre_ln", "Edits,", "Variants,")
     ]

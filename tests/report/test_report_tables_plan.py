@@ -14,7 +14,8 @@ from test_report_tables import render
 
 from ablate.report.fairness import unequal_lines
 from ablate.report.json_form import plan_to_json
-from ablate.report.tables import ResultScreen, plan_table
+from ablate.report.screens.plan import plan_screen
+from ablate.report.screens.result import result_screen
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import Floor
 from ablate.verdict.fairness_audit import Row, Unequal
@@ -36,7 +37,7 @@ def judging(margin: str | float = 0.01, peak: str | float = "5%", family: str = 
 
 
 def lines(plan, ruled: Judge, *floors: Floor, means=None) -> str:
-    return " ".join(render(plan_table(plan, (), rules=ruled, floors=floors, means=means), 100).split())
+    return " ".join(render(plan_screen(plan, (), rules=ruled, floors=floors, means=means), 100).split())
 
 
 def test_without_a_floor_it_says_how_to_get_one():
@@ -47,7 +48,7 @@ def test_without_a_floor_it_says_how_to_get_one():
 
 
 def test_without_rules_nothing_is_said_of_noise():
-    assert "noise" not in render(plan_table(path("a"), ()), 100)
+    assert "noise" not in render(plan_screen(path("a"), ()), 100)
 
 
 def test_the_floor_has_its_interval_and_says_whose_it_is():
@@ -123,16 +124,16 @@ def test_with_looks_it_is_what_the_last_would_see():
 
 def test_a_plan_that_learns_says_that_more_may_follow():
     plan = replace(path("a", seeds=4), open=True)
-    text = render(plan_table(plan, ()), 100)
+    text = render(plan_screen(plan, ()), 100)
     assert "8 trials over 4 seeds: 8 to run for now" in text and "search" not in text
     everything = {trial.id for trial in plan.trials}
-    assert "all known already, nothing to run for now" in render(plan_table(plan, everything), 100)
+    assert "all known already, nothing to run for now" in render(plan_screen(plan, everything), 100)
 
 
 def test_the_table_of_aliases_says_it_once():
     plan = designed("d_optimal", seeds=1)
     assert any(note.startswith("in estimates besides") for note in plan.notes)
-    text = render(plan_table(plan, ()), 200)
+    text = render(plan_screen(plan, ()), 200)
     assert "Aliases, what is mixed with what" in text and "in estimates besides" not in text
     assert all(note[:60] in text for note in plan.notes if not note.startswith("in estimates besides"))
 
@@ -141,17 +142,17 @@ def test_of_many_edits_what_is_left_out_is_said():
     plan = designed("{leave_one_out: {from: pre_ln, to: op, split: true}}", seeds=1)
     whole = max(plan.variants, key=lambda variant: len(variant.edits))
     assert len(whole.edits) > 3
-    text = render(plan_table(plan, ()), 200)
+    text = render(plan_screen(plan, ()), 200)
     for edit in whole.edits:
         assert f"all of {whole.name} but {edit}" in text
         assert text.count(edit) == 3  # of the whole, in a name, and as what that one leaves out
     few = designed("{leave_one_out: {from: pre_ln, to: op}}", seeds=1)
     assert max(len(variant.edits) for variant in few.variants) <= 3
-    assert "all of" not in render(plan_table(few, ()), 200)
+    assert "all of" not in render(plan_screen(few, ()), 200)
 
 
 def test_a_plan_without_aliases_has_no_table_of_them():
-    assert "Aliases" not in render(plan_table(designed("factorial"), ()), 100)
+    assert "Aliases" not in render(plan_screen(designed("factorial"), ()), 100)
 
 
 def test_what_was_declared_equal_and_what_was_not_is_said():
@@ -164,15 +165,15 @@ def test_what_was_declared_equal_and_what_was_not_is_said():
     )  # fmt: skip
     found = Unequal(terms="wide", declared="equal steps, parameters within 1 %", rows=rows, equal="the same: steps")
     summary = judge(path("a"), judging(), {})
-    text = " ".join(render(ResultScreen(summary, unequal=(found,)), 100).split())
+    text = " ".join(render(result_screen(summary, unequal=(found,)), 100).split())
     assert "declared equal steps" not in text and "the same: steps" not in text  # what was equal is on the page
     said = "op, wide is not equal in parameters: +0.9 %, as near as it comes; width: 136 against 128"
     assert f"≠ {said}" in text
     assert "≠ sas is not equal in hidden width: 512, 64 against 512" in text
     near = replace(found, rows=(replace(rows[0], within=0.01), *rows[1:]))
-    text = " ".join(render(ResultScreen(summary, unequal=(near,)), 100).split())
+    text = " ".join(render(result_screen(summary, unequal=(near,)), 100).split())
     assert "parameters: +0.9 %, within the 1 % declared" in text and "as near" not in text
-    assert "≠" not in render(ResultScreen(summary), 100)
+    assert "≠" not in render(result_screen(summary), 100)
 
 
 def test_a_variant_under_several_terms_has_one_line_of_what_is_not_equal():

@@ -22,7 +22,7 @@ from ablate.report.html.style import CSS
 from ablate.report.page import cost
 from ablate.report.page.forest import forests
 from ablate.report.page.verdicts import verdicts
-from ablate.report.tables import ResultScreen
+from ablate.report.screens.result import result_screen
 from ablate.space.documents import Judge, Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.fast
 
 
 def said(summary: Summary) -> str:
-    return " ".join(render(ResultScreen(summary), 200).split())
+    return " ".join(render(result_screen(summary), 200).split())
 
 
 def with_peaks(losses: list[float], peaks: list[float]) -> list:

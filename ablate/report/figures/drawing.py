@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from ablate.output.escape import visible, written_out
+from ablate.output.words import wrapped
 from ablate.report.figures.colours import PAPER, colour_in
 from ablate.report.html.drawn import SETTINGS as ON_PAGE
-from ablate.report.parts import wrapped
 from ablate.report.plot import Plot, fill, row_heights
 
 if TYPE_CHECKING:

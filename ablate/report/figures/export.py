@@ -13,7 +13,7 @@ from ablate.report.page.record import PageRecord
 from ablate.report.page.verdicts import factorials
 from ablate.report.plot import Plot
 from ablate.report.searched import plots as searched
-from ablate.report.searched.reckoned import reckon
+from ablate.report.searched.analysis import analyse
 from ablate.report.searched.record import SearchRecord
 from ablate.verdict.summary import Summary
 
@@ -38,7 +38,7 @@ def of_space(record: PageRecord) -> Export:
 
 def of_search(record: SearchRecord) -> Export:
     """The plots of a search, and a forest of what confirms it."""
-    plots = list(searched.plots(record, reckon(record)))
+    plots = list(searched.plots(record, analyse(record)))
     summary = record.confirmed
     left = [] if plots else ["every plot: no block has values that can be compared"]
     if summary is None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.output import numbers
 from ablate.output.latex import for_latex, numbers_for_latex
-from ablate.report import wording
-from ablate.report.once import effects_once, ends
-from ablate.report.page.answer import subject
-from ablate.report.parts import difference_heading
+from ablate.report.comparisons import effects_once, ends, subject
+from ablate.report.effect_columns import cells, headings
 from ablate.verdict.summary import Effect, Summary
 
 
@@ -22,8 +19,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield "% \\usepackage{booktabs}; letters beyond Latin and Greek need XeLaTeX or LuaLaTeX"
     yield "\\begin{tabular}{lllrlr}"
     yield "\\toprule"
-    headings = ("change", "metric", difference_heading(summary), "n", "verdict", "p (Holm)")
-    yield _row([for_latex(heading) for heading in headings])
+    yield _row([for_latex(heading) for heading in headings(("change", *COLUMNS), summary)])
     yield "\\midrule"
     for place, effects in enumerate(_comparisons(summary)):
         if place:
@@ -42,12 +38,13 @@ def _comparisons(summary: Summary) -> list[list[Effect]]:
     return list(found.values())
 
 
+COLUMNS = ("metric", "difference", "n", "verdict", "p")
+NUMBERS = ("difference", "p")
+
+
 def _cells(effect: Effect) -> Iterator[str]:
-    yield for_latex(effect.metric)
-    yield numbers_for_latex(wording.difference(effect))
-    yield for_latex(wording.pairs(effect))
-    yield for_latex(wording.verdict(effect))
-    yield numbers_for_latex(numbers.chance(effect.p_adjusted) or "–")
+    for name, cell in zip(COLUMNS, cells(COLUMNS, effect), strict=True):
+        yield numbers_for_latex(cell) if name in NUMBERS else for_latex(cell)
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -11,18 +11,23 @@ from ablate.report.document import (
     Cell,
     Figure,
     Fold,
+    FrontTable,
+    Grid,
     Group,
+    GroupedTable,
     Lead,
     Part,
     Prose,
     ReportDocument,
     Section,
+    Span,
     Stacked,
+    Statements,
     TableOf,
     Verbatim,
     VerdictGrid,
+    Words,
 )
-from ablate.report.html.grid import Grid
 from ablate.report.html.style import CSS
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -68,12 +73,14 @@ def _part(part: Part, level: int) -> str:
     match part:
         case Lead(sentences):
             return f'<div class="answer">{_paragraphs(sentences)}</div>'
+        case Statements(lines):
+            return f'<div class="answer">{_paragraphs(line.words for line in lines)}</div>'
         case Prose(text, kind):
             status = ' role="status"' if kind == "warning" else ""
             name = {"plain": "", "note": ' class="note"', "warning": ' class="partial"'}[kind]
-            return f"<p{name}{status}>{with_code(text)}</p>"
+            return f"<p{name}{status}>{_words(text)}</p>"
         case BulletList(lines, kind):
-            marked = {"plain": "", "beware": ' class="beware"', "remarks": ' class="dim"'}[kind]
+            marked = "" if kind == "plain" else f' class="{"beware" if kind in ("beware", "unequal") else "dim"}"'
             items = _bullets(lines)
             return f"<div{marked}>{items}</div>" if marked and lines else items if lines else ""
         case Verbatim(text, small=small):
@@ -82,6 +89,8 @@ def _part(part: Part, level: int) -> str:
             return _verdicts(part)
         case TableOf(grid, titled, bare):
             return _table_of(grid, level, titled=titled, bare=bare)
+        case GroupedTable() | FrontTable():
+            return _table_of(part.grid, level)
         case Figure():
             return _figure(part)
         case Group(parts):
@@ -91,8 +100,9 @@ def _part(part: Part, level: int) -> str:
             return f"<div>{_parts(parts, level)}</div>"
         case Fold():
             return _fold(part, level)
-        case Section(title, parts, folded):
+        case Section(title, parts, folded, note):
             inside = _parts(parts, level + 1)
+            inside = f"{_note(note)}\n{inside}" if note and inside else inside
             return _section(title, inside, level, folded=folded) if inside else ""
 
 
@@ -151,16 +161,19 @@ def _figure(figure: Figure) -> str:
     return f"<figure>{figure.svg}<figcaption>{escape(figure.caption)}{key}</figcaption></figure>\n"
 
 
-def _table_of(grid: Grid, level: int, *, titled: bool, bare: bool) -> str:
+def _table_of(grid: Grid, level: int, *, titled: bool = True, bare: bool = False) -> str:
     if bare:
         return _table(grid) if grid.rows else ""
     parts = [f'<h{level} id="{slug(grid.title)}">{escape(grid.title)}</h{level}>'] if titled else []
-    if grid.note:
-        parts.append(f'<p class="note">{escape(grid.note[:1].upper() + grid.note[1:])}.</p>')
+    parts += [_note(grid.note)] if grid.note else []
     parts += [_table(grid)] if grid.rows else []
     parts += [f'<div class="beware">{_bullets(grid.caveats)}</div>'] if grid.caveats else []
     parts += [f'<div class="dim">{_bullets(grid.remarks)}</div>'] if grid.remarks else []
     return "\n".join(parts)
+
+
+def _note(note: str) -> str:
+    return f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>'
 
 
 def _table(grid: Grid) -> str:
@@ -184,16 +197,32 @@ def _table(grid: Grid) -> str:
     )
 
 
-def _entry(tag: str, text: str, kind: str, scope: str) -> str:
-    return f"<{tag}{scope}{f' class={kind}' if kind else ''}>{escape(text)}</{tag}>"
+def _entry(tag: str, words: Words, kind: str, scope: str) -> str:
+    inside = escape(words) if isinstance(words, str) else _words(words)
+    return f"<{tag}{scope}{f' class={kind}' if kind else ''}>{inside}</{tag}>"
 
 
-def _paragraphs(lines: Iterable[str]) -> str:
-    return "".join(f"<p>{with_code(line)}</p>" for line in lines)
+def _paragraphs(lines: Iterable[Words]) -> str:
+    return "".join(f"<p>{_words(line)}</p>" for line in lines)
 
 
 def _bullets(lines: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{with_code(line)}</li>" for line in lines) + "</ul>"
+
+
+def _words(words: Words) -> str:
+    """Words with their tones: what a sentence is about is bold, what is beside the point dim."""
+    return with_code(words) if isinstance(words, str) else "".join(map(_span, words))
+
+
+def _span(span: Span) -> str:
+    text = escape(span.text)
+    if span.tone == "plain":
+        return text
+    if span.tone == "strong":
+        return f"<b>{text}</b>"
+    kind = "dim" if span.tone == "faint" else "v-" + span.tone.replace("_", "-")
+    return f'<span class="{kind}">{text}</span>'
 
 
 def with_code(text: str) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ablate.output import words
 from ablate.output.words import plural
 from ablate.report import wording
-from ablate.report.once import effects_once, once, terms_of
+from ablate.report.comparisons import effects_once, once, subject
 from ablate.report.page.record import PageRecord
 from ablate.verdict import seeds
 from ablate.verdict.summary import Effect, Summary
@@ -92,18 +91,6 @@ def leading(summary: Summary) -> list[tuple[Effect, ...]]:
 
 def _edits(summary: Summary, effects: Sequence[Effect]) -> int:
     return len(summary.arm(effects[0].after).edits)
-
-
-def subject(effect: Effect, summary: Summary) -> str:
-    """What a comparison is of, in a sentence or a row."""
-    named, terms = effect.change, terms_of(effect, summary)
-    if effect.kind == "baseline":
-        after = summary.arm(effect.after).name
-        named = f"{after} against {summary.arm(effect.before).name}"
-        terms = () if len(terms) == 1 and after.endswith(f", {terms[0]}") else terms
-    elif effect.kind == "noise":
-        named = f"A/A: {effect.change}"
-    return f"{named} under {words.listed(terms)}" if terms else named
 
 
 def negatives(record: PageRecord) -> list[str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from ablate.output.numbers import percent
 from ablate.output.words import listed, plural, spoken
 from ablate.report import wording
+from ablate.report.comparisons import subject
 from ablate.report.document import Cell, VerdictGrid
 from ablate.report.effect_tables import described
-from ablate.report.page.answer import leading, subject
+from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
 
 MOST_ANSWERS = 3

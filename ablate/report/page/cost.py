@@ -10,7 +10,7 @@ from ablate.output import numbers
 from ablate.output.words import plural, took
 from ablate.plan.plan import Variant
 from ablate.report import fairness
-from ablate.report.html.grid import Grid
+from ablate.report.document import Grid
 from ablate.report.page.record import PageRecord
 from ablate.space.fair import text_of
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor

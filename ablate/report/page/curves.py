@@ -12,8 +12,8 @@ import numpy as np
 from ablate.output.numbers import significant
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
+from ablate.report.document import Grid
 from ablate.report.html.drawn import shown
-from ablate.report.html.grid import Grid
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
 from ablate.report.plot import Draw, Plot

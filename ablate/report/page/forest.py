@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ablate.output.numbers import factor
 from ablate.output.words import plural, spoken
 from ablate.report import wording
+from ablate.report.comparisons import effects_once, subject
+from ablate.report.effect_columns import interval_kind
 from ablate.report.html.drawn import INK, shown
-from ablate.report.once import effects_once
 from ablate.report.page import panels
-from ablate.report.page.answer import subject
 from ablate.report.page.panels import plain_ticks, short
 from ablate.report.page.record import PageRecord
-from ablate.report.parts import interval_kind
 from ablate.report.plot import Plot
 from ablate.verdict.summary import Effect, Metric, Summary
 

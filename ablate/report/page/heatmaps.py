@@ -12,8 +12,8 @@ import numpy as np
 
 from ablate.output.words import spoken
 from ablate.plan.plan import Variant
+from ablate.report.document import Grid
 from ablate.report.html.drawn import INK, SHADES, shown
-from ablate.report.html.grid import Grid
 from ablate.report.page import panels
 from ablate.report.page.curves import is_log
 from ablate.report.page.record import PageRecord

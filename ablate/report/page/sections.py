@@ -10,6 +10,7 @@ from ablate.report.document import (
     BulletList,
     Figure,
     Fold,
+    Grid,
     Group,
     Lead,
     Part,
@@ -20,7 +21,6 @@ from ablate.report.document import (
     TableOf,
     Verbatim,
 )
-from ablate.report.html.grid import Grid
 from ablate.report.page import (
     answer,
     conclusion,

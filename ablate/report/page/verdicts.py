@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from ablate.output import numbers, words
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
+from ablate.report.comparisons import effects_once, subject, terms_of
+from ablate.report.document import Grid
+from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import KINDS, anova_statistic, described
-from ablate.report.html.grid import Grid
-from ablate.report.once import effects_once, terms_of
-from ablate.report.page.answer import subject
 from ablate.report.page.record import PageRecord
-from ablate.report.parts import difference_heading
 from ablate.space.metrics import BITS, NATS
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
@@ -37,7 +36,7 @@ def verdicts(record: PageRecord) -> list[Grid]:
             Grid(
                 title=_under(_title(kind, summary), words.listed(terms) if terms else ""),
                 note=MEANINGS.get(kind) or described(kind, summary),
-                heading=_heading(summary),
+                heading=("change", *headings(COLUMNS, summary)),
                 rows=tuple(_row(effect, summary) for effect in effects),
                 numbers=(5, 6, 7, 8),
                 whole=(3, 4),
@@ -57,27 +56,13 @@ def caveats(summary: Summary) -> list[str]:
     return [*footnotes.peculiarities(summary), *summary.notes]
 
 
-def _heading(summary: Summary) -> tuple[str, ...]:
-    return (
-        "change",
-        "verdict",
-        "metric",
-        difference_heading(summary),
-        f"by itself [{100 * summary.confidence:.4g} %]",
-        "n",
-        "p (Holm)",
-        "q (Benjamini-Hochberg)",
-        "p of equivalence (Holm)",
-    )
+COLUMNS = ("verdict", "metric", "difference and test", "by itself", "n", "p", "q", "p of equivalence")
+"""What a table of verdicts has behind the change."""
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
-    kind = {"sign_flip": ", sign flips", "sign": ", sign test", "worst_rank": ", of survivors"}.get(effect.method, "")
     named = subject(effect, summary) if effect.kind not in ("edit", "baseline") else effect.change
-    verdict = wording.verdict(effect)
-    shown = wording.difference(effect) + (kind if effect.estimate is not None else "")
-    chances = (_chance(effect.p_adjusted), _chance(effect.q), _chance(effect.p_equivalent_adjusted))
-    return named, verdict, effect.metric, shown, wording.single(effect) or "–", wording.pairs(effect), *chances
+    return named, *cells(COLUMNS, effect)
 
 
 def _chance(p: float | None) -> str:

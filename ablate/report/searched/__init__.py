@@ -1,20 +1,20 @@
 """What a search over blocks found: one record, shown on the terminal, as Markdown, as JSON and as a page.
 
-    record.py     the search as frozen values: what was asked, proposed, trained, and confirmed
-    reckoned.py   what follows from them: the front, who beats the reference, hypervolume
-    held.py       what fresh seeds left of it
-    answer.py     the answer and what to beware of, in sentences
-    rows.py       the tables of what was found, as text
-    course.py     the tables of how the search went, as text
-    confirmed.py  that of what fresh seeds say, for the terminal
-    defined.py    what each number means
-    ask_next.py   how to repeat it, and how to ask which edit of a found block matters
-    screen.py     the terminal: the answer in one screen
-    json_form.py  JSON
-    from_json.py  the record of a search from its JSON
-    sections.py   the page as a document
-    plots.py      its plots
-    drawn.py      the axes of its plots
+    record.py              the search as frozen values: what was asked, proposed, trained, and confirmed
+    analysis.py            what follows from them: the Pareto front, who beats the reference, hypervolume
+    confirmation.py        what fresh seeds left of it
+    confirmation_table.py  the table of that, for the terminal
+    answer.py              the answer and what to beware of, in sentences
+    rows.py                the tables of what was found
+    history.py             the tables of how the search went
+    glossary.py            what each number means
+    ask_next.py            how to repeat it, and how to ask which edit of a found block matters
+    screen.py              the answer in one screen, for the terminal
+    json_form.py           JSON
+    from_json.py           the record of a search from its JSON
+    sections.py            the page as a document
+    plots.py               its plots
+    axes.py                their axes
 
 A search proposes; it does not find out. It looks at many blocks at few seeds, so the best of them are in part the
 luckiest: what is said of them is said with that, and what fresh seeds left of it stands beside it.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from ablate.output.words import plural, spoken
-from ablate.report.searched.held import Left, left, verdicts
-from ablate.report.searched.reckoned import Reckoned
+from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.confirmation import Left, left, verdicts
 from ablate.report.searched.record import Objective, SearchRecord
 
 OUTCOMES = {
@@ -48,30 +48,30 @@ def unfinished(record: SearchRecord) -> str:
     return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come."
 
 
-def answers(record: SearchRecord, found: Reckoned) -> list[str]:
+def answers(record: SearchRecord, analysis: Analysis) -> list[str]:
     """The answer of the search, then that of its confirmation."""
-    return [_searched(record, found), *_confirmed(record)]
+    return [_searched(record, analysis), *_confirmed(record)]
 
 
-def _searched(record: SearchRecord, found: Reckoned) -> str:
+def _searched(record: SearchRecord, analysis: Analysis) -> str:
     seeds = f"{plural(len(record.seeds), 'seed')} each"
     if not record.entries:
         return "Nothing has been trained yet."
-    if found.reference is None:
+    if analysis.reference is None:
         became = OUTCOMES.get(record.entries[0].outcome, record.entries[0].outcome)
         return (
             f"The reference {record.reference} has no result to compare with ({became}): which blocks beat it cannot "
-            f"be said. {_ended(record, found)}."
+            f"be said. {_ended(record, analysis)}."
         )
-    among = len(found.compared) - 1
+    among = len(analysis.compared) - 1
     if among == 0:
-        return f"No block finished, so none can be compared with {record.reference}. {_ended(record, found)}."
-    number, subject = len(found.beating), f"of the {plural(among, 'block')} that finished"
+        return f"No block finished, so none can be compared with {record.reference}. {_ended(record, analysis)}."
+    number, subject = len(analysis.beating), f"of the {plural(among, 'block')} that finished"
     goal = together(record.objectives)
     if number == 0:
         alone = ", ".join(
             f"{len(better)} on {spoken(objective.metric)}"
-            for objective, better in zip(record.objectives, found.better_in, strict=True)
+            for objective, better in zip(record.objectives, analysis.better_in, strict=True)
         )
         alone = f" ({alone})" if len(record.objectives) > 1 else ""
         return f"None {subject} beats {record.reference} on {goal} in the search{alone}, at {seeds}."
@@ -79,9 +79,9 @@ def _searched(record: SearchRecord, found: Reckoned) -> str:
     return f"{number} {subject} {verb} {record.reference} on {goal} in the search, at {seeds}."
 
 
-def _ended(record: SearchRecord, found: Reckoned) -> str:
+def _ended(record: SearchRecord, analysis: Analysis) -> str:
     said = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
-    strange = len(found.incomparable)
+    strange = len(analysis.incomparable)
     without = f"; {strange} of those that finished with a value that cannot be compared" if strange else ""
     return f"Of {plural(len(record.trained), 'block')} trained: {said}{without}" if said else "No block was trained"
 
@@ -132,10 +132,10 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
     return len(effects) == len(record.objectives) and all(effect.improves for effect in effects), words
 
 
-def warnings(record: SearchRecord, found: Reckoned) -> list[str]:
+def warnings(record: SearchRecord, analysis: Analysis) -> list[str]:
     """What to beware of: selection, what fresh seeds left of what was seen, what is not compared, and what differs."""
     lines = []
-    if len(record.trained) > 1 and any(place > 0 for place in found.compared):
+    if len(record.trained) > 1 and any(place > 0 for place in analysis.compared):
         lines.append(
             f"selected: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are in part "
             "the luckiest; at other seeds expect less of them (winner's curse)"
@@ -145,9 +145,9 @@ def warnings(record: SearchRecord, found: Reckoned) -> list[str]:
             f"at the fresh seeds this was left of the advantages over {record.reference} seen in the search: "
             f"{'; '.join(said)}"
         )
-    if found.reference is not None and len(found.compared) < len(record.entries):
-        lines.append(f"not compared: {_left_out(record, found)}")
-    return lines + _strangers(record, found)
+    if analysis.reference is not None and len(analysis.compared) < len(record.entries):
+        lines.append(f"not compared: {_left_out(record, analysis)}")
+    return lines + _strangers(record, analysis)
 
 
 def _left_in(one: Left) -> str:
@@ -160,12 +160,12 @@ def _left_in(one: Left) -> str:
     return f"{span} % over {plural(n, 'block')} in {where}"
 
 
-def _strangers(record: SearchRecord, found: Reckoned) -> list[str]:
+def _strangers(record: SearchRecord, analysis: Analysis) -> list[str]:
     """Who ran with something else than the reference, where someone did."""
     others = record.strangers
     if not others:
         return []
-    on_front = {record.entries[place].number for place in found.front}
+    on_front = {record.entries[place].number for place in analysis.front}
     shown = [one.name for one in others if one.number in on_front or one.name in record.chosen]
     among = f", among them {', '.join(shown)}" if shown else ""
     verb = "was" if len(others) == 1 else "were"
@@ -176,8 +176,8 @@ def _strangers(record: SearchRecord, found: Reckoned) -> list[str]:
     ]
 
 
-def _left_out(record: SearchRecord, found: Reckoned) -> str:
+def _left_out(record: SearchRecord, analysis: Analysis) -> str:
     kinds = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
-    if strange := [place for place in found.incomparable if place > 0]:
+    if strange := [place for place in analysis.incomparable if place > 0]:
         kinds.append(f"{len(strange)} finished with a value that is not finite, or has no logarithm")
     return ", ".join(kinds)

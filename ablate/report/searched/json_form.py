@@ -5,39 +5,39 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ablate.report import json_form
-from ablate.report.searched import answer, ask_next, defined
-from ablate.report.searched.held import kept
-from ablate.report.searched.reckoned import BEYOND, edit_counts, reckon
+from ablate.report.searched import answer, ask_next, glossary
+from ablate.report.searched.analysis import BEYOND, analyse, edit_counts
+from ablate.report.searched.confirmation import kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import shown_blocks
 
 
 def to_json(record: SearchRecord) -> str:
     """Every entry and number in full; entries are named by their `number`. What is not finite is null."""
-    found = reckon(record)
+    analysis = analyse(record)
     numbers = [entry.number for entry in record.entries]
-    best = ask_next.chosen(record, found)
+    best = ask_next.chosen(record, analysis)
     document = asdict(record)
     document["confirmed"] = None if record.confirmed is None else json_form.document(record.confirmed, record.defined)
-    document["definitions"] = defined.definitions(record)
+    document["definitions"] = glossary.definitions(record)
     document |= {
-        "answers": answer.answers(record, found),
-        "warnings": answer.warnings(record, found),
-        "front": [numbers[place] for place in found.front],
-        "compared": [numbers[place] for place in found.compared],
-        "beating": [numbers[place] for place in found.beating],
+        "answers": answer.answers(record, analysis),
+        "warnings": answer.warnings(record, analysis),
+        "front": [numbers[place] for place in analysis.front],
+        "compared": [numbers[place] for place in analysis.compared],
+        "beating": [numbers[place] for place in analysis.beating],
         "better_in": {
             objective.metric: [numbers[place] for place in better]
-            for objective, better in zip(record.objectives, found.better_in, strict=True)
+            for objective, better in zip(record.objectives, analysis.better_in, strict=True)
         },
         "curve": {
             "what": f"best {record.objectives[0].metric} so far" if len(record.objectives) == 1 else "hypervolume",
-            "values": found.curve,
-            "ideal": found.ideal,
-            "worst": found.worst,
+            "values": analysis.curve,
+            "ideal": analysis.ideal,
+            "worst": analysis.worst,
             "beyond_worst": BEYOND,
         },
-        "edits": [asdict(one) for one in edit_counts(record, shown_blocks(record, found)[1:])],
+        "edits": [asdict(one) for one in edit_counts(record, shown_blocks(record, analysis)[1:])],
         "kept": [
             {
                 "block": one.name,

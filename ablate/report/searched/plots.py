@@ -14,12 +14,12 @@ import numpy as np
 from ablate.output.numbers import factor
 from ablate.output.words import spoken
 from ablate.report import wording
+from ablate.report.effect_columns import interval_kind
 from ablate.report.html.drawn import HEIGHT, INK
-from ablate.report.parts import interval_kind
 from ablate.report.plot import Cell, Draw, Plot
-from ablate.report.searched.drawn import by_blocks, frame, labelled, scaled, told_apart
-from ablate.report.searched.held import verdicts
-from ablate.report.searched.reckoned import Reckoned
+from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.axes import by_blocks, frame, labelled, scaled, told_apart
+from ablate.report.searched.confirmation import verdicts
 from ablate.report.searched.record import Objective, SearchRecord
 
 if TYPE_CHECKING:
@@ -33,21 +33,21 @@ LONG = 20
 FRESH = "at fresh seeds, and interval"
 
 
-def plots(record: SearchRecord, found: Reckoned) -> Iterator[Plot]:
+def plots(record: SearchRecord, analysis: Analysis) -> Iterator[Plot]:
     """The plots: nothing where nothing can be compared."""
-    if found.compared:
-        yield _found_plot(record, found)
-    if len(record.objectives) > 1 and found.curve:
-        yield _progress_plot(record, found)
+    if analysis.compared:
+        yield _found_plot(record, analysis)
+    if len(record.objectives) > 1 and analysis.curve:
+        yield _progress_plot(record, analysis)
 
 
-def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
+def _found_plot(record: SearchRecord, analysis: Analysis) -> Plot:
     """The plane of the objectives, or with one the values over the search.
 
     Of more than two, the first against each other, one below the other.
     """
     draw: list[Draw] = [
-        lambda axes, y=other: _plane(axes, record, found, 0, y)  # type: ignore[misc]
+        lambda axes, y=other: _plane(axes, record, analysis, 0, y)  # type: ignore[misc]
         for other in range(1, len(record.objectives))
     ]
     name = "front" if draw else "values"
@@ -56,7 +56,7 @@ def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
     return Plot(
         name=name,
         id=name,
-        draw=tuple(draw) or (lambda axes: _over_time(axes, record, found),),
+        draw=tuple(draw) or (lambda axes: _over_time(axes, record, analysis),),
         about=_about(record),
         caption=" ".join(_caption(record)),
         headline=_what(record),
@@ -67,7 +67,7 @@ def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
         ),
         rows=tuple(
             (
-                entry.number, entry.name, entry.outcome, str(place in found.front).lower(),
+                entry.number, entry.name, entry.outcome, str(place in analysis.front).lower(),
                 *(entry.values or (None,) * len(names)),
                 *(end for at in range(len(names)) for end in fresh.get(entry.name, {}).get(at, (None,) * 3)),
             )
@@ -76,15 +76,15 @@ def _found_plot(record: SearchRecord, found: Reckoned) -> Plot:
     )  # fmt: skip
 
 
-def _progress_plot(record: SearchRecord, found: Reckoned) -> Plot:
+def _progress_plot(record: SearchRecord, analysis: Analysis) -> Plot:
     """The hypervolume over the search; with one objective the other plot says as much."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (entry.number, entry.name, value) for entry, value in zip(record.entries, found.curve, strict=False)
+        (entry.number, entry.name, value) for entry, value in zip(record.entries, analysis.curve, strict=False)
     )
     return Plot(
         name="hypervolume",
         id="progress",
-        draw=(lambda axes: _hypervolume(axes, found),),
+        draw=(lambda axes: _hypervolume(axes, analysis),),
         about="Hypervolume over the blocks in the order begun. The table Progress has its numbers.",
         caption="The share of the box that is dominated, by blocks begun.",
         height=2.5,
@@ -118,12 +118,12 @@ def _what(record: SearchRecord) -> str:
     return f"Every block that finished: {of}"
 
 
-def _plane(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) -> None:
+def _plane(axes: Axes, record: SearchRecord, analysis: Analysis, x: int, y: int) -> None:
     """Two objectives against each other: all that finished, the front, the reference, what fresh seeds say."""
-    values = {place: record.entries[place].values for place in found.compared}
+    values = {place: record.entries[place].values for place in analysis.compared}
     goals = record.objectives[x], record.objectives[y]
     fresh = _fresh(record)
-    matter = [(one[x], one[y]) for place, one in values.items() if place in found.front or place == 0]
+    matter = [(one[x], one[y]) for place, one in values.items() if place in analysis.front or place == 0]
     matter += [(ends[x][0], ends[y][0]) for _, ends in fresh if x in ends and y in ends]
     scaled(axes, "x", goals[0])
     scaled(axes, "y", goals[1])
@@ -131,19 +131,19 @@ def _plane(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) ->
     bottom, top = frame([one[y] for one in values.values()], [at for _, at in matter], goals[1])
     axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=_axis_label(goals[0]), ylabel=_axis_label(goals[1]))
     inside = [p for p, one in values.items() if left <= one[x] <= right and bottom <= one[y] <= top]
-    plain = [values[p] for p in inside if p not in found.front and p > 0]
+    plain = [values[p] for p in inside if p not in analysis.front and p > 0]
     axes.plot([v[x] for v in plain], [v[y] for v in plain], "o", color=INK["faint"], ms=3.5, label="finished")
-    _draw_front(axes, record, found, x, y)
+    _draw_front(axes, record, analysis, x, y)
     if 0 in values:
         label = f"{record.reference} (reference)"
         axes.plot([values[0][x]], [values[0][y]], "+", color=INK["reference"], ms=13, mew=2, label=label)
     _draw_fresh(axes, record, fresh, x, y)
-    _margin(axes, record, found, len(values) - len(inside))
+    _margin(axes, record, analysis, len(values) - len(inside))
 
 
-def _draw_front(axes: Axes, record: SearchRecord, found: Reckoned, x: int, y: int) -> None:
+def _draw_front(axes: Axes, record: SearchRecord, analysis: Analysis, x: int, y: int) -> None:
     """The front; of two objectives with the line that bounds what it dominates."""
-    blocks = sorted((record.entries[place] for place in found.front), key=lambda entry: entry.values[x])
+    blocks = sorted((record.entries[place] for place in analysis.front), key=lambda entry: entry.values[x])
     across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
     goals = record.objectives[x].goal, record.objectives[y].goal
     axes.plot(across, up, "D", color=INK["front"], ms=4.5, label="front")
@@ -215,29 +215,29 @@ def _fresh_reference(record: SearchRecord) -> dict[int, float]:
     return {place: level.mean for place, level in levels.items() if level is not None}
 
 
-def _margin(axes: Axes, record: SearchRecord, found: Reckoned, beyond: int) -> None:
+def _margin(axes: Axes, record: SearchRecord, analysis: Analysis, beyond: int) -> None:
     """What is not in the frame, in words above it."""
-    axes.set_title(told_apart(record, found, beyond), fontsize=8, loc="right", color=INK["ink"])
+    axes.set_title(told_apart(record, analysis, beyond), fontsize=8, loc="right", color=INK["ink"])
 
 
-def _over_time(axes: Axes, record: SearchRecord, found: Reckoned) -> None:
+def _over_time(axes: Axes, record: SearchRecord, analysis: Analysis) -> None:
     """One objective: each block's value where it was begun, the best so far, the reference."""
     objective = record.objectives[0]
-    values = [record.entries[place].values[0] for place in found.compared]
+    values = [record.entries[place].values[0] for place in analysis.compared]
     fresh = [(name, ends[0]) for name, ends in _fresh(record) if 0 in ends]
     scaled(axes, "y", objective)
-    must = [value for value in found.curve if value is not None] + [at for _, (at, _, _) in fresh]
-    if 0 in found.compared:
+    must = [value for value in analysis.curve if value is not None] + [at for _, (at, _, _) in fresh]
+    if 0 in analysis.compared:
         must.append(record.entries[0].values[0])
     axes.set_ylim(*frame(values, must, objective))
     by_blocks(axes, len(record.entries))
     axes.set_ylabel(_axis_label(objective))
     bottom, top = sorted(axes.get_ylim())
-    inside = [(place, one) for place, one in zip(found.compared, values, strict=True) if bottom <= one <= top]
+    inside = [(place, one) for place, one in zip(analysis.compared, values, strict=True) if bottom <= one <= top]
     axes.plot(*zip(*inside, strict=True), "o", color=INK["faint"], ms=3.5, label="finished")
-    known = [(place, value) for place, value in enumerate(found.curve) if value is not None]
+    known = [(place, value) for place, value in enumerate(analysis.curve) if value is not None]
     axes.step(*zip(*known, strict=True), where="post", color=INK["front"], lw=1.4, label="best so far")
-    if 0 in found.compared:
+    if 0 in analysis.compared:
         label = f"{record.reference} (reference)"
         axes.axhline(record.entries[0].values[0], color=INK["reference"], ls="--", lw=1, label=label)
     label = FRESH
@@ -246,15 +246,15 @@ def _over_time(axes: Axes, record: SearchRecord, found: Reckoned) -> None:
         place = float(names.index(name))
         _square(axes, (place, place, place), ends, label)
         label = "_nolegend_"
-    _margin(axes, record, found, len(values) - len(inside))
+    _margin(axes, record, analysis, len(values) - len(inside))
 
 
-def _hypervolume(axes: Axes, found: Reckoned) -> None:
-    known = [(place, value) for place, value in enumerate(found.curve) if value is not None]
+def _hypervolume(axes: Axes, analysis: Analysis) -> None:
+    known = [(place, value) for place, value in enumerate(analysis.curve) if value is not None]
     places, values = zip(*known, strict=True)
     axes.step(places, values, where="post", color=INK["front"], lw=1.4)
     axes.set_ylim(0, max(0.05, 1.08 * float(np.max(values))))
-    by_blocks(axes, len(found.curve))
+    by_blocks(axes, len(analysis.curve))
     axes.set_ylabel("hypervolume")
 
 

@@ -69,7 +69,7 @@ class SearchRecord:
     `why_over` is `budget`, `exhausted`, or empty while it is not. `proposed` counts proposals, `folded` those that were
     the same as an earlier one, `known` the blocks whose results the folder had from trials of other spaces,
     `known_failed` those of them that had failed. `refused` counts by reason (of a constraint, the sizes, an override,
-    the start: see `course`) what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not
+    the start: see `history`) what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not
     trained for an order by a zero-cost measure.
     `random_share` is the share of choices made without regard to any result, `wholly_random` the share of proposals
     that had no other, `repaired` counts proposals mutated until they were admitted.

@@ -3,72 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ablate.output import numbers, words
 from ablate.report import wording
-from ablate.report.html.grid import Grid
+from ablate.report.document import Candidate, FrontTable, Grid
+from ablate.report.searched.analysis import Analysis, difference, edit_counts
 from ablate.report.searched.answer import OUTCOMES
-from ablate.report.searched.held import kept
-from ablate.report.searched.reckoned import Reckoned, difference, edit_counts
+from ablate.report.searched.confirmation import kept
 from ablate.report.searched.record import Entry, Objective, SearchRecord
 
 BEST = 10
 """How many blocks are shown where there is one objective, and so no front."""
 
 
-def shown_blocks(record: SearchRecord, found: Reckoned) -> list[Entry]:
+def shown_blocks(record: SearchRecord, analysis: Analysis) -> list[Entry]:
     """The reference, then the front without it; with one objective the `BEST` best blocks."""
-    places: Iterable[int] = found.front
+    places: Iterable[int] = analysis.front
     if len(record.objectives) == 1:
-        places = sorted((p for p in found.compared if p > 0), key=lambda p: (found.losses[p], p))[:BEST]
+        places = sorted((p for p in analysis.compared if p > 0), key=lambda p: (analysis.losses[p], p))[:BEST]
     return [*record.entries[:1], *(record.entries[place] for place in places if place > 0)]
 
 
-def described(record: SearchRecord, found: Reckoned) -> list[Entry]:
+def described(record: SearchRecord, analysis: Analysis) -> list[Entry]:
     """The blocks whose edits are listed: those chosen to be confirmed, then the others of `shown_blocks`."""
     chosen = [record.entry(name) for name in record.chosen]
-    return [*chosen, *(entry for entry in shown_blocks(record, found)[1:] if entry.name not in record.chosen)]
+    return [*chosen, *(entry for entry in shown_blocks(record, analysis)[1:] if entry.name not in record.chosen)]
 
 
-def front_title(record: SearchRecord, found: Reckoned) -> tuple[str, str]:
+def front_title(record: SearchRecord, analysis: Analysis) -> tuple[str, str]:
     """The title of the table of found blocks, and what they are."""
-    among = words.plural(len(found.compared), "block")
+    among = words.plural(len(analysis.compared), "block")
     if len(record.objectives) == 1:
         return "Best", f"by {record.objectives[0].metric}, of {among} that finished"
-    return "Front", f"{len(found.front)} of {among} that finished, dominated by none"
+    return "Front", f"{len(analysis.front)} of {among} that finished, dominated by none"
 
 
-def front(record: SearchRecord, found: Reckoned) -> Grid:
-    """A row for each of `shown_blocks`: values, differences to the reference, size."""
-    title, note = front_title(record, found)
-    heading = ["block"]
-    for objective in record.objectives:
-        heading += [objective.metric, f"against {record.reference}"]
-    blocks = shown_blocks(record, found)
-    rows = [
-        (label(entry, found), *(cell for pair in cells(entry, record) for cell in pair), *size(entry, record))
-        for entry in blocks
-    ]
-    numbers = tuple(range(1, len(heading) + 2))
-    return Grid(title=title, note=note, heading=(*heading, *SIZE), rows=tuple(rows), numbers=numbers)
+def front(
+    record: SearchRecord, analysis: Analysis, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
+) -> FrontTable:
+    """A row for each of the `blocks`, by default `shown_blocks`: values, differences to the reference, size."""
+    title, note = front_title(record, analysis)
+    return FrontTable(
+        title=title,
+        note=note,
+        reference=record.reference,
+        objectives=tuple(objective.metric for objective in record.objectives),
+        sizes=SIZE,
+        candidates=tuple(
+            Candidate(
+                entry.name, "" if entry.number else standing(analysis), tuple(cells(entry, record)), size(entry, record)
+            )
+            for entry in (shown_blocks(record, analysis) if blocks is None else blocks)
+        ),
+        remarks=remarks,
+    )
 
 
 SIZE = ("parameters", "FLOPs")
 
 
-def label(entry: Entry, found: Reckoned) -> str:
-    """The name of a block, and whether it is the reference."""
-    if entry.number > 0:
-        return entry.name
-    return f"{entry.name} ({standing(found)})"
-
-
-def standing(found: Reckoned) -> str:
+def standing(analysis: Analysis) -> str:
     """What the reference is, and where it stands among several objectives."""
-    if len(found.better_in) == 1 or found.reference is None:
+    if len(analysis.better_in) == 1 or analysis.reference is None:
         return "reference"
-    return f"reference, {'on the front' if 0 in found.front else 'dominated'}"
+    return f"reference, {'on the front' if 0 in analysis.front else 'dominated'}"
 
 
 def cells(entry: Entry, record: SearchRecord) -> list[tuple[str, str]]:
@@ -130,9 +129,9 @@ def left(record: SearchRecord) -> Grid:
     )
 
 
-def edits(record: SearchRecord, found: Reckoned) -> Grid | None:
+def edits(record: SearchRecord, analysis: Analysis) -> Grid | None:
     """The edits of `shown_blocks` beside those of all trained; None where there are none."""
-    shown = shown_blocks(record, found)[1:]
+    shown = shown_blocks(record, analysis)[1:]
     counts = [one for one in edit_counts(record, shown) if one.shown]
     if not counts:
         return None
@@ -158,10 +157,10 @@ def _of(part: int, whole: int) -> str:
     return f"{part} of {whole}"
 
 
-def everything(record: SearchRecord, found: Reckoned) -> Grid:
+def everything(record: SearchRecord, analysis: Analysis) -> Grid:
     """Every block, in the order begun; marked are the reference, the front, and other versions than the reference's."""
     heading = ["no.", "block", "became", *(objective.metric for objective in record.objectives)]
-    on_front, strangers = {record.entries[place].number for place in found.front}, record.strangers
+    on_front, strangers = {record.entries[place].number for place in analysis.front}, record.strangers
     rows = []
     for entry in record.entries:
         became = OUTCOMES.get(entry.outcome, entry.outcome)

@@ -1,10 +1,11 @@
-"""The same two variants under several terms are one comparison with one answer: what is said of it is said once."""
+"""What a comparison is called. The same two variants under several terms are one, of which all is said once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from ablate.output.words import listed
 from ablate.verdict.summary import Effect, Summary
 
 Ends: TypeAlias = tuple[str, ...]
@@ -40,3 +41,15 @@ def terms_of(effect: Effect, summary: Summary) -> tuple[str, ...]:
         return ()
     wanted = ends(effect)
     return tuple(dict.fromkeys(one.terms for one in summary.effects if one.terms and ends(one) == wanted))
+
+
+def subject(effect: Effect, summary: Summary) -> str:
+    """What a comparison is of, in a sentence or a row."""
+    named, terms = effect.change, terms_of(effect, summary)
+    if effect.kind == "baseline":
+        after = summary.arm(effect.after).name
+        named = f"{after} against {summary.arm(effect.before).name}"
+        terms = () if len(terms) == 1 and after.endswith(f", {terms[0]}") else terms
+    elif effect.kind == "noise":
+        named = f"A/A: {effect.change}"
+    return f"{named} under {listed(terms)}" if terms else named

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from ablate.execute.policy import FAILED
 from ablate.output import words
-from ablate.report.html.grid import Grid
+from ablate.report.document import Grid
+from ablate.report.searched.analysis import BEYOND, Analysis
 from ablate.report.searched.answer import OUTCOMES
-from ablate.report.searched.reckoned import BEYOND, Reckoned
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import number
 
@@ -100,39 +100,39 @@ def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[
     return sorted(found, key=lambda one: (order.index(one[0]), -one[2], one[1]))
 
 
-def progress(record: SearchRecord, found: Reckoned) -> Grid | None:
+def progress(record: SearchRecord, analysis: Analysis) -> Grid | None:
     """The hypervolume, or the best value, after parts of the search; None before there is one."""
-    if not found.curve:
+    if not analysis.curve:
         return None
     one = len(record.objectives) == 1
-    last = len(found.curve) - 1
+    last = len(analysis.curve) - 1
     stops = sorted({0, *(round(last * part / STAGES) for part in range(1, STAGES + 1))})
-    shown = [found.curve[stop] for stop in stops]
+    shown = [analysis.curve[stop] for stop in stops]
     name = f"best {record.objectives[0].metric}" if one else "hypervolume"
     text = ["none" if value is None else number(value) if one else f"{value:.3f}" for value in shown]
-    said = last_better(record, found)
+    said = last_better(record, analysis)
     return Grid(
         title="Progress",
         note="by blocks begun, the reference as number 0",
         heading=("after number", *(str(stop) for stop in stops)),
         rows=((name, *text),),
         numbers=tuple(range(1, len(stops) + 1)),
-        remarks=(said,) if one else (said, hypervolume_in_words(record, found)),
+        remarks=(said,) if one else (said, hypervolume_in_words(record, analysis)),
     )
 
 
-def last_better(record: SearchRecord, found: Reckoned) -> str:
+def last_better(record: SearchRecord, analysis: Analysis) -> str:
     """With which block the search last became better; there is a curve."""
-    last = len(found.curve) - 1
-    rose = max((i for i in range(1, last + 1) if found.curve[i] != found.curve[i - 1]), default=0)
+    last = len(analysis.curve) - 1
+    rose = max((i for i in range(1, last + 1) if analysis.curve[i] != analysis.curve[i - 1]), default=0)
     return f"last better with {record.entries[rose].name}, begun as number {rose} of {last}" if rose else "never better"
 
 
-def hypervolume_in_words(record: SearchRecord, found: Reckoned) -> str:
+def hypervolume_in_words(record: SearchRecord, analysis: Analysis) -> str:
     """What the hypervolume is a share of."""
     sides = ", ".join(
         f"{objective.metric} {number(ideal)} to {number(worst)}"
-        for objective, ideal, worst in zip(record.objectives, found.ideal, found.worst, strict=True)
+        for objective, ideal, worst in zip(record.objectives, analysis.ideal, analysis.worst, strict=True)
     )
     logs = [objective.metric for objective in record.objectives if objective.log]
     scale = f"; {' and '.join(logs)} on the log scale" if logs else ""
@@ -191,7 +191,7 @@ def budget(record: SearchRecord) -> str:
     return f"asked for {record.budget}, spent {record.spent}; {over}"
 
 
-def counts(record: SearchRecord, found: Reckoned) -> list[str]:
+def counts(record: SearchRecord, analysis: Analysis) -> list[str]:
     """All of it in a line or two each: proposals, what was removed, cost and progress, and rungs where there are."""
     became = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     parts = [f"{record.proposed:,} proposed", f"{record.folded:,} the same as an earlier one"]
@@ -207,7 +207,7 @@ def counts(record: SearchRecord, found: Reckoned) -> list[str]:
     lines.append(f"removed before training: {said or 'none'}" + f"; {chance_in_words(record)}" * bool(record.proposed))
     seconds = math.fsum(entry.seconds for entry in record.entries)
     cost = [budget(record)] + ([f"training took {words.took(seconds)}"] if record.entries else [])
-    lines.append("; ".join(cost + ([last_better(record, found)] if found.curve else [])))
+    lines.append("; ".join(cost + ([last_better(record, analysis)] if analysis.curve else [])))
     return lines + ([_rungs_in_words(record)] if record.pruner != "none" else [])
 
 

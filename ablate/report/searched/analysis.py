@@ -21,7 +21,7 @@ BEYOND = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reckoned:
+class Analysis:
     """Places in the record's entries, and curves with a point for each entry.
 
     `compared` finished with values that can be compared, `incomparable` finished without. `front` is best in the first
@@ -47,7 +47,7 @@ class Reckoned:
         return self.losses[0] if self.losses else None
 
 
-def reckon(record: SearchRecord) -> Reckoned:
+def analyse(record: SearchRecord) -> Analysis:
     """All of it for one record."""
     goals = record.objectives
     losses = tuple(losses_of(entry, goals) for entry in record.entries)
@@ -61,7 +61,7 @@ def reckon(record: SearchRecord) -> Reckoned:
     better = tuple(
         tuple(place for place, one in others if base is not None and one[i] < base[i]) for i in range(len(goals))
     )
-    return Reckoned(
+    return Analysis(
         losses=losses,
         compared=compared,
         incomparable=tuple(

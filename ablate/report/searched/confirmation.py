@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.report.searched.reckoned import Reckoned, difference, shares
+from ablate.report.searched.analysis import Analysis, difference, shares
 from ablate.report.searched.record import Entry, Objective, SearchRecord
 from ablate.verdict.summary import Effect
 
@@ -116,7 +116,7 @@ class Pick:
     alike: int
 
 
-def pick(record: SearchRecord, found: Reckoned) -> Pick | None:
+def pick(record: SearchRecord, analysis: Analysis) -> Pick | None:
     """Of those confirmed the one with most verdicts of better, of several the best balanced; else that of the search.
 
     Balanced: its least gain on the reference over the objectives, each as a share of their range, is the largest.
@@ -127,7 +127,7 @@ def pick(record: SearchRecord, found: Reckoned) -> Pick | None:
         best = max(gains, key=lambda name: (won[name], gains[name]))
         alike = sum(won[name] == won[best] for name in gains)
         return Pick(entry=record.entry(best), better=won[best], alike=alike)
-    searched = _least_searched(found)
+    searched = _least_searched(analysis)
     if not searched:
         return None
     first = max(searched, key=lambda place: searched[place])
@@ -156,16 +156,16 @@ def _least_confirmed(record: SearchRecord, name: str) -> float | None:
     return min(gains)
 
 
-def _least_searched(found: Reckoned) -> dict[int, float]:
+def _least_searched(analysis: Analysis) -> dict[int, float]:
     """The least gain in the search of each place of the front but the reference."""
-    places = [place for place in found.front if place > 0]
-    known = [one for one in found.losses if one is not None]
+    places = [place for place in analysis.front if place > 0]
+    known = [one for one in analysis.losses if one is not None]
     best = tuple(min(column) for column in zip(*known, strict=True))
     worst = tuple(max(column) for column in zip(*known, strict=True))
-    base = shares(found.reference, best, worst) if found.reference is not None else (1.0,) * len(best)
+    base = shares(analysis.reference, best, worst) if analysis.reference is not None else (1.0,) * len(best)
     gains = {}
     for place in places:
-        here = found.losses[place]
+        here = analysis.losses[place]
         assert here is not None
         gains[place] = min(b - x for b, x in zip(base, shares(here, best, worst), strict=True))
     return gains

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from searched_worlds import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
 
-from ablate.report.searched.reckoned import BEYOND, difference, losses_of, reckon
+from ablate.report.searched.analysis import BEYOND, analyse, difference, losses_of
 from ablate.report.searched.record import Objective, SearchRecord
 
 pytestmark = pytest.mark.fast
@@ -48,7 +48,7 @@ GOALS = [(ELOSS, KURTOSIS), (ELOSS, UP), (ELOSS, KURTOSIS, UP)]
 @quick
 @given(st.sampled_from(GOALS).flatmap(searches))
 def test_front_and_beating_against_brute_force(found: SearchRecord) -> None:
-    reckoned, goals = reckon(found), found.objectives
+    reckoned, goals = analyse(found), found.objectives
     of = {place: found.entries[place].values for place in finished(found)}
 
     def dominated(place: int) -> bool:
@@ -82,7 +82,7 @@ def volume_by_cells(points: list[tuple[float, ...]], side: int) -> float:
 @given(st.sampled_from([(ELOSS, UP), (ELOSS, TOKEN, UP)]).flatmap(searches))
 def test_hypervolume_against_counted_cells(found: SearchRecord) -> None:
     """Values are whole numbers of at most 5 apart: in shares of 1.1 × the range they lie on a grid of 11 × range."""
-    curve = reckon(found).curve
+    curve = analyse(found).curve
     of = {place: found.entries[place].values for place in finished(found)}
     if not curve:
         assert len(set(of.values())) <= 1
@@ -108,7 +108,7 @@ def test_hypervolume_against_counted_cells(found: SearchRecord) -> None:
 @quick
 @given(st.sampled_from([*GOALS, (ELOSS,), (UP,)]).flatmap(lambda goals: searches(goals, most=20)))
 def test_the_curve_never_falls_back(found: SearchRecord) -> None:
-    reckoned = reckon(found)
+    reckoned = analyse(found)
     assert len(reckoned.curve) in (0, len(found.entries))
     sign = -1 if len(found.objectives) == 1 and found.objectives[0].goal == "min" else 1
     known = [sign * value for value in reckoned.curve if value is not None]
@@ -130,7 +130,7 @@ def test_the_share_of_the_box_has_no_unit(found: SearchRecord, scale: float, shi
             for one in found.entries
         ),
     )
-    assert reckon(moved).curve == pytest.approx(reckon(found).curve, nan_ok=True)
+    assert analyse(moved).curve == pytest.approx(analyse(found).curve, nan_ok=True)
 
 
 @quick
@@ -144,7 +144,7 @@ def test_the_log_scale_is_that_of_the_logarithms(found: SearchRecord) -> None:
             for one in found.entries
         ),
     )
-    assert reckon(logs).curve == pytest.approx(reckon(found).curve)
+    assert analyse(logs).curve == pytest.approx(analyse(found).curve)
 
 
 def test_one_objective_is_its_best_so_far() -> None:
@@ -153,12 +153,12 @@ def test_one_objective_is_its_best_so_far() -> None:
         entry(k, values=() if v is None else (v,), outcome="diverged" if v is None else "finished")
         for k, v in enumerate(values)
     )
-    assert reckon(record(entries=made, objectives=(ELOSS,))).curve == (None, 3.0, 3.0, 3.0, 2.0)
-    assert reckon(record(entries=made, objectives=(UP,))).curve == (None, 3.0, 4.0, 4.0, 4.0)
+    assert analyse(record(entries=made, objectives=(ELOSS,))).curve == (None, 3.0, 3.0, 3.0, 2.0)
+    assert analyse(record(entries=made, objectives=(UP,))).curve == (None, 3.0, 4.0, 4.0, 4.0)
 
 
 def test_ties_are_all_on_the_front_and_beat_nothing() -> None:
-    found = reckon(ties())
+    found = analyse(ties())
     assert found.front == found.compared == tuple(range(6))
     assert found.beating == () and found.better_in == ((), ())
     assert found.curve == ()
@@ -177,5 +177,5 @@ def test_values_of_a_rung_are_of_another_time() -> None:
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_reference_is_no_winner(name: str) -> None:
-    found = reckon(WORLDS[name]())
+    found = analyse(WORLDS[name]())
     assert 0 not in found.beating and all(0 not in column for column in found.better_in)

@@ -1,0 +1,137 @@
+"""The plan as a screen: the variants, how many trials are to run, and what they can see."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+
+from ablate.output import words
+from ablate.plan.plan import Factors, Plan, Variant
+from ablate.report import wording
+from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, Span, TableOf, Words
+from ablate.report.noise_floor import floor_lines
+from ablate.report.to_come import to_come
+from ablate.space.documents import Judge
+from ablate.statistics import Floor
+from ablate.verdict.aliases import alias_rows
+from ablate.verdict.judgement import Account
+
+NOTED = "in estimates besides (aliases)"
+"""How the note of a plan begins that has its aliases by letters."""
+LISTED_IN_FULL = 3
+"""Edits of a variant that the plan names one by one, whatever other variants have."""
+MOST_LEFT_OUT = 2
+"""A variant with more edits, all but so many of another's, is said to be that one without these."""
+
+
+def plan_screen(
+    plan: Plan,
+    known: Container[str],
+    *,
+    seconds: float | None = None,
+    rules: Judge | None = None,
+    floors: Sequence[Floor] = (),
+    means: Mapping[str, float] | None = None,
+    account: Account | None = None,
+    titled: bool = True,
+    failed: Mapping[str, str] | None = None,
+    retry: str = "",
+) -> ReportDocument:
+    """The plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store) already.
+
+    Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that tries them again.
+    `seconds` is how long the rest is expected to take, from trials measured before; None where none was. With the
+    `rules` of the judge it says what the plan can see: from the noise `floors` of the metrics judged, the
+    baseline's `means` where margins are shares of them, and the `account` of what was judged before.
+    """
+    failed = failed or {}
+    kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
+    again = [f"what failed is not run again by itself; to try it again: {retry}"] if kinds and retry else []
+    to_run = sum(trial.id not in known for trial in plan.trials)
+    parts: list[Part] = [
+        TableOf(_variants(plan, known, failed), titled=False),
+        Prose(_totals(plan, to_run, seconds, kinds)),
+        BulletList((*_beside_aliases(plan), *again), "beware"),
+        *map(TableOf, _aliases(plan.factors)),
+    ]
+    if rules is not None:
+        parts.append(BulletList(tuple(floor_lines(plan, rules, floors, means or {}, account or {})), "power"))
+    title = plan.question.strip() or plan.space if titled else ""
+    return ReportDocument(title=title, about=(f"{plan.space} · {plan.design}",), parts=tuple(parts))
+
+
+def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:
+    """A row for each variant: its edits, its size, and how many of its trials are to run."""
+    rows, shown = [], _edits_of(plan)
+    for variant in plan.variants:
+        trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
+        name = [Span(variant.name, "strong")]
+        name += [Span("  baseline", "faint")] * (variant.id == plan.baseline)
+        name += [Span(f"\nsame as {other}", "faint") for other in variant.names[1:]]
+        edits: Words = "\n".join(shown[variant.id]) or (Span("none", "faint"),)
+        new = str(sum(trial not in known for trial in trials))
+        size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
+        rows.append((tuple(name), edits, *size, new, _known(trials, known, failed)))
+    return Grid(
+        title="Variants",
+        note="what is to be trained",
+        heading=("variant", "edits applied", "parameters", "FLOPs per\nsequence", "to run", "known"),
+        rows=tuple(rows),
+        numbers=(2, 3, 4, 5),
+    )
+
+
+def _aliases(designs: Sequence[tuple[str, Factors]]) -> Iterator[Grid]:
+    """For each factorial a row for every effect whose estimate has others in it; nothing where none has."""
+    told = dict.fromkeys((factors.resolution, rows) for _, factors in designs if (rows := alias_rows(factors)))
+    for resolution, rows in told:
+        note = f"resolution {resolution}" if resolution else "what is mixed with what"
+        yield Grid(title="Aliases", note=note, heading=("effect", "its estimate has in it also"), rows=rows)
+
+
+def _beside_aliases(plan: Plan) -> list[str]:
+    """The notes of a plan without what the table of aliases says in full."""
+    tabled = any(alias_rows(factors) for _, factors in plan.factors)
+    return [note for note in plan.notes if not (tabled and note.startswith(NOTED))]
+
+
+def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The edits of each variant by its id: in full, or, where they are many, by what they leave out of another's."""
+    shown: dict[str, tuple[str, ...]] = {}
+    full: list[Variant] = []
+    for variant in sorted(plan.variants, key=lambda variant: len(variant.edits), reverse=True):
+        left = [(other, [edit for edit in other.edits if edit not in variant.edits]) for other in full]
+        near = [(o, gone) for o, gone in left if len(gone) <= MOST_LEFT_OUT and set(variant.edits) <= set(o.edits)]
+        if len(variant.edits) <= LISTED_IN_FULL or not near:
+            shown[variant.id] = variant.edits
+            full.append(variant)
+            continue
+        other, gone = min(near, key=lambda one: len(one[1]))
+        shown[variant.id] = (f"all of {other.name}{f' but {words.listed(gone)}' if gone else ''}",)
+    return shown
+
+
+def _known(trials: Sequence[str], known: Container[str], failed: Container[str]) -> str:
+    """How many of them are known, and how many of those have no result."""
+    number, without = sum(trial in known for trial in trials), sum(trial in failed for trial in trials)
+    return f"{number}, {without} failed" if without else str(number)
+
+
+def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> Words:
+    trials = Span(words.plural(len(plan.trials), "trial"), "strong")
+    return trials, Span(f" over {words.plural(len(plan.seeds), 'seed')}: {_to_run(plan, to_run, seconds, failed)}")
+
+
+def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> str:
+    if plan.open and plan.design.startswith("search"):
+        time = "" if seconds is None else f"; at most about {words.duration(seconds)}"
+        return f"the reference; what a search trains besides is found on the way{time}"
+    more = " for now" if plan.open else ""
+    follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
+    if to_run == 0 and any(variant.setting.open for variant in plan.variants):
+        return f"nothing to run before seconds a step are measured{follows}"
+    of_known = f", of which {wording.failed(failed)}" if failed else ""
+    if to_run == 0:
+        known = f"{len(plan.trials)} known already{of_known}" if failed else "all known already"
+        return f"{known}, nothing to run{more}{follows}"
+    time = "time unknown until one is measured" if seconds is None else f"about {words.duration(seconds)}"
+    return f"{to_run} to run{more}, {len(plan.trials) - to_run} known already{of_known}; {time}{follows}"

@@ -1,0 +1,86 @@
+"""The screen at the end of a run: the question, an answer for each edit, the numbers, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ablate.output import words
+from ablate.report import footnotes, wording
+from ablate.report.answers import answers
+from ablate.report.document import BulletList, Column, GroupedTable, Part, ReportDocument, RowGroup, Words
+from ablate.report.effect_columns import difference_heading, faint, verdict_words
+from ablate.report.effect_tables import COUNT_AND_VERDICT, WIDE, by_itself, effect_tables
+from ablate.report.fairness import unequal_lines
+from ablate.verdict.fairness_audit import Unequal
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
+
+
+def result_screen(
+    summary: Summary, definitions: Mapping[str, str] | None = None, *, unequal: Sequence[Unequal] = ()
+) -> ReportDocument:
+    """The screen as a document: the answer first, the numbers after.
+
+    `definitions` says of a metric, by name, how it is computed. `unequal` is what was not equal between variants, where
+    a space declares terms.
+    """
+    return ReportDocument(
+        title=summary.question.strip() or summary.space,
+        about=(f"{summary.space} · {summary.design}",),
+        parts=tuple(_parts(summary, definitions or {}, unequal)),
+    )
+
+
+def _parts(summary: Summary, definitions: Mapping[str, str], unequal: Sequence[Unequal]) -> Iterator[Part]:
+    yield answers(summary)
+    yield from effect_tables(summary)
+    yield _variants(summary)
+    yield BulletList((*footnotes.peculiarities(summary), *summary.notes), "beware")
+    yield BulletList(tuple(unequal_lines(unequal)), "unequal")
+    yield BulletList((*footnotes.in_bits(summary), *footnotes.definitions(summary, definitions)), "remarks")
+
+
+def _against(summary: Summary) -> str:
+    """What variants are compared with; runs of a factorial mostly with nothing, since effects are over all of them."""
+    compared = {e.after for e in summary.effects if e.kind in ("baseline", "noise")}
+    bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
+    if not summary.factors or not bare:
+        return f"each against {summary.baseline}"
+    named = words.listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
+    return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
+
+
+def _variants(summary: Summary) -> GroupedTable:
+    compared = (*summary.comparisons("noise"), *summary.comparisons("baseline"))
+    alone = by_itself((effect for effects in compared for effect in effects), summary)
+    against = {(e.after, e.metric): e for effects in compared for e in effects}
+    return GroupedTable(
+        title="Variants",
+        note=_against(summary),
+        columns=(
+            Column("variant", "name"),
+            Column("metric", "metric"),
+            Column("mean ± sd", line=1),
+            Column(difference_heading(summary), line=2),
+            *alone,
+            *COUNT_AND_VERDICT,
+        ),
+        groups=tuple(
+            RowGroup(
+                arm.name,
+                f"diverged {arm.diverged} of {arm.ended}",
+                tuple(_row(arm, m, against.get((arm.variant, m.name)), summary, bool(alone)) for m in summary.metrics),
+            )
+            for arm in summary.arms
+        ),
+        side_by_side=WIDE,
+        room=(20, 16),
+    )
+
+
+def _row(arm: Arm, metric: Metric, effect: Effect | None, summary: Summary, alone: bool) -> tuple[Words, ...]:
+    level = arm.levels.get(metric.name)
+    difference = wording.difference(effect) if effect else ""
+    single = (faint(wording.single(effect) if effect else ""),) if alone else ()
+    verdict = verdict_words(effect) if effect else faint("baseline" * (arm.name == summary.baseline))
+    counted = wording.seeds_of(level.n if level else 0, effect)
+    return metric.name, wording.level(level, metric), difference, *single, counted, verdict

@@ -1,0 +1,51 @@
+"""What fresh seeds say, as one table: the verdicts beside what the search had seen."""
+
+from __future__ import annotations
+
+from ablate.report import wording
+from ablate.report.document import Column, GroupedTable, RowGroup, Words
+from ablate.report.effect_columns import difference_heading, verdict_words
+from ablate.report.effect_tables import COUNT_AND_VERDICT
+from ablate.report.searched.confirmation import Kept, kept
+from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.rows import apart_in_words, percent
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
+
+
+def table(record: SearchRecord, summary: Summary) -> GroupedTable:
+    """A row for each block and metric."""
+    effects = {(one.after, one.metric): one for one in summary.effects if one.kind == "baseline"}
+    before = {(one.name, one.objective.metric): one for one in kept(record)}
+    groups = []
+    for arm in summary.arms:
+        lines = [
+            _row(arm, metric, effects.get((arm.variant, metric.name)), before.get((arm.name, metric.name)))
+            for metric in summary.metrics
+        ]
+        diverged = f"diverged {arm.diverged} of {arm.ended}" if arm.diverged else ""
+        groups.append(RowGroup(arm.name, diverged or "reference" * (arm.name == summary.baseline), tuple(lines)))
+    seeds = ", ".join(map(str, record.confirm_seeds))
+    return GroupedTable(
+        title="Confirmed",
+        note=f"at seeds {seeds} on the verdict split; the search has seen neither",
+        columns=(
+            Column("block", "name"),
+            Column("metric", "metric"),
+            Column("search", "number", line=3),
+            Column("mean ± sd", line=1),
+            Column(difference_heading(summary), line=2),
+            Column("left", "number", line=3),
+            *COUNT_AND_VERDICT,
+        ),
+        groups=tuple(groups),
+    )
+
+
+def _row(arm: Arm, metric: Metric, effect: Effect | None, before: Kept | None) -> tuple[Words, ...]:
+    level = arm.levels.get(metric.name)
+    searched = "" if before is None or before.searched is None else apart_in_words(before.searched, before.objective)
+    left = "" if before is None or before.share is None else percent(before.share)
+    difference = wording.difference(effect) if effect else ""
+    counted = wording.seeds_of(level.n if level else 0, effect)
+    verdict = verdict_words(effect) if effect else ""
+    return metric.name, searched, wording.level(level, metric), difference, left, counted, verdict
