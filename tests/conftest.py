@@ -2,9 +2,17 @@
 
 import os
 
+from hypothesis import settings
+
 # Trials pin their own threads; what tests compute besides must not fight the other test processes for cores. It is read
 # when torch is loaded, which is after this.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How many examples a property is tried with where it does not say so itself (example_counts.py): few in a plain
+# `pytest`, all that were meant with `--hypothesis-profile full`, which the gate gives.
+settings.register_profile("few", max_examples=20)
+settings.register_profile("full", max_examples=100)
+settings.load_profile("few")
 
 
 def pytest_addoption(parser):

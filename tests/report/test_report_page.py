@@ -64,6 +64,11 @@ def page_of(name: str) -> str:
     return to_html(WORLDS[name]())
 
 
+@functools.cache
+def markdown_of(name: str) -> str:
+    return to_markdown(WORLDS[name]())
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Read(page_of(name))
@@ -115,7 +120,7 @@ def test_colours_are_those_of_the_page(name: str) -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) -> None:
     found = WORLDS[name]()
-    said, text = Read(page_of(name)).said, to_markdown(found)
+    said, text = Read(page_of(name)).said, markdown_of(name)
     for effect in found.summary.effects:
         shown = wording.verdict(effect) + effect.metric + wording.difference(effect)  # cells side by side
         assert shown in said, shown
@@ -143,7 +148,7 @@ def test_the_order_is_from_the_answer_to_the_definitions() -> None:
 
 @pytest.mark.parametrize("name", ["whole", "diverged", "noise", "factorial", "nothing_run"])
 def test_markdown_says_this(name: str) -> None:
-    text = to_markdown(WORLDS[name]())
+    text = markdown_of(name)
     path = GOLDEN / f"{name}.md"
     if os.environ.get("WRITE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)

@@ -97,6 +97,7 @@ def test_trials_are_in_mlflow_while_others_run_and_the_rest_at_the_end(tmp_path)
     assert told(tmp_path) == [] and not mirror(tmp_path) and not list(tmp_path.glob("mlflow.db?*"))
 
 
+@pytest.mark.full
 def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(mirroring, "PATIENCE", 0.0)
     said = []
@@ -109,6 +110,7 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
     assert len(sent_of(tmp_path)) == 6
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
 def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
     here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -126,6 +128,7 @@ def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_
     assert told(tmp_path) == []
 
 
+@pytest.mark.full
 def test_a_server_that_is_down_costs_no_trial_any_time_and_is_told_once_at_the_end(tmp_path):
     address = f"http://127.0.0.1:{free_port()}"
     with running(tmp_path, uri=address) as (results, trials, sender):
@@ -139,6 +142,7 @@ def test_a_server_that_is_down_costs_no_trial_any_time_and_is_told_once_at_the_e
     assert mirror(tmp_path).sent == 6, "the results are safe"
 
 
+@pytest.mark.full
 def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_not(tmp_path):
     with running(tmp_path) as (results, trials, sender):
         end(results, sender, trials[0])
@@ -152,6 +156,7 @@ def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_n
     assert mirror(tmp_path).sent == 5 and len(sent_of(tmp_path)) == 6
 
 
+@pytest.mark.full
 def test_a_run_that_is_stopped_waits_for_nothing(tmp_path):
     with running(tmp_path) as (results, trials, sender):
         for trial in trials:
@@ -165,6 +170,7 @@ def test_a_run_that_is_stopped_waits_for_nothing(tmp_path):
     assert len(sent_of(tmp_path)) == 6 and told(tmp_path) == []
 
 
+@pytest.mark.full
 def test_a_store_that_was_not_synced_when_the_machine_stopped_is_filled_anew(tmp_path):
     with running(tmp_path) as (results, trials, sender):
         for trial in trials:
