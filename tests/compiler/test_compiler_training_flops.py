@@ -10,7 +10,7 @@ from builders import CATALOGUE, SIZES, architecture, gain, node, pre_ln, residua
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import DEPTHS
+from reading import DEPTHS, transformer
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -22,7 +22,7 @@ from ablate.kernels import Attend
 from ablate.plan.size import cost
 
 ROOT = Path(__file__).parents[2]
-GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+GRAMMAR = transformer()
 SPACE = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
 
 FIXED = node("reparameterised", init="orthogonal", skip=1, gain=0)
