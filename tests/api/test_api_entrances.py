@@ -100,7 +100,7 @@ def commanded(tmp_path_factory):
 
 
 SLOW = pytest.mark.slow
-MARKS = {"file": (), "input": pytest.mark.full}
+MARKS = dict.fromkeys(("file", "input"), pytest.mark.full)
 """Of the ways; the others are slow."""
 
 

@@ -220,12 +220,13 @@ def test_more_ranks_than_gpus_are_refused(world):
 @pytest.mark.parametrize(
     ("act", "kind", "says"),
     [
-        (
+        pytest.param(
             "import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.')",
             "out_of_memory",
             {"cause": "CUDA out of memory. Tried to allocate 2 GiB."},
+            marks=pytest.mark.full,
         ),
-        ("raise ValueError('not mine')", "bug", {"error": "ValueError: not mine"}),
+        pytest.param("raise ValueError('not mine')", "bug", {"error": "ValueError: not mine"}, marks=pytest.mark.full),
         ("os.kill(os.getpid(), signal.SIGKILL)", "interrupted", {"error": "its rank 1 was lost (by signal 9)"}),
     ],
     ids=["memory", "bug", "killed"],

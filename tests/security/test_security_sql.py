@@ -248,6 +248,7 @@ def test_the_command_line_refuses_with_2_and_a_clear_line(world, sql, write):
         assert "\n  = `ablate sql` works on these results alone" in done.stderr
 
 
+@pytest.mark.full
 def test_what_results_hold_does_not_drive_the_terminal(world):
     sql = "SELECT chr(27) || '[2J' AS \"a\x1b[31m\", '[/b]' AS markup, chr(8238) || 'x' AS turned"
     for form in ("table", "json"):

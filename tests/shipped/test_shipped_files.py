@@ -63,7 +63,12 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
             assert len(plan.trials) == len(known) * len(plan.seeds)
 
 
-@pytest.mark.parametrize("name", GRAMMAR.blocks)
+OFTEN = list(GRAMMAR.blocks)[::4]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in GRAMMAR.blocks]
+)
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))

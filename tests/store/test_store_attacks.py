@@ -75,7 +75,7 @@ def survives(worlds, name, damage, with_database):
     assert tables(copy) == worlds.tables
 
 
-OFTEN = ("segment", "sealed")
+OFTEN = ("sealed",)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in FILES])

@@ -102,6 +102,7 @@ def test_a_password_is_neither_kept_nor_shown(folder, server):
     assert without_secrets("postgresql://me:s3cret@host/db?password=s3cret") == "postgresql://host/db"
 
 
+@pytest.mark.full
 def test_a_server_that_is_down_is_one_line_soon_and_what_is_missing_is_sent_later(folder, tmp_path):
     fill(tmp_path, plan(seeds=(0,)))
     address = f"http://127.0.0.1:{free_port()}"

@@ -145,6 +145,7 @@ def test_without_runs_it_says_so(tmp_path):
         serve(tmp_path)
 
 
+@pytest.mark.full
 def test_a_store_that_mlflow_cannot_open_is_told_with_a_way_out(tmp_path):
     (tmp_path / "mlflow.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(RefusedError, match=r"the MLflow server did not start: .*\n  = .*delete mlflow.db"):
