@@ -1,14 +1,27 @@
 """Stands here so that every test can import `builders` (expressions without a grammar) and `worlds` (tiny spaces)."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Trials pin their own threads; what tests compute besides must not fight the other test processes for cores. It is read
 # when torch is loaded, which is after this.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Bytecode is kept, whatever the environment says of it: half of the time in which tests are collected goes by in
+# rewriting their asserts, and hundreds of processes that are started here would each compile the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# How many examples a property is tried with where it does not say so itself (example_counts.py): few in a plain
+# `pytest`, all that were meant with `--hypothesis-profile full`, which the gate gives.
+settings.register_profile("few", max_examples=20)
+settings.register_profile("full", max_examples=100)
+settings.load_profile("few")
 
 
 def pytest_addoption(parser):

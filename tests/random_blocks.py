@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from builders import CATALOGUE, residual
+from example_counts import examples_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ from ablate.block.catalogue import (
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
 from ablate.block.scalars import read_multiple
 
-examples = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples = settings(max_examples=examples_of(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Enough examples to find what is common, few enough for every push, on machines that are busy."""
 
 NUMBERS = st.one_of(st.integers(0, 40), st.sampled_from([0.3, 0.5, 1e-5, 1e-8, 2.5, 1e17]))

@@ -99,10 +99,11 @@ def commanded(tmp_path_factory):
 
 
 SLOW = pytest.mark.slow
-OFTEN = ("file", "input")
+MARKS = dict.fromkeys(("file", "input"), pytest.mark.full)
+"""Of the ways; the others are slow."""
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in OFTEN else SLOW) for way in WAYS])
+@pytest.mark.parametrize("way", [pytest.param(way, marks=MARKS.get(way, SLOW)) for way in WAYS])
 @pytest.mark.parametrize("write", [write_small, pytest.param(write_shipped, marks=SLOW)])
 def test_python_of_the_manual_gives_the_verdicts_of_the_command_line(way, write, commanded, tmp_path):
     write(tmp_path / "here")

@@ -122,6 +122,7 @@ def test_a_run_of_which_some_trials_failed_prints_them_and_returns(tmp_path):
     assert len(run(more).failed) == 2
 
 
+@pytest.mark.full
 def test_a_run_without_failures_is_told_as_before(tmp_path):
     """The twin: nothing is printed of failures, and what is known is known."""
     space, said = write(tmp_path, "pre_ln, op"), io.StringIO()

@@ -2,18 +2,17 @@
 
 import itertools
 import random
-from pathlib import Path
 
 import pytest
+from reading import transformer
 
-import ablate
 from ablate.block.address import name_parts
 from ablate.block.diff import diff
 from ablate.block.normal import normalise
 
 pytestmark = pytest.mark.fast
 
-GRAMMAR = ablate.load_grammar(Path(__file__).parents[2] / "grammars" / "transformer.yaml")
+GRAMMAR = transformer()
 CATALOGUE = GRAMMAR.catalogue
 PAIRS = random.Random(0).sample(list(itertools.permutations(GRAMMAR.blocks, 2)), 400)
 

@@ -50,7 +50,11 @@ def test_it_is_said_before_anything_is_trained_then_on_the_screen_in_the_store_a
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    for words in (("check", "tiny.yaml"), ("plan", "tiny.yaml"), ("run", "tiny.yaml", "--no-mlflow")):
+    for words in (
+        ("check", "tiny.yaml"),
+        ("plan", "tiny.yaml"),
+        ("run", "tiny.yaml", "--executor", "inline", "--no-mlflow"),
+    ):
         code, said = ablate(monkeypatch, capsys, *words)
         assert code == 0, said
         assert warned(said), words

@@ -16,8 +16,6 @@ from worlds import ROOT
 import ablate
 from ablate.cli import app
 
-pytestmark = pytest.mark.fast
-
 ABLATE = "import sys; sys.argv[0] = 'ablate'; from ablate.cli import main; main()"
 
 

@@ -10,8 +10,6 @@ import sys
 import pytest
 from worlds import ROOT
 
-pytestmark = pytest.mark.fast
-
 ABLATE = "import sys; sys.argv[0] = 'ablate'; from ablate.cli import main; main()"
 PLUGIN = '''"""Half: half the peak once the hold is over."""
 from ablate.train.schedules.declare import Behind, Document, schedule
@@ -46,6 +44,7 @@ def test_a_kind_is_listed_with_what_it_does_and_where_it_is_from(kind, name, sou
     assert source in entry["source"] and entry["file"].endswith(f"{name}.py") and entry["settings"]
 
 
+@pytest.mark.full
 def test_a_plugin_s_own_is_among_them(tmp_path):
     path = tmp_path / "half.py"
     path.write_text(PLUGIN, encoding="utf-8")
@@ -57,6 +56,7 @@ def test_a_plugin_s_own_is_among_them(tmp_path):
     assert "half" not in [entry["name"] for entry in json.loads(run("schedules", "--json"))]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["samplers", "corpora"])
 def test_every_kind_has_its_list(kind):
     assert run(kind).strip() and isinstance(json.loads(run(kind, "--json")), list)

@@ -78,6 +78,9 @@ def refuse(name: str, folder: Path) -> str:
     return done.stderr.replace(str(folder), "FOLDER")
 
 
-@pytest.mark.parametrize("name", CASES)
+OFTEN = ("no_corpus", "results_is_a_file", "unknown_profile", "unknown_plugin", "heads_do_not_divide", "norm_of_zeros")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in CASES])
 def test_it_is_refused_in_words(name, tmp_path, golden):
     golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))

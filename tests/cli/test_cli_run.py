@@ -55,6 +55,7 @@ def test_again_trains_nothing_and_says_the_same(world):
     assert rows_of(folder / "results") == before
 
 
+@pytest.mark.full
 def test_more_seeds_are_judged_a_second_time_and_the_same_again_is_no_other(world, tmp_path):
     folder = shutil.copytree(world[0], tmp_path / "here")
     asked = ablate("sql", "SELECT number, level FROM questions GROUP BY ALL", "--format", "csv", cwd=folder)
@@ -93,6 +94,7 @@ def test_again_imports_neither_mlflow_nor_torch(world):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full
 def test_more_seeds_train_only_what_is_new(world):
     folder, _ = world
     done = ablate("run", "tiny.yaml", "--set", "seeds=3", "--json", cwd=folder)
@@ -104,6 +106,7 @@ def test_more_seeds_train_only_what_is_new(world):
     assert all("found at 2 seeds" in effect["note"] for effect in summary["effects"] if effect["judgement"] == 1)
 
 
+@pytest.mark.full
 def test_a_second_space_reuses_the_trials_it_shares(world):
     folder, _ = world
     text = (folder / "tiny.yaml").read_text()
@@ -117,6 +120,7 @@ def test_a_second_space_reuses_the_trials_it_shares(world):
     assert "2 to run, 4 known already" in " ".join(done.stdout.split())
 
 
+@pytest.mark.full
 def test_report_takes_the_name_of_a_run_and_that_of_a_file(world):
     folder, _ = world
     (folder / "renamed.yaml").write_text((folder / "tiny.yaml").read_text())
@@ -137,6 +141,7 @@ def test_plain_duckdb_answers_afterwards(world):
     assert {finished for _, finished in rows} <= {2, 3}
 
 
+@pytest.mark.full
 def test_sql_prints_table_csv_and_json(world):
     folder, _ = world
     statement = "SELECT 'a,b' AS text, 1.5 AS number, 'NaN'::DOUBLE AS missing"
@@ -165,6 +170,7 @@ def wait_for(what, seconds: float = 60.0):
     raise AssertionError("waited in vain")
 
 
+@pytest.mark.full
 def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
     write_world(tmp_path, steps=300, seeds=1)
     calm = ablate("run", "tiny.yaml", "--results", "calm", cwd=tmp_path)
@@ -200,6 +206,7 @@ def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
     assert answer_of(done.stdout) == answer_of(calm.stdout)
 
 
+@pytest.mark.full
 def test_resume_goes_on_as_it_was_asked_and_status_says_how_it_stands(tmp_path):
     """Killed outright: `status` names what is left, `resume` needs neither the file's name nor its options."""
     write_world(tmp_path, steps=300, seeds=1)
@@ -227,6 +234,7 @@ def test_resume_goes_on_as_it_was_asked_and_status_says_how_it_stands(tmp_path):
     assert nothing.returncode == 0 and "nothing to resume in rough" in nothing.stdout
 
 
+@pytest.mark.full
 def test_resume_refuses_to_ask_another_question(world, tmp_path):
     folder, _ = world
     space = write_world(tmp_path)
@@ -257,6 +265,7 @@ def test_resume_refuses_to_ask_another_question(world, tmp_path):
         assert done.returncode == 2 and reason in done.stderr
 
 
+@pytest.mark.full
 def test_what_is_refused_gives_nothing_up(world):
     """A run that cannot begin leaves what is known as it was, and `resume` as useful as before."""
     folder, _ = world
@@ -323,6 +332,7 @@ def standing(folder: Path, results: str = "rough") -> dict[str, str]:
     return {one["trial_id"]: one["state"] for one in json.loads(asked.stdout)} if asked.returncode == 0 else {}
 
 
+@pytest.mark.full
 def test_a_plan_that_learns_shows_its_stage_and_adds_seeds(tmp_path):
     """The first look is planned, seeds are added as long as something is undecided, and the plan then shows it all."""
     path = write_world(tmp_path)

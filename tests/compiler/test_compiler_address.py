@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from builders import CATALOGUE, gain, many_blocks, node, op, parallel, post_ln, pre_ln, residual, sequence
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,7 +99,7 @@ def step(value, path) -> Node:
     return value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples_of(200), deadline=None)
 @given(BLOCKS)
 def test_each_part_has_a_name_of_its_own_and_norms_rename_no_principal(block):
     found = names(block)

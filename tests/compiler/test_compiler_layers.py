@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import CATALOGUE
-from reading import ROOT
+from reading import transformer
 
 import ablate
 from ablate.block.sizes import Sizes
@@ -14,7 +14,7 @@ from ablate.plan.size import block_costs
 pytestmark = pytest.mark.fast
 
 SIZES = Sizes(n_layers=6, d_model=16, n_heads=2, seq_len=8, vocab_size=256)
-SAS = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml").block("sas")
+SAS = transformer().block("sas")
 
 
 @pytest.mark.parametrize("layer", [0, -1, 7, 1.5, True])

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import pytest
 from builders import CATALOGUE, SIZES, architecture, many_blocks, node, op, pre_ln, residual, sequence
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def test_closed_form_equals_the_count(block, around):
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples_of(15), deadline=None)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 9), st.integers(2, 50), st.booleans())
 def test_at_any_size(n_layers, n_heads, half_head, seq_len, vocab_size, causal):
     width = 2 * half_head * n_heads

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, gain, node, pre_ln, residual, sequence
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading import DEPTHS
+from reading import DEPTHS, transformer
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -21,7 +22,7 @@ from ablate.kernels import Attend
 from ablate.plan.size import cost
 
 ROOT = Path(__file__).parents[2]
-GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+GRAMMAR = transformer()
 SPACE = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
 
 FIXED = node("reparameterised", init="orthogonal", skip=1, gain=0)
@@ -74,8 +75,11 @@ def test_three_times_the_forward_pass_less_what_fixed_weights_spare(weight):
 
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("matrix", MATRICES)
-@pytest.mark.parametrize("weight", ["dense", "frozen", "spectral"])
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    "weight",
+    ["dense", pytest.param("frozen", marks=pytest.mark.full), pytest.param("spectral", marks=pytest.mark.full)],
+)
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_of_queries_and_keys_that_nothing_reads_no_gradient_comes_back(causal, weight, matrix, bias):
     regulations = (node("sigma_reparam"),) if weight == "dense" else (node("qk_norm", norm="rms_norm"),)
     attention = node(
@@ -92,7 +96,7 @@ def test_of_queries_and_keys_that_nothing_reads_no_gradient_comes_back(causal, w
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples_of(40), deadline=None)
 @given(
     st.sampled_from(sorted(WEIGHTS)), st.sampled_from(sorted(WEIGHTS)), st.sampled_from(sorted(MATRICES)),
     st.sampled_from(BIASES), st.integers(1, 2), st.integers(2, 9), st.booleans(),
@@ -123,7 +127,10 @@ def with_values(block, weight):
     return at(block)
 
 
-@pytest.mark.parametrize("name", list(GRAMMAR.blocks)[::4][:20])
+TWENTY = list(GRAMMAR.blocks)[::4][:20]
+
+
+@pytest.mark.parametrize("name", [*TWENTY[:4], *(pytest.param(name, marks=pytest.mark.full) for name in TWENTY[4:])])
 def test_twenty_shipped_blocks_with_their_weights_and_with_frozen_values(name):
     depth = DEPTHS.get(name, 6)
     own, frozen = GRAMMAR.block(name), with_values(GRAMMAR.block(name), WEIGHTS["frozen"])

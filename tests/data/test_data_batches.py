@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from data_library import data
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,7 +80,7 @@ def test_the_shortest_stream_has_one_window_and_a_shorter_one_is_refused():
 
 
 @given(seq_len=st.integers(1, 20), windows=st.integers(1, 30), spare=st.integers(0, 200), seed=st.integers(0, 2**40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples_of(100), deadline=None)
 def test_evaluation_windows_are_one_from_each_equal_cell_of_the_places(seq_len, windows, spare, seed):
     length = windows * (seq_len + 1) + spare
     tokens, targets, _ = evaluation_windows(stream(length), seq_len, windows, seed=seed, split="verdict")

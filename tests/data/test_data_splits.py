@@ -1,6 +1,7 @@
 import doctest
 
 import pytest
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def held(sizes, splits, split):
 
 
 @given(sizes=many_small, tuning=shares, verdict=shares)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 def test_shares_are_near_what_was_asked_and_never_above(sizes, tuning, verdict):
     splits = assign_splits(sizes, tuning=tuning, verdict=verdict)
     assert splits.keys() == sizes.keys()
@@ -32,7 +33,7 @@ def test_shares_are_near_what_was_asked_and_never_above(sizes, tuning, verdict):
 
 
 @given(sizes=many_small, verdict=st.sampled_from([0.05, 0.1]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples_of(30), deadline=None)
 def test_the_verdict_does_not_depend_on_the_tuning_share(sizes, verdict):
     of_verdict = [
         {name for name, split in assign_splits(sizes, tuning=tuning, verdict=verdict).items() if split == "verdict"}
@@ -76,7 +77,7 @@ large_shares = st.floats(0.05, 0.6)
 
 
 @given(sizes=few, tuning=large_shares, verdict=large_shares)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples_of(200), deadline=None)
 def test_as_many_folders_as_splits_are_enough(sizes, tuning, verdict):
     splits = assign_splits(sizes, tuning=tuning, verdict=min(verdict, 0.95 - tuning))
     assert set(splits.values()) == {"train", "tuning", "verdict"}

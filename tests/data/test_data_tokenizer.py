@@ -4,6 +4,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from data_library import prose
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ def trained():
 
 
 @given(texts=anything)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 def test_byte_tokens_are_the_bytes_each_text_ended_by_zero(texts):
     expected = [byte for text in texts for byte in [*text.content, 0]]
     tokens = ByteTokenizer().encode(texts)
@@ -32,7 +33,7 @@ def test_byte_tokens_are_the_bytes_each_text_ended_by_zero(texts):
 
 
 @given(texts=anything)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 def test_bpe_gives_every_text_back(trained, texts):
     tokens = trained.encode(texts)
     assert trained.decode(tokens) == "".join(text.content.decode() + END_OF_TEXT for text in texts)
@@ -41,7 +42,7 @@ def test_bpe_gives_every_text_back(trained, texts):
 
 
 @given(texts=anything)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 def test_a_text_has_the_same_number_of_bytes_under_any_tokenizer(trained, texts):
     """Its own and one for its end; otherwise bits per byte would not be of the same bytes."""
     expected = sum(len(text.content) + 1 for text in texts)

@@ -19,8 +19,6 @@ from ablate.store.query import query
 from ablate.store.results import Results
 from ablate.train.events import Began, KernelUse, Outcome, Row
 
-pytestmark = pytest.mark.fast
-
 SDPA = BACKENDS["sdpa"]
 
 

@@ -41,11 +41,13 @@ def check(world, name, faults, *words):
     return survived
 
 
+@pytest.mark.full
 def test_a_worker_may_die_in_every_phase(world):
     survived = check(world, "each", EACH, "--workers", "2")
     assert survived.resumed == 0, "two deaths are borne by a trial"
 
 
+@pytest.mark.full
 def test_a_trial_that_loses_worker_after_worker_is_lost_and_taken_up_again(world):
     folder, tables = world
     survived = disturbed(folder, folder / "lost", [("step", "exit")] * 3, "--workers", "1", most=3)

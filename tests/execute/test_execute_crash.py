@@ -19,14 +19,22 @@ import ablate
 EXECUTORS = ("local", "ray")
 VICTIMS = ("driver", "worker", "group")
 MOMENTS = 17
-STEPS, EVERY = 700, 4
+STEPS, SHORT, EVERY = 700, 200, 4
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
+    return undisturbed(tmp_path_factory.mktemp("crash"), STEPS)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    return undisturbed(tmp_path_factory.mktemp("short"), SHORT)
+
+
+def undisturbed(folder, steps):
     """A folder with a space, and the tables of a run that nobody disturbed."""
-    folder = tmp_path_factory.mktemp("crash")
-    space = ablate.load_space(write_world(folder, steps=STEPS, seeds=1))
+    space = ablate.load_space(write_world(folder, steps=steps, seeds=1))
     ablate.run(space, results=folder / "calm", executor="inline", console=Console(quiet=True), mirror=False)
     return folder, tables_of(folder / "calm")
 
@@ -40,11 +48,17 @@ def check(world, executor, victim, delay):
     return measured
 
 
+def test_killed_and_gone_on_with_in_a_short_run(short):
+    check(short, "local", "driver", delay=0.3)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("executor", "victim"), [("local", "driver"), ("local", "group"), ("ray", "worker")])
 def test_killed_and_gone_on_with(world, executor, victim):
     check(world, executor, victim, delay=1.2)
 
 
+@pytest.mark.full
 def test_the_comparison_sees_one_changed_bit(world, tmp_path):
     """The twin: what is compared above is not empty, and one bit of one row is enough."""
     _, calm = world

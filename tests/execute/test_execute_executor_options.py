@@ -182,6 +182,7 @@ class Recording(Packer):
         del self.here[task.trial.id]
 
 
+@pytest.mark.full
 def test_workers_share_logical_gpus(space, tmp_path):
     """Four trials on two GPUs, two on each at once; each is held to its half, what contexts take is left out."""
     gpus = [Gpu(0, 16 * GIB), Gpu(1, 16 * GIB)]
@@ -195,6 +196,7 @@ def test_workers_share_logical_gpus(space, tmp_path):
     assert packer.most == {0: 2, 1: 2} and packer.here == {}
 
 
+@pytest.mark.full
 def test_a_trial_without_a_place_waits_and_is_told_of_when_the_run_is_stopped(space, tmp_path):
     """Three workers, one place. The one that waits has begun in the books: it ends as interrupted, too."""
     packer = Recording([Gpu(0, 16 * GIB)], declarations(), workers=1, pack=1)
@@ -236,6 +238,7 @@ def test_the_share_of_a_trial_that_had_no_whole_gpu_is_in_its_outcome():
         assert with_share(lacking, whole) == lacking
 
 
+@pytest.mark.full
 def test_ranks_give_the_same_rows_in_a_worker_as_in_this_process(space, tmp_path):
     (task, *_) = tasks_of(space, tmp_path, ranks=2)
     heard = {}

@@ -42,6 +42,7 @@ def test_local_gives_the_same_bits_as_inline(space, undisturbed, tmp_path):
     assert rows_of(tmp_path) == undisturbed
 
 
+@pytest.mark.full
 def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, monkeypatch):
     """Stop after a few messages, again and again, until nothing is left: the rows are those of an undisturbed run."""
     from ablate.execute import interrupt, worker
@@ -107,6 +108,7 @@ class Silent:
     def ended(self, trial_id, outcome_kind, step): ...
 
 
+@pytest.mark.full
 def test_messages_keep_their_order_and_end_with_the_outcome(space, tmp_path):
     (task, *_) = tasks_of(space, tmp_path)
     messages: list[Message] = []

@@ -41,7 +41,9 @@ def executors():
     return {"local": lambda: Local(1), "ray": lambda: RayTune(workers=1, gpus=0)}
 
 
-@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "executor", [pytest.param("local", marks=pytest.mark.full), pytest.param("ray", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("on_gpu", [True, False])
 def test_after_a_bug_on_a_gpu_its_process_does_no_other_trial(tmp_path, executor, on_gpu):
     """What comes after an error on the device fails in that process, too. The twin: without a GPU it goes on."""

@@ -35,8 +35,8 @@ def run(folder, paths, results="results", **more):
     return known_outcomes(folder / results).get(metered.id), done, said.export_text()
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
-@pytest.mark.parametrize(("most", "parts", "lacked"), [(2, 2, [1]), (1, 4, [1, 2])])
+@pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.full)])
+@pytest.mark.parametrize(("most", "parts", "lacked"), [pytest.param(2, 2, [1], marks=pytest.mark.full), (1, 4, [1, 2])])
 def test_a_trial_recovers_in_parts(tmp_path, executor, most, parts, lacked):
     paths = write_metered(tmp_path, most=most, seeds=1)
     outcome, done, said = run(tmp_path, paths, executor=executor, workers=1)
@@ -51,6 +51,7 @@ def test_a_trial_recovers_in_parts(tmp_path, executor, most, parts, lacked):
     assert list(ablate.query(versions, results=tmp_path / "results").version) == [str(parts)]
 
 
+@pytest.mark.full
 def test_the_batch_stays_as_it_is(tmp_path):
     """The losses are those of the whole batch, but for the rounding of their sums; the twin: half a batch's are not."""
     losses = {}
@@ -78,6 +79,7 @@ def test_what_never_fits_is_told_and_tried_again_by_the_next_run(tmp_path):
     assert done.ended.kinds == {"out_of_memory": 1}, "the other one has its result"
 
 
+@pytest.mark.full
 def test_an_interrupted_trial_in_parts_goes_on_in_parts(tmp_path, monkeypatch):
     """Stopped at once and again after it has come to parts: it tries nothing twice, and ends in the same rows."""
     from ablate.execute import worker

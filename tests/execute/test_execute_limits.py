@@ -49,6 +49,7 @@ def test_a_trial_over_its_limit_ends_at_its_next_step(space, tmp_path):
     assert rows_of(tmp_path) == rows_of(tmp_path / "calm")
 
 
+@pytest.mark.full
 def test_a_trial_that_hangs_within_a_step_is_ended_with_its_trace(space, tmp_path):
     """Asleep in one call, it never asks whether to stop: the worker is killed, the row says where it hung."""
     (task, *_) = tasks_of(space, tmp_path)
@@ -63,6 +64,7 @@ def test_a_trial_that_hangs_within_a_step_is_ended_with_its_trace(space, tmp_pat
     assert not list((tmp_path / "running").glob("*.trace"))
 
 
+@pytest.mark.full
 def test_a_trace_that_cannot_be_written_is_refused_in_words(space, tmp_path):
     (tmp_path / "running").write_text("in the way")
     (task, *_) = tasks_of(space, tmp_path)
@@ -79,6 +81,7 @@ def sleeper(folder):
     return path
 
 
+@pytest.mark.full
 def test_a_preempted_worker_saves_its_trial_and_another_goes_on(tmp_path):
     space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1))
     calm, rough = tmp_path / "calm", tmp_path / "rough"

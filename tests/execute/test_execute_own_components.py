@@ -45,7 +45,11 @@ def disturb(seed):
     np.random.seed(seed)
 
 
-@pytest.mark.parametrize("options", [{"executor": "inline"}, {"executor": "local", "workers": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"executor": "inline"}, pytest.param({"executor": "local", "workers": 1}, marks=pytest.mark.full)],
+    ids=str,
+)
 def test_twice_the_same_bits_whatever_ran_before(spaces, undisturbed, tmp_path, options):
     disturb(1)
     rows = trained(spaces[1], tmp_path, **options)
@@ -61,6 +65,7 @@ def test_the_process_goes_on_as_if_no_trial_had_drawn(spaces, undisturbed, tmp_p
     assert [torch.rand(2).tolist(), random.random(), np.random.rand()] == before
 
 
+@pytest.mark.full
 def test_stopped_and_gone_on_in_a_process_that_drew_other_numbers(spaces, undisturbed, tmp_path, monkeypatch):
     from ablate.execute import interrupt, worker
 

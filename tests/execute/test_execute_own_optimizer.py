@@ -81,6 +81,7 @@ def test_it_comes_to_a_verdict(inline):
     assert min(losses) < max(losses) - 0.1  # it learns
 
 
+@pytest.mark.full
 def test_workers_read_the_file_for_themselves(asked, inline, tmp_path):
     run, rows = trained(asked, tmp_path, executor="local", workers=2)
     assert run.ended.kinds == {"finished": 4}

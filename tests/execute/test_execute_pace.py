@@ -137,7 +137,13 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
     assert len(asked) == 5  # on another machine what was measured on this one says nothing
 
 
-@pytest.mark.parametrize("setting", ["recipe.batch=5", "threads=2", "recipe.dtype=float64", "model.width=32"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "recipe.batch=5",
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("threads=2", "recipe.dtype=float64", "model.width=32")),
+    ],
+)
 def test_what_was_measured_otherwise_does_not_hold(tmp_path, quick, setting):
     results, models = world(tmp_path)
     measure_step_times(results, Plans(models))

@@ -1,6 +1,7 @@
 """The ledger of GPU memory: never overbooked, never a share of nothing, and everything comes back."""
 
 import pytest
+from example_counts import examples_of
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -78,7 +79,7 @@ class Booking(RuleBasedStateMachine):
         return any(memory % self.most >= memory // self.most for memory in self.gpus.values())
 
 
-Booking.TestCase.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+Booking.TestCase.settings = settings(max_examples=examples_of(60), stateful_step_count=20, deadline=None)
 TestBooking = Booking.TestCase
 
 

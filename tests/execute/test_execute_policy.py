@@ -55,6 +55,7 @@ def test_a_failed_trial_is_told_every_time_and_lack_of_memory_is_tried_again(tmp
     assert done.failed == () and done.ended.kinds == {"finished": 1}
 
 
+@pytest.mark.full
 def test_fresh_trains_all_again_also_after_an_interruption(tmp_path):
     space = ablate.load_space(write_world(tmp_path), settings=["seeds=1"])
     again = {"results": tmp_path / "results", "executor": "inline", "console": Console(quiet=True), "mirror": False}

@@ -109,9 +109,9 @@ def plugin(folder, name, act="pass", patch="Passes.backward = at_step_5"):
     ("dtype", "how"),
     [
         ("float64", {"ranks": 2}),
-        ("float32", {"ranks": 2}),
-        ("float64", {"ranks": 3, "parts": 2}),
-        ("float64", {"parts": 2}),
+        pytest.param("float32", {"ranks": 2}, marks=pytest.mark.full),
+        pytest.param("float64", {"ranks": 3, "parts": 2}, marks=pytest.mark.full),
+        pytest.param("float64", {"parts": 2}, marks=pytest.mark.full),
     ],
 )
 def test_it_is_the_trial_of_one_process(world, dtype, how):
@@ -131,6 +131,7 @@ def test_it_is_the_trial_of_one_process(world, dtype, how):
     assert not {"parts", "ranks", "readings"} & {*expected[0].versions, *expected[-1].detail}
 
 
+@pytest.mark.full
 def test_without_the_sum_over_ranks_it_is_another(world, tmp_path, monkeypatch):  # the test above can fail
     alone = world("alone", "recipe.dtype=float64")
     monkeypatch.setattr(Ranks, "add_gradients", lambda self, gradients: None)
@@ -150,6 +151,7 @@ def calm(world):
     return carried_out(world("calm", DROPOUT, ranks=2))
 
 
+@pytest.mark.full
 def test_interrupted_and_gone_on_with_is_undisturbed_bit_for_bit(world, calm, monkeypatch):
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
     rough, before = world("rough", DROPOUT, ranks=2), []
@@ -163,6 +165,7 @@ def test_interrupted_and_gone_on_with_is_undisturbed_bit_for_bit(world, calm, mo
     assert rows(before) | rows(after) == rows(calm)
 
 
+@pytest.mark.full
 def test_ranks_draw_dropout_apart(world, calm):
     """One process has other masks; and a rank that drew those of rank 0 would have them twice (the twin)."""
     assert exact(calm) != pytest.approx(exact(carried_out(world("alone", DROPOUT))), rel=1e-4)
@@ -217,12 +220,13 @@ def test_more_ranks_than_gpus_are_refused(world):
 @pytest.mark.parametrize(
     ("act", "kind", "says"),
     [
-        (
+        pytest.param(
             "import torch; raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 2 GiB.')",
             "out_of_memory",
             {"cause": "CUDA out of memory. Tried to allocate 2 GiB."},
+            marks=pytest.mark.full,
         ),
-        ("raise ValueError('not mine')", "bug", {"error": "ValueError: not mine"}),
+        pytest.param("raise ValueError('not mine')", "bug", {"error": "ValueError: not mine"}, marks=pytest.mark.full),
         ("os.kill(os.getpid(), signal.SIGKILL)", "interrupted", {"error": "its rank 1 was lost (by signal 9)"}),
     ],
     ids=["memory", "bug", "killed"],
@@ -239,6 +243,7 @@ def test_what_a_rank_meets_with_is_what_the_trial_meets_with(world, tmp_path, ac
     assert children() == []
 
 
+@pytest.mark.full
 def test_last_words_that_no_pipe_holds_are_cut(world, tmp_path):
     """Rank 0 listens once the other has ended, which it could not if it had more to say than the pipe takes."""
     act = "raise ValueError('ä' * 300_000)"
@@ -260,12 +265,14 @@ AGREE = """    from ablate.train import loop
 """
 
 
+@pytest.mark.full
 def test_a_rank_with_other_parameters_is_put_right(world, calm, tmp_path):
     """As one whose kernels round otherwise would build them; rank 0's stay, bit for bit."""
     path = plugin(tmp_path, "other", patch=AGREE.lstrip())
     assert rows(carried_out(world("other", DROPOUT, plugin=path, ranks=2))) == rows(calm)
 
 
+@pytest.mark.full
 def test_one_that_is_not_put_right_makes_another_trial(world, calm, tmp_path, monkeypatch):  # the test above can fail
     monkeypatch.setattr(Ranks, "agree", lambda self, tensors: None)
     path = plugin(tmp_path, "wrong", patch=AGREE.lstrip() + "    Ranks.agree = lambda self, tensors: None")
@@ -292,6 +299,7 @@ def test_tensors_of_all_types_agree(monkeypatch):
     assert [tensor._version > was for tensor, was in zip(ours, before, strict=True)] == [True, True, False, True, False]
 
 
+@pytest.mark.full
 def test_ranks_take_no_module_from_where_they_are_begun(world, tmp_path, monkeypatch):
     """`python -m` would look there first; its twin is below."""
     poison = tmp_path / "here"
@@ -314,6 +322,7 @@ def test_ranks_that_do_not_meet_are_lost_soon(monkeypatch):
     assert not any(name in os.environ for name in together.INTERFACES)
 
 
+@pytest.mark.full
 def test_divergence_is_found_where_it_is(world, tmp_path):
     """What is not finite is of another rank's sequences: rank 0 has nothing of it but what it is told."""
     act = "self.model.layers['2'].register_forward_hook(lambda layer, given, output: output * float('nan'))"
@@ -329,6 +338,7 @@ def test_what_cannot_be_is_refused_in_words(world):
     assert children() == []
 
 
+@pytest.mark.full
 def test_a_worker_process_has_ranks_too_and_its_death_is_theirs(world, tmp_path):
     """Killed, it leaves none behind, and what it was doing can be done by another."""
     task = world("pool", "recipe.steps=300", ranks=2)
@@ -351,6 +361,7 @@ def test_a_worker_process_has_ranks_too_and_its_death_is_theirs(world, tmp_path)
         time.sleep(0.02)
 
 
+@pytest.mark.full
 def test_nothing_outlives_a_parent_that_is_killed(world, tmp_path):
     task = world("orphans", "recipe.steps=100000", ranks=3)
     program = (

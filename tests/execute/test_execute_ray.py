@@ -58,6 +58,7 @@ def on(cluster, **more):
     return {"executor": "ray", "address": cluster.address, "gpus": 0, **more}
 
 
+@pytest.mark.full
 def test_a_cluster_that_was_joined_gives_the_same_bits(world, cluster, temporary, tmp_path, capfd):
     before = surroundings()
     done = ablate.run(world.space, results=tmp_path, **on(cluster), **QUIET)
@@ -67,6 +68,7 @@ def test_a_cluster_that_was_joined_gives_the_same_bits(world, cluster, temporary
     assert surroundings() == before
 
 
+@pytest.mark.full
 def test_a_component_of_plain_layers_gives_the_same_bits_whatever_ran_before(cluster, tmp_path):
     """On Ray a worker has had other trials before; in this process there were none."""
     found = []
@@ -107,6 +109,7 @@ def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(world, temp
     assert [folder.parent for folder in seen] == [temporary], "the twin: that is where it would be"
 
 
+@pytest.mark.full
 def test_a_killed_worker_costs_nothing_but_time(world, cluster, tmp_path):
     said = Console(record=True, width=200, file=StringIO())
     with meanwhile(tmp_path, lambda holders: os.kill(holders[0].pid, signal.SIGKILL), workers=1) as struck:
@@ -117,6 +120,7 @@ def test_a_killed_worker_costs_nothing_but_time(world, cluster, tmp_path):
     assert rows_of(tmp_path) == world.rows
 
 
+@pytest.mark.full
 def test_a_lost_node_costs_nothing_but_time(world, cluster, tmp_path, capfd):
     """Two nodes have a trial each when one is gone: its trial goes on on the other, and nothing is said by Ray."""
     said = Console(record=True, width=200, file=StringIO())
@@ -129,6 +133,7 @@ def test_a_lost_node_costs_nothing_but_time(world, cluster, tmp_path, capfd):
     assert "raylet" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.full
 def test_stopped_on_ray_and_gone_on_elsewhere(world, cluster, tmp_path, monkeypatch):
     """What runs saves where it is, within moments of being asked; it goes on in this process to the same bits."""
     from ablate.execute.interrupt import Interrupt
@@ -150,6 +155,7 @@ def test_stopped_on_ray_and_gone_on_elsewhere(world, cluster, tmp_path, monkeypa
     assert rows_of(tmp_path) == world.rows
 
 
+@pytest.mark.full
 def test_a_killed_driver_takes_its_workers_on_a_cluster_along(world, cluster, tmp_path):
     run = start(
         world.folder, tmp_path, "run", "tiny.yaml", "--executor", "ray", "--address", cluster.address, "--gpus", "0"
@@ -163,6 +169,7 @@ def test_a_killed_driver_takes_its_workers_on_a_cluster_along(world, cluster, tm
     run.process.wait()
 
 
+@pytest.mark.full
 def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_path, monkeypatch):
     """The one is killed after its limit, and says where it hung; the other fails with its trace. The next one runs."""
     monkeypatch.chdir(tmp_path)  # Ray lets workers look for code where the driver stands, too
@@ -182,6 +189,7 @@ def test_a_trial_that_hangs_and_one_that_cannot_be_built(world, cluster, tmp_pat
     assert not list((tmp_path / "running").glob("*.trace"))
 
 
+@pytest.mark.full
 def test_what_goes_wrong_in_the_driver_comes_out_as_it_was(world, cluster, tmp_path):
     """Not as an error of Tune's, and not after it has waited for its workers."""
     raised = OSError("no space left")
@@ -198,6 +206,7 @@ def test_what_goes_wrong_in_the_driver_comes_out_as_it_was(world, cluster, tmp_p
     assert time.monotonic() - when[0] < 5
 
 
+@pytest.mark.full
 def test_trials_share_a_gpu_and_nodes_are_counted_as_they_come(world, cluster, tmp_path):
     """GPUs are counted, not touched: Ray takes our word that a node has them."""
     executor = RayTune(None, address=cluster.address, cpus=0.25, gpus=0.5)
@@ -217,6 +226,7 @@ def test_trials_share_a_gpu_and_nodes_are_counted_as_they_come(world, cluster, t
     assert seen[0] == 2 and seen[-1] == 4
 
 
+@pytest.mark.full
 def test_only_the_gpus_that_were_asked_for_are_seen(cluster):
     """Ray shows a trial that asked for none all of them."""
     import ray

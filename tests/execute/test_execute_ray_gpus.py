@@ -56,6 +56,7 @@ def at_once(spans):
     return max((sum(begin <= moment < end for begin, end, _ in spans) for moment, _, _ in spans), default=0)
 
 
+@pytest.mark.full
 def test_three_trials_on_each_of_two_gpus(cluster, tmp_path):
     """All six places are used at once, none is used twice, and no trial is without a GPU."""
     path, plugin = write_metered(tmp_path, together=6, seconds=0.05, seeds=8, steps=6)
@@ -73,7 +74,7 @@ def test_three_trials_on_each_of_two_gpus(cluster, tmp_path):
         assert at_once([span for span in spans if span[2] == gpu]) == 3
 
 
-def test_what_a_trial_needs_says_how_many_share_a_gpu(cluster, tmp_path):
+def test_what_a_trial_needs_says_how_many_share_a_gpu(tmp_path):
     """Half as much memory in each GPU, half as many trials: the parts are what the ledger of memory says."""
     path, plugin = write_metered(tmp_path, seeds=1)
     (task, *_) = tasks_of(ablate.load_space(path, plugins=[plugin]), tmp_path / "results")
@@ -86,6 +87,7 @@ def test_what_a_trial_needs_says_how_many_share_a_gpu(cluster, tmp_path):
     assert executor._gpus_of(replace(task, memory=1.0)) == 1
 
 
+@pytest.mark.full
 def test_packing_by_memory_and_alone_after_a_lack_of_it(cluster, tmp_path):
     """Two share a GPU until one lacks memory there; then it waits for one of its own, and comes through in parts."""
     path, plugin = write_metered(tmp_path, most=2, seeds=1, steps=6)
@@ -101,12 +103,14 @@ def test_packing_by_memory_and_alone_after_a_lack_of_it(cluster, tmp_path):
     assert [1, 1] in [detail.get("out_of_memory") for detail in details]
 
 
+@pytest.mark.full
 def test_what_has_no_gpu_to_pack_is_said(cluster, tmp_path):
     """Nodes are asked what memory their GPUs have; these have none that could be seen."""
     with pytest.raises(RefusedError, match="says that it has GPUs, and sees none\n  = say what part of a GPU a trial"):
         RayTune(None, address=cluster.address, pack="auto").run(lambda: None, print, lambda: False)
 
 
+@pytest.mark.full
 def test_a_preempted_worker_saves_its_trial_and_another_goes_on(cluster, tmp_path):
     """SIGTERM to the worker: nothing is lost but the time to start another, and the rows are the same bits."""
     space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1), settings=["measure.checkpoint_every=1000"])
@@ -151,6 +155,7 @@ def carried_out(executor, tasks):
     return messages
 
 
+@pytest.mark.full
 def test_ranks_of_a_trial_are_on_one_node(cluster, tmp_path):
     """Two processes for a trial ask for two GPUs of one node, and give the rows that they give without Ray."""
     (task, *_) = tasks_of(ablate.load_space(write_world(tmp_path, seeds=1)), tmp_path / "results", ranks=2)

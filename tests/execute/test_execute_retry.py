@@ -79,6 +79,7 @@ def test_what_has_not_failed_is_refused_with_what_has(broken):
     assert set(attempts(results).values()) == {1}
 
 
+@pytest.mark.full
 def test_what_was_changed_since_is_not_retried(broken, tmp_path):
     _, results, _ = broken
     path = tmp_path / "tiny.yaml"
@@ -87,6 +88,7 @@ def test_what_was_changed_since_is_not_retried(broken, tmp_path):
     assert code == 2 and "asks for other trials than when it was run" in text
 
 
+@pytest.mark.full
 def test_seeds_that_were_added_knowing_what_failed_are_counted_anew(tmp_path, monkeypatch):
     """A plan that learns from its trials goes back to its first look, and through those that follow."""
     space = ablate.load_space(write_looks(tmp_path, looks="[2, 3]"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from example_counts import examples_of
 from grammar_worlds import grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -356,7 +357,7 @@ def test_optuna_is_not_imported_before_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples_of(25), deadline=None)
 @given(st.integers(0, 2**31 - 1), st.integers(0, 10**6))
 def test_uniform_proposals_of_the_shipped_grammar_are_admitted(seed: int, k: int) -> None:
     found = proposer("random", transformer(), seed, ("min",)).propose(k, [])

@@ -28,7 +28,7 @@ from ablate.testing import SamplerContract
 SHIPPED = tuple(sorted(spec.name for spec in shipped(SAMPLER)))
 
 
-@pytest.fixture(params=SHIPPED)
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.full if name == "gp" else ()) for name in SHIPPED])
 def sampler(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -73,7 +73,7 @@ def until_done(space: ablate.Space, results: Path, **options: Any) -> int:
 @pytest.mark.parametrize(
     ("kind", "step"),
     [
-        ("diverged", 7),
+        pytest.param("diverged", 7, marks=pytest.mark.full),
         *(pytest.param(kind, step, marks=pytest.mark.slow) for kind in ("diverged", "bug") for step in (3, 11)),
         pytest.param("bug", 7, marks=pytest.mark.slow),
     ],
@@ -93,6 +93,7 @@ def test_what_goes_wrong_before_or_behind_a_rung_goes_wrong_there_again(
     assert ledger.open_trials(tmp_path / "stopped") == set()
 
 
+@pytest.mark.full
 def test_a_trial_that_failed_is_not_tried_again_within_its_search(
     world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_trial_that_failed_is_not_tried_again_within_its_search(
     assert fresh.ended.kinds == {"finished": 9}
 
 
+@pytest.mark.full
 def test_a_search_is_told_nothing_of_a_trial_that_is_lost_and_waits_for_it(
     world: Path, tmp_path: Path, fault: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_search_is_told_nothing_of_a_trial_that_is_lost_and_waits_for_it(
     assert tables_of(tmp_path / "lost") == tables_of(tmp_path / "calm")
 
 
+@pytest.mark.full
 def test_seeds_that_rest_at_a_rung_are_ended_where_another_one_diverged(
     world: Path, tmp_path: Path, fault: Callable[..., None]
 ) -> None:
@@ -139,6 +142,7 @@ def test_seeds_that_rest_at_a_rung_are_ended_where_another_one_diverged(
     assert ablate.resumable(tmp_path) == ((), ())
 
 
+@pytest.mark.full
 def test_so_many_are_confirmed_as_were_asked_for(world: Path, tmp_path: Path) -> None:
     """With one objective the front is a single block, or the reference."""
     asked = design(trials=6, more=", confirm: {blocks: 3, seeds: 2}").replace(", peak_kurtosis: min", "")
@@ -155,6 +159,7 @@ def _splits(results: Path) -> list[tuple[object, ...]]:
     return list(query(results, "SELECT DISTINCT split, seed FROM trials").rows)
 
 
+@pytest.mark.full
 def test_a_confirmation_that_was_stopped_says_nothing_yet(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +179,7 @@ def test_a_confirmation_that_was_stopped_says_nothing_yet(
     assert not seen & {(True, True, True), (False, True, True)}
 
 
+@pytest.mark.full
 def test_a_search_begun_anew_and_stopped_goes_on_anew(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from builders import CATALOGUE
+from example_counts import examples_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading import ROOT
@@ -41,7 +42,6 @@ from ablate.train.loop import train
 from ablate.train.loss import parameter_type
 from ablate.train.threads import pin_threads
 
-pytestmark = pytest.mark.fast
 SEARCH = "{search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 60}}}"
 VOCABULARY = 32
 
@@ -502,7 +502,7 @@ def test_a_proposal_may_name_the_repetition(tmp_path: Path) -> None:
     kind=st.sampled_from(["asha", "hyperband"]),
 )
 @example(share="29%", factor=2, steps=100, every=29, kind="asha")  # 0.29 * 100 is less than 29
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples_of(300), deadline=None)
 def test_rungs_fit_where_the_first_is_at_an_evaluation_between_start_and_end(
     share: str | float, factor: int, steps: int, every: int, kind: str
 ) -> None:

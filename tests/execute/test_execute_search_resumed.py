@@ -6,6 +6,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_worlds import STEPS, Surface, proposer, results, run, search, searched, surface
@@ -97,7 +98,7 @@ def climbs(found: Search) -> None:
             assert (after.k, after.block) == (before.k, before.block)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples_of(30), deadline=None)
 @given(searches, st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5))
 def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
     asked: dict[str, object], order: Random, cut: int, workers: int

@@ -26,7 +26,9 @@ def space_of(world: Path, more: str, **options: object) -> Space:
     return searched(world, design(more=more, **options), "measure.evaluation.every=4")  # type: ignore[arg-type]
 
 
-@pytest.fixture(scope="module", params=[CONFIRMED, RUNGS], ids=["confirmed", "rungs"])
+@pytest.fixture(
+    scope="module", params=[pytest.param(CONFIRMED, marks=pytest.mark.full), RUNGS], ids=["confirmed", "rungs"]
+)
 def calm(request: pytest.FixtureRequest, world: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple]:
     """A search that nobody disturbed: its space and its tables."""
     space, results = space_of(world, request.param), tmp_path_factory.mktemp("calm")
@@ -52,6 +54,7 @@ def test_a_search_spends_its_budget_and_confirms(calm) -> None:
         assert {step for _, status, step in tables["outcomes"] if status == "pruned"} <= {5, 9}
 
 
+@pytest.mark.full
 def test_confirming_at_more_seeds_judges_the_same_question_again(world: Path, tmp_path: Path) -> None:
     """The seeds advised after a confirmation: held at what the first left, and so said."""
     carry_out(space_of(world, CONFIRMED), tmp_path)
@@ -63,12 +66,14 @@ def test_confirming_at_more_seeds_judges_the_same_question_again(world: Path, tm
     assert rows.values.tolist() == [[1, 2], [2, 3]]
 
 
+@pytest.mark.full
 def test_workers_give_the_same_tables(calm, tmp_path: Path) -> None:
     space, tables, _ = calm
     carry_out(space, tmp_path, executor="local", workers=2)
     assert tables_of(tmp_path) == tables
 
 
+@pytest.mark.full
 def test_stopped_and_gone_on_gives_the_same_tables(calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space, tables, _ = calm
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
@@ -90,6 +95,7 @@ def test_stopped_and_gone_on_gives_the_same_tables(calm, tmp_path: Path, monkeyp
     assert tables_of(tmp_path) == tables
 
 
+@pytest.mark.full
 def test_again_trains_nothing(calm, tmp_path: Path) -> None:
     space, _, _ = calm
     first = carry_out(space, tmp_path)
@@ -98,6 +104,7 @@ def test_again_trains_nothing(calm, tmp_path: Path) -> None:
     assert again.searched == first.searched
 
 
+@pytest.mark.full
 def test_another_seed_is_another_search(calm, world: Path, tmp_path: Path) -> None:
     """The twin: the comparisons above can fail."""
     space, tables, _ = calm
@@ -106,6 +113,7 @@ def test_another_seed_is_another_search(calm, world: Path, tmp_path: Path) -> No
     assert tables_of(tmp_path)["proposals"] != tables["proposals"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_the_budget_is_of_all_workers_together(world: Path, tmp_path: Path, executor: str) -> None:
     space = searched(world, design("random", trials=20, parallel=4), "recipe.steps=2", "measure.evaluation.every=2")
@@ -115,6 +123,7 @@ def test_the_budget_is_of_all_workers_together(world: Path, tmp_path: Path, exec
     assert len(tables_of(tmp_path)["memberships"]) == 20
 
 
+@pytest.mark.full
 def test_what_another_space_has_trained_is_not_trained_again(world: Path, tmp_path: Path) -> None:
     plain = ablate.load_space(world, settings=["design={compare: [pre_ln, op]}", "measure.evaluation.every=4"])
     carry_out(plain, tmp_path)

@@ -50,6 +50,7 @@ def test_seeds_are_added_until_the_last_look(calm):
     assert done.summary is not None and done.summary.looked == 4 and not done.summary.decided
 
 
+@pytest.mark.full
 def test_what_is_decided_needs_no_more_seeds(tmp_path):
     done = run(write_looks(tmp_path, margin="50%"), tmp_path / "r", executor="inline")
     assert done.plan.seeds == (0, 1) and not done.plan.open and len(done.plan.trials) == 8
@@ -67,6 +68,7 @@ def test_a_plan_shows_the_stage_it_is_at(calm, tmp_path):
     assert after.plan == done.plan and not after.to_run
 
 
+@pytest.mark.full
 def test_again_trains_nothing_and_says_the_same(calm):
     path, results, _, done = calm
     before = all_of(results)
@@ -75,6 +77,7 @@ def test_again_trains_nothing_and_says_the_same(calm):
     assert all_of(results) == before
 
 
+@pytest.mark.full
 def test_workers_come_to_the_same_as_one_process(calm, tmp_path):
     path, results, _, done = calm
     other = run(path, tmp_path / "local", executor="local", workers=2)
@@ -129,6 +132,7 @@ def test_what_is_seen_decides_and_not_when(calm):
     assert unfolded(space, planned, first, finals).plan == unfolded(space, planned, first | {late}, finals).plan
 
 
+@pytest.mark.full
 def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
     path, results, _, done = calm
     handed = []
@@ -202,6 +206,7 @@ def test_tuning_comes_first_and_chooses(tmp_path):
     assert query(tmp_path / "r", "SELECT DISTINCT n FROM leaderboard").rows == ((2,),)
 
 
+@pytest.mark.full
 def test_a_field_of_the_recipe_and_one_of_the_block_are_tuned_together(tmp_path):
     path = write_world(tmp_path, seeds=2)
     tune = "{seeds: 1, recipe.schedule.warmup: [0, 50%], attention_norm.eps: [1e-5, 1.0]}"
@@ -233,6 +238,7 @@ def done_by(plan, id):
     return next(trial.variant for trial in plan.trials if trial.id == id)
 
 
+@pytest.mark.full
 def test_paces_are_measured_before_anything_is_trained(tmp_path):
     path = write_world(tmp_path, seeds=2)
     text = path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:")
@@ -256,6 +262,7 @@ def test_a_space_that_learns_nothing_has_no_stages(tmp_path):
     assert replace(planned, stage=None) == planned
 
 
+@pytest.mark.full
 def test_what_waits_is_counted_apart_from_what_may_follow(calm, tmp_path, monkeypatch):
     """Stopped when the last trial of a look was handed out: nothing waits, and more may follow."""
     path, _, _, _ = calm
@@ -290,12 +297,14 @@ def count_plans(monkeypatch):
     return built
 
 
+@pytest.mark.full
 def test_each_plan_of_a_run_is_built_once(tmp_path, monkeypatch):
     built = count_plans(monkeypatch)
     run(write_looks(tmp_path, looks="[2, 3]"), tmp_path / "r", executor="inline")
     assert built == [NOTHING, Known(seeds=(0, 1)), Known(seeds=(0, 1, 2))]
 
 
+@pytest.mark.full
 def test_a_run_is_planned_again_where_steps_follow_from_measured_time(tmp_path, monkeypatch):
     path = write_world(tmp_path, seeds=1)
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))

@@ -27,6 +27,7 @@ def world(tmp_path_factory):
     return folder, path, all_of(folder / "calm")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_killed_between_looks(world, when):
     """`before`: all of the look has ended, and nothing follows from it yet; `after`: the next one is asked for."""
@@ -102,6 +103,7 @@ def check(world, executor, trials, delay):
     assert all_of(results) == calm and damage(results) == []
 
 
+@pytest.mark.full
 def test_killed_inside_a_look(world):
     check(world, "local", trials=9, delay=0.0)
 

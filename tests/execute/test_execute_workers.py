@@ -68,6 +68,7 @@ def plugin(folder, name, text):
     return path
 
 
+@pytest.mark.full
 def test_a_script_without_a_guard_runs_once_and_trains_all(world):
     folder, _, calm = world
     script = plugin(folder, "script", SCRIPT)
@@ -86,7 +87,9 @@ def test_a_worker_that_leaves_with_exit_code_0_in_mid_trial_is_a_lost_one(world,
     assert outcome.detail["stderr"] == "so long"
 
 
-@pytest.mark.parametrize("executor", [Inline(), Local(workers=1)], ids=["inline", "local"])
+@pytest.mark.parametrize(
+    "executor", [Inline(), pytest.param(Local(workers=1), marks=pytest.mark.full)], ids=["inline", "local"]
+)
 def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     """It ends neither a worker nor this process."""
     _, space, _ = world
@@ -98,6 +101,7 @@ def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     assert "exits.py:3:1" in outcome.detail["error"]
 
 
+@pytest.mark.full
 def test_a_trial_that_never_comes_to_its_next_step_does_not_keep_the_run_from_stopping(world, tmp_path, monkeypatch):
     """It has some time to save; SIGTERM ends the run, however one of its trials hangs, and without a limit."""
     from ablate.execute import local
@@ -126,6 +130,7 @@ if not any("ablate.cli" in word for word in sys.orig_argv):
 """
 
 
+@pytest.mark.full
 def test_workers_that_cannot_start_stop_the_run_and_cost_no_trial(world, tmp_path):
     folder, _, calm = world
     (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
@@ -156,6 +161,7 @@ def test_a_worker_that_never_gets_ready_is_given_up(tmp_path, monkeypatch):
     assert asked == [], "nothing is begun before a worker is there"
 
 
+@pytest.mark.full
 def test_what_a_worker_prints_while_it_starts_is_shown_once_it_is_there(world, tmp_path, monkeypatch, capfd):
     _, space, _ = world
     (tmp_path / "sitecustomize.py").write_text("import os\nos.write(2, b'a warning\\n')\n")

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pytest
 from builders import CATALOGUE
+from example_counts import examples_of
 from grammar_worlds import grammar, printed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ def ends() -> st.SearchStrategy[tuple[Decimal, Decimal]]:
     return st.lists(number, min_size=2, max_size=2, unique=True).map(lambda pair: (min(pair), max(pair)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples_of(50), deadline=None)
 @given(ends(), st.integers(2, 200), st.sampled_from([1, -1]))
 def test_linear_numbers_are_the_nearest_of_six_digits(pair: tuple[Decimal, Decimal], points: int, sign: int) -> None:
     """Against fractions, which are exact."""
@@ -70,7 +71,7 @@ def test_linear_numbers_are_the_nearest_of_six_digits(pair: tuple[Decimal, Decim
     assert list(found) == sorted(found)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples_of(50), deadline=None)
 @given(ends(), st.integers(2, 200))
 def test_log_numbers_have_equal_ratios(pair: tuple[Decimal, Decimal], points: int) -> None:
     low, high = pair

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import product
 
 import pytest
+from example_counts import examples_of
 from grammar_worlds import grammar, printed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,7 +118,7 @@ def test_what_is_not_said_is_asked() -> None:
     assert made.index == SMALL["product"].count - 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(st.integers(0, transformer().count - 1))
 def test_the_shipped_grammar_is_taken_apart_and_made_again(k: int) -> None:
     made = choices(transformer().derivations, k)
@@ -192,7 +193,7 @@ def test_crossover_of_what_shares_nothing() -> None:
     assert crossover(small.derivations, 0, 2, random.Random(0)) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(st.integers(0, 2**63), st.integers(0, transformer().count - 1), st.integers(0, transformer().count - 1))
 def test_crossover_and_mutation_of_the_shipped_grammar(seed: int, k: int, other: int) -> None:
     """Each gives a derivation; the child has each choice from one of its parents, or asks what only it asks."""

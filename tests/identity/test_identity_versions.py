@@ -77,7 +77,6 @@ def edited(ending: str, old: str, new: str):
     return lambda wanted: text_of(wanted).replace(old, new) if wanted == path else text_of(wanted)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("ending", "old", "new", "thing"),
     [
@@ -95,13 +94,11 @@ def test_a_change_without_a_new_version_is_caught(ending, old, new, thing) -> No
     assert thing in [change.name for change in found] and all(ending in change.files for change in found)
 
 
-@pytest.mark.fast
 def test_a_changed_helper_is_a_change_of_everything_that_uses_it() -> None:
     found = changes(committed(), edited("signal/skipless.py", "def ", "async def "))
     assert {"component e_spa", "component u_spa"} <= {change.name for change in found}
 
 
-@pytest.mark.fast
 def test_a_renamed_local_and_a_better_text_are_no_change() -> None:
     """The twin: the same file, changed in what only its readers see."""
     renamed = edited("components/norms/rms_norm.py", "root", "norm_of_token")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from attention_cases import MAPS, NUMPY_MAPS, Case, cases, close, gradients, numpy_attention, wanted
+from example_counts import examples_of
 from fake_cuda import fake_cuda, inputs
 from hypothesis import given, settings
 
@@ -25,7 +26,7 @@ def tensors(shape, dtype=torch.float64):
     return Case((b, h, t, t, k), dtype=dtype).draw()[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(cases(maps=tuple(MAPS)))
 def test_eager_is_the_equation(case):
     qkv, bias = case.draw()
@@ -50,19 +51,19 @@ def equals_eager_in_float64(case, kernel, device="cpu"):
         close(actual, exact, 3 * tolerance)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples_of(100), deadline=None)
 @given(cases(dtypes=WIDE))
 def test_sdpa_equals_eager_forward_and_backward(case):
     equals_eager_in_float64(case, "sdpa")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(cases(dtypes=WIDE, maps=tuple(MAPS)))
 def test_what_is_chosen_equals_eager_forward_and_backward(case):
     equals_eager_in_float64(case, None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples_of(40), deadline=None)
 @given(cases(dtypes=(torch.bfloat16,), maps=tuple(MAPS)))
 def test_bfloat16_stays_close_whatever_the_bias(case):
     equals_eager_in_float64(case, None)
@@ -238,7 +239,7 @@ class TestOnCUDA:
     """The same, where xformers, SDPA and FlexAttention compute."""
 
     @pytest.mark.parametrize("kernel", ["xformers", "sdpa", "eager", None])
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples_of(150), deadline=None)
     @given(case=cases(dtypes=(torch.float32, torch.bfloat16)))
     def test_equals_eager_forward_and_backward(self, kernel, case):
         wide = 8 * (1 + case.shape[-1] // 8) if kernel == "xformers" else case.shape[-1]

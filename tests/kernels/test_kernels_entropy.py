@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -29,7 +30,7 @@ def numpy_entropy(q, k, *, causal, scale, logit_map=lambda s: s, bias=0.0):
     return -(p * np.log(np.where(p > 0, p, 1))).sum(-1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples_of(40), deadline=None)
 @given(st.integers(1, 20), st.booleans(), st.integers(1, 25), st.sampled_from([0.1, 1.0, 20.0]))
 def test_equals_its_definition_whatever_the_chunks(n_times, causal, rows, scale):
     q, k = drawn(2, 3, n_times, 4, seed=n_times)
@@ -40,7 +41,7 @@ def test_equals_its_definition_whatever_the_chunks(n_times, causal, rows, scale)
     np.testing.assert_allclose(mapped, expected, rtol=1e-11, atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples_of(40), deadline=None)
 @given(st.integers(1, 20), st.booleans(), st.integers(1, 25), st.sampled_from([(1, 1), (1, 3), (2, 1), (2, 3)]))
 def test_a_bias_is_counted_whatever_it_varies_along(n_times, causal, rows, shape):
     q, k = drawn(2, 3, n_times, 4, seed=n_times)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from attention_cases import Case, cases, close, gradients, numpy_attention
+from example_counts import examples_of
 from hypothesis import given, settings
 
 from ablate.kernels import Attend
@@ -17,7 +18,7 @@ def core_of(case, bias, **more):
     return Attend(causal=case.causal, scale=case.scale, biases=biases, **more)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples_of(80), deadline=None)
 @given(cases(dtypes=(torch.float64, torch.float32)))
 def test_uniform_is_softmax_of_bias_and_mask_alone(case):
     (q, k, v), bias = case.draw()
@@ -29,7 +30,7 @@ def test_uniform_is_softmax_of_bias_and_mask_alone(case):
     assert actual.dtype == case.dtype
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples_of(40), deadline=None)
 @given(cases())
 def test_its_gradients_are_those_of_attention_at_zero_query(case):
     (q, k, v), bias = case.draw()

@@ -4,6 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +114,7 @@ def surface(levels: np.ndarray, effects: dict[tuple[int, ...], float]) -> np.nda
     return sum(halves[len(term)] * size * np.prod(levels[:, term], axis=1) for term, size in effects.items())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples_of(100), deadline=None)
 @given(levels=random_runs(), with_pairs=st.booleans(), seed=st.integers(0, 99))
 def test_the_bias_of_estimates_is_what_the_alias_table_says(levels: np.ndarray, with_pairs: bool, seed: int) -> None:
     edits = levels.shape[1]
@@ -151,7 +152,7 @@ def test_the_tables_of_text_books() -> None:
     assert aliases(every_combination(3), mains(3), pairs(3)) == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(levels=random_runs(), seed=st.integers(0, 9), data=st.data())
 def test_d_optimal_runs_are_no_worse_than_random_ones(levels: np.ndarray, seed: int, data: st.DataObject) -> None:
     terms = estimable(levels, mains(levels.shape[1]))

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from space_worlds import space
@@ -90,7 +91,7 @@ def test_what_is_chosen_is_the_trial_of_a_space_that_says_it(tmp_path, address, 
     warmup=st.lists(st.floats(0, 0.5), min_size=2, max_size=3, unique=True),
     clip=st.lists(st.floats(0.1, 9) | st.none(), min_size=2, max_size=3, unique=True),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples_of(15), deadline=None)
 def test_every_combination_is_the_recipe_with_just_these_values(tmp_path_factory, warmup, clip):
     said = ", ".join("null" if value is None else repr(value) for value in clip)
     tune = f"{{recipe: {{schedule: {{warmup: {warmup!r}}}}}, recipe.clip: [{said}], seeds: 1}}"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from reading import transformer
 
 import ablate
 from ablate.block.address import sublayers
@@ -18,7 +19,7 @@ from ablate.space.metrics import SITES
 pytestmark = pytest.mark.fast
 
 ROOT = Path(__file__).parents[2]
-GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+GRAMMAR = transformer()
 SPACE = ROOT / "spaces" / "op_vs_preln.yaml"
 
 

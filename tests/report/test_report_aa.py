@@ -58,7 +58,7 @@ def family_rate(design: str, times: int) -> float:
     return false_rate(plan, rules(), times)
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", [pytest.param(d, marks=() if d == "compare" else pytest.mark.full) for d in DESIGNS])
 def test_nothing_is_found_where_nothing_is(design):
     assert family_rate(design, FEW) <= bound(FEW)
 
@@ -69,12 +69,12 @@ def test_nothing_is_found_where_nothing_is_in_ten_thousand_sweeps(design):
     assert family_rate(design, MANY) <= bound(MANY)
 
 
-@pytest.mark.parametrize("varies", [0.0, 3.0])
+@pytest.mark.parametrize("varies", [pytest.param(0.0, marks=pytest.mark.full), 3.0])
 def test_nor_in_a_factorial_however_much_effects_vary_over_seeds(varies):
     assert false_rate(designed("factorial", seeds=4), rules(), FEW, varies=varies) <= bound(FEW)
 
 
-@pytest.mark.parametrize("design", ["factorial", "fractional"])
+@pytest.mark.parametrize("design", ["factorial", pytest.param("fractional", marks=pytest.mark.full)])
 def test_one_error_for_all_effects_would_make_false_claims(design):
     """The twin: the same sweeps, held against what runs do at one seed beyond their mean and that of the seed."""
     plan = designed(design, seeds=4)
@@ -90,7 +90,7 @@ def test_one_error_for_all_effects_would_make_false_claims(design):
     assert rate(map(pooled, sweeps(plan, FEW, rng=FEW, varies=3.0))) > bound(FEW)
 
 
-@pytest.mark.parametrize("design", ["compare", "factorial"])
+@pytest.mark.parametrize("design", ["compare", pytest.param("factorial", marks=pytest.mark.full)])
 def test_looking_again_and_again_finds_nothing_either(design):
     assert false_rate(designed(design, looks=LOOKS), rules(), FEW) <= bound(FEW)
 
@@ -101,7 +101,7 @@ def test_looking_again_and_again_finds_nothing_in_ten_thousand_sweeps_either(des
     assert false_rate(designed(design, looks=LOOKS), rules(), MANY) <= bound(MANY)
 
 
-@pytest.mark.parametrize("looks", [(), (4, 8)])
+@pytest.mark.parametrize("looks", [(), pytest.param((4, 8), marks=pytest.mark.full)])
 def test_nor_on_a_page_of_several_metrics(looks):
     plan = designed("compare", seeds=4, looks=looks)
     assert false_rate(plan, rules(*METRICS, family="page"), FEW, *METRICS) <= bound(FEW)
@@ -115,7 +115,7 @@ def test_nor_on_a_page_of_several_metrics_in_ten_thousand_sweeps(design, looks):
     assert false_rate(plan, rules(*METRICS, family="page"), MANY, *METRICS) <= bound(MANY)
 
 
-@pytest.mark.parametrize("seeds", [10, 20])
+@pytest.mark.parametrize("seeds", [10, pytest.param(20, marks=pytest.mark.full)])
 def test_nor_by_flipping_signs(seeds):
     plan = designed("{compare: [pre_ln, op]}", seeds=seeds)
     summary = judge(plan, rules(), next(sweeps(plan, 1)))
@@ -126,7 +126,9 @@ def test_nor_by_flipping_signs(seeds):
 # What would go wrong without each of the corrections: the same sweeps, not corrected, err more often than is allowed.
 
 
-@pytest.mark.parametrize("design", ["compare", "path", "factorial"])
+@pytest.mark.parametrize(
+    "design", ["compare", *(pytest.param(one, marks=pytest.mark.full) for one in ("path", "factorial"))]
+)
 def test_without_the_correction_for_many_comparisons_there_would_be_false_claims(design):
     plan = designed(design, seeds=4)
     uncorrected = false_rate(plan, rules(), FEW, claims=lambda summary: any(e.p < 0.05 for e in summary.effects))

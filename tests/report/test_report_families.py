@@ -57,12 +57,13 @@ def false_equivalences(design: str, sign: int, looks: tuple[int, ...], times: in
     return float(np.mean(found))
 
 
-@pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize("design", ["path", "factorial"])
+@pytest.mark.parametrize("sign", [-1, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("design", ["path", pytest.param("factorial", marks=pytest.mark.full)])
 def test_a_difference_as_large_as_the_margin_is_not_called_equivalent(design, sign):
     assert false_equivalences(design, sign, (), FEW) <= bound(FEW)
 
 
+@pytest.mark.full
 def test_nor_at_any_look():
     assert false_equivalences("compare", 1, (4, 6, 9), FEW) <= bound(FEW)
 

@@ -59,12 +59,21 @@ class Read(HTMLParser):
         return " ".join("".join(self.text).split())
 
 
+SELDOM = ("partial", "many", "gains")
+EACH = [pytest.param(name, marks=pytest.mark.full if name in SELDOM else ()) for name in WORLDS]
+
+
 @functools.cache
 def page_of(name: str) -> str:
     return to_html(WORLDS[name]())
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@functools.cache
+def markdown_of(name: str) -> str:
+    return to_markdown(WORLDS[name]())
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Read(page_of(name))
     assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "image", "iframe", "object", "embed", "form"}
@@ -77,7 +86,7 @@ def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     assert "default-src 'none'" in page_of(name)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_ids_are_its_own_and_references_have_one(name: str) -> None:
     page = Read(page_of(name))
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
@@ -88,7 +97,7 @@ def test_ids_are_its_own_and_references_have_one(name: str) -> None:
         assert attributes.get("aria-labelledby") is None or attributes["aria-labelledby"] in ids
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_it_can_be_heard(name: str) -> None:
     page = Read(page_of(name))
     tags = Counter(tag for tag, _ in page.tags)
@@ -100,29 +109,29 @@ def test_it_can_be_heard(name: str) -> None:
     assert all(one["role"] == "img" and "aria-labelledby" in one for one in plots)
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_plot_says_where_its_numbers_are(name: str) -> None:
     titles = re.findall(r'<title id="[^"]+-about">([^<]+)</title>', page_of(name))
     assert len(titles) == page_of(name).count("<svg")
     assert all(re.search(r"[Tt]he tables?\b", title) for title in titles), titles
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_colours_are_those_of_the_page(name: str) -> None:
     assert not re.search(r"#(0[1-9a]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) -> None:
     found = WORLDS[name]()
-    said, text = Read(page_of(name)).said, to_markdown(found)
+    said, text = Read(page_of(name)).said, markdown_of(name)
     for effect in found.summary.effects:
         shown = wording.verdict(effect) + effect.metric + wording.difference(effect)  # cells side by side
         assert shown in said, shown
         assert f"| {wording.verdict(effect)} | {effect.metric} | {wording.difference(effect)}" in text
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", EACH)
 def test_every_variant_and_every_trial_is_named(name: str) -> None:
     found = WORLDS[name]()
     said = Read(page_of(name)).said
@@ -143,7 +152,7 @@ def test_the_order_is_from_the_answer_to_the_definitions() -> None:
 
 @pytest.mark.parametrize("name", ["whole", "diverged", "noise", "factorial", "nothing_run"])
 def test_markdown_says_this(name: str, golden) -> None:
-    golden(GOLDEN / f"{name}.md", to_markdown(WORLDS[name]()))
+    golden(GOLDEN / f"{name}.md", markdown_of(name))
 
 
 def test_there_is_no_golden_page_without_a_test() -> None:

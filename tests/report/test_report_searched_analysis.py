@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searched_worlds import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
@@ -16,7 +17,7 @@ from ablate.report.searched.record import Objective, SearchRecord
 
 pytestmark = pytest.mark.fast
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(deadline=None, max_examples=examples_of(60))
 numbers = st.integers(1, 6).map(float)
 
 

@@ -47,7 +47,7 @@ def compared(design: str, *, seeds: int, times: int) -> tuple[float, int]:
     return far, other
 
 
-@pytest.mark.parametrize("seeds", [4, 12])
+@pytest.mark.parametrize("seeds", [4, pytest.param(12, marks=pytest.mark.full)])
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_judge_agrees_with_it(design, seeds):
     far, other = compared(design, seeds=seeds, times=5)

@@ -126,13 +126,13 @@ def refused(world, name, sql, *, writable):
 
 
 @pytest.mark.parametrize("sql", READS)
-@pytest.mark.parametrize("name", ["whole", "live"])
+@pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
 def test_sql_reads_no_other_file(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
 @pytest.mark.parametrize("sql", WRITES)
-@pytest.mark.parametrize("name", ["whole", "live"])
+@pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
 def test_sql_without_write_changes_nothing(world, name, sql):
     refused(world, name, sql, writable=False)
 
@@ -225,7 +225,13 @@ def test_variables_of_the_process_are_no_tables(world):
 
 @pytest.mark.parametrize(
     "sql",
-    ["FROM read_text('/etc/passwd')", "COPY (SELECT 1) TO 'out.csv'", "UPDATE EXTENSIONS", "SELECT '\x1b[2J', nothing"],
+    [
+        "FROM read_text('/etc/passwd')",
+        *(
+            pytest.param(sql, marks=pytest.mark.full)
+            for sql in ("COPY (SELECT 1) TO 'out.csv'", "UPDATE EXTENSIONS", "SELECT '\x1b[2J', nothing")
+        ),
+    ],
 )
 @pytest.mark.parametrize("write", [[], ["--write"]])
 def test_the_command_line_refuses_with_2_and_a_clear_line(world, sql, write):
@@ -242,6 +248,7 @@ def test_the_command_line_refuses_with_2_and_a_clear_line(world, sql, write):
         assert "\n  = `ablate sql` works on these results alone" in done.stderr
 
 
+@pytest.mark.full
 def test_what_results_hold_does_not_drive_the_terminal(world):
     sql = "SELECT chr(27) || '[2J' AS \"a\x1b[31m\", '[/b]' AS markup, chr(8238) || 'x' AS turned"
     for form in ("table", "json"):

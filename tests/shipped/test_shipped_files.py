@@ -11,7 +11,7 @@ import yaml
 from builders import node, pre_ln
 from homogeneity import departure
 from paper_worlds import with_fields
-from reading import DEPTHS, read_block
+from reading import DEPTHS, read_block, transformer
 
 import ablate
 from ablate.block.arithmetic import parse
@@ -25,7 +25,7 @@ from ablate.plan.size import cost
 ROOT = Path(__file__).parents[2]
 GRAMMARS = sorted((ROOT / "grammars").glob("*.yaml"))
 SPACES = sorted((ROOT / "spaces").glob("*.yaml"))
-GRAMMAR = ablate.load_grammar(ROOT / "grammars" / "transformer.yaml")
+GRAMMAR = transformer()
 CATALOGUE = GRAMMAR.catalogue
 SIZES = Sizes(n_layers=6, d_model=24, n_heads=2, seq_len=10, vocab_size=13)
 INIT = Node("normal", (("std", parse(0.3)),))
@@ -63,7 +63,12 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
             assert len(plan.trials) == len(known) * len(plan.seeds)
 
 
-@pytest.mark.parametrize("name", GRAMMAR.blocks)
+OFTEN = list(GRAMMAR.blocks)[::4]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in GRAMMAR.blocks]
+)
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))

@@ -71,7 +71,7 @@ class Installed:
         return done.stdout
 
 
-@pytest.fixture(scope="module", params=["wheel", "editable"])
+@pytest.fixture(scope="module", params=["wheel", pytest.param("editable", marks=pytest.mark.full)])
 def installed(request, tree, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     found = Installed(build(tree, request.param, folder), folder)
@@ -98,6 +98,7 @@ def test_nothing_else_stands_at_the_top_of_the_tree():
     assert {name for name in names if not name.startswith(".")} == {*TREE, "results", "tests"}
 
 
+@pytest.mark.full
 def test_a_wheel_of_a_source_distribution_is_that_of_the_tree(tree, tmp_path):
     archive = build(tree, "sdist", tmp_path)
     shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")

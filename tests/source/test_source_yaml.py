@@ -4,6 +4,7 @@ import time
 
 import pytest
 import yaml
+from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -124,7 +125,7 @@ def test_values_and_places_of_random_documents(tree, data):
 
 
 @pytest.mark.fast
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples_of(200))
 @given(st.text(st.sampled_from(list("ab1:-?,[]{}#&*!|>'\"%@`<~ \n\t\r\\\ufeff\x00\x85\u2028\ud83dλ")), max_size=40))
 def test_any_text_is_read_or_refused_in_words(text):
     try:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from example_counts import examples_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -36,7 +37,7 @@ def by_every_sign(differences: list[float], lost: list[int], against: int = 0) -
     return sum(one >= seen - 1e-9 for one in sums) / len(sums)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples_of(150), deadline=None)
 @given(st.lists(TENTHS, max_size=7), st.lists(SIDES, max_size=4), st.integers(0, 2))
 def test_p_is_the_share_of_all_signs(differences, lost, against):
     if differences or lost or against:
@@ -45,7 +46,7 @@ def test_p_is_the_share_of_all_signs(differences, lost, against):
         assert found.n == len(differences) + len(lost) + against
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples_of(100), deadline=None)
 @given(st.lists(TENTHS, max_size=7), st.lists(SIDES, max_size=4), st.integers(0, 2))
 def test_before_and_after_changed_about_is_the_mirror_image(differences, lost, against):
     if differences or lost or against:
@@ -84,7 +85,7 @@ def test_fewest_seeds_is_where_the_least_p_first_falls_below_the_level():
     assert fewest_seeds(1e-6, open=12) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples_of(60), deadline=None)
 @given(st.lists(TENTHS, max_size=4), st.lists(SIDES, max_size=2), st.integers(0, 1))
 @example([0.1, 0.1, -0.1], [-2], 0)
 def test_where_further_seeds_agree_p_first_falls_below_the_level_at_the_seeds_for_that(differences, lost, against):

@@ -75,7 +75,10 @@ def survives(worlds, name, damage, with_database):
     assert tables(copy) == worlds.tables
 
 
-@pytest.mark.parametrize("name", FILES)
+OFTEN = ("sealed",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in FILES])
 @QUICK
 @given(damage=HARM, with_database=st.booleans())
 def test_changed_bytes_are_noticed_and_never_become_numbers(worlds, name, damage, with_database):

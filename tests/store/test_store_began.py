@@ -20,6 +20,7 @@ ON_A_GPU = {**VERSIONS, "device": "a GPU"}
 """What a worker says of itself is never what its driver takes to be installed, so its segment is begun when heard."""
 
 
+@pytest.mark.full
 def test_a_trial_takes_at_least_as_long_as_its_own_steps(tmp_path, monkeypatch):
     """The worker speaks once, at the end: what it said last was heard when it said that it began."""
     monkeypatch.setattr(worker, "SPEAK_EVERY", 3600.0)

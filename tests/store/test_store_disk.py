@@ -200,6 +200,7 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, expected, name)
         assert first == f"cannot read {folder / name}: Is a directory" and second.startswith("  = give permission")
 
 
+@pytest.mark.full
 def test_the_command_stops_where_the_disk_is_full_and_goes_on_when_there_is_room(tmp_path):
     """`ablate run` itself: full at a checkpoint, then at the database, then not; real trials, real workers."""
     space = write_world(tmp_path)

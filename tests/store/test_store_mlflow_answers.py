@@ -99,6 +99,7 @@ def test_each_run_of_a_variant_has_the_variants_numbers_and_verdicts(folder):
     assert runs["pre_ln seed 0"].data.tags["difference"] == "the baseline"
 
 
+@pytest.mark.full
 def test_means_are_geometric_where_the_scale_is_log_and_those_of_sql(folder):
     record(folder, RECORD)
     mirror(folder)
@@ -111,6 +112,7 @@ def test_means_are_geometric_where_the_scale_is_log_and_those_of_sql(folder):
     assert row[1] == pytest.approx(math.sqrt(peaks[0][0] * peaks[1][0]), rel=1e-12) != (peaks[0][0] + peaks[1][0]) / 2
 
 
+@pytest.mark.full
 def test_the_adjusted_interval_is_shown_where_the_record_has_it(folder):
     adjusted = {"adjusted_low": -0.9, "adjusted_high": -0.1, "adjusted_confidence": 0.99}
     record(folder, judged({**LOSS, **adjusted}, {**PEAK, "low": None, "high": math.inf, "verdict": "undecided"}))
@@ -121,6 +123,7 @@ def test_the_adjusted_interval_is_shown_where_the_record_has_it(folder):
     assert "difference_high.peak_kurtosis" not in run.metrics, "an end that is infinite is on no axis"
 
 
+@pytest.mark.full
 def test_an_answer_that_holds_no_more_goes_with_its_run_and_a_later_one_takes_its_place(folder):
     client = client_of(folder)
     record(folder, RECORD)
@@ -151,6 +154,7 @@ def test_an_answer_that_holds_no_more_goes_with_its_run_and_a_later_one_takes_it
     assert {run.data.tags["answer"] for run in none.values()} == {"pre_ln", "half", "op"} and told(folder) == []
 
 
+@pytest.mark.full
 def test_a_kill_between_two_answers_leaves_them_to_the_next(folder):
     record(folder, RECORD)
     kill_at(folder, "log_batch", 3)
@@ -158,6 +162,7 @@ def test_a_kill_between_two_answers_leaves_them_to_the_next(folder):
     assert mirror(folder) and told(folder) == [] and len(runs_of(client_of(folder))) == 6
 
 
+@pytest.mark.full
 def test_the_grouped_view_has_a_column_for_each_number_and_names_groups_by_verdicts(folder):
     record(folder, RECORD)
     mirror(folder)

@@ -101,6 +101,7 @@ def test_trials_are_in_mlflow_while_others_run_and_the_rest_at_the_end(tmp_path)
     assert told(tmp_path) == [] and not mirror(tmp_path) and not list(tmp_path.glob("mlflow.db?*"))
 
 
+@pytest.mark.full
 def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, monkeypatch):
     monkeypatch.setattr(mirroring, "PATIENCE", 0.0)
     said = []
@@ -113,6 +114,7 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
     assert len(sent_of(tmp_path)) == 6
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
 def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
     here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -130,6 +132,7 @@ def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_
     assert told(tmp_path) == []
 
 
+@pytest.mark.full
 def test_a_server_that_is_down_costs_no_trial_any_time_and_is_told_once_at_the_end(tmp_path):
     address = f"http://127.0.0.1:{free_port()}"
     with running(tmp_path, uri=address) as (results, trials, sender):
@@ -143,6 +146,7 @@ def test_a_server_that_is_down_costs_no_trial_any_time_and_is_told_once_at_the_e
     assert mirror(tmp_path).sent == 6, "the results are safe"
 
 
+@pytest.mark.full
 def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_not(tmp_path):
     with running(tmp_path) as (results, trials, sender):
         end(results, sender, trials[0])
@@ -156,6 +160,7 @@ def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_n
     assert mirror(tmp_path).sent == 5 and len(sent_of(tmp_path)) == 6
 
 
+@pytest.mark.full
 def test_a_run_that_is_stopped_waits_for_nothing_and_says_what_it_has_not_sent(tmp_path):
     said = []
     with running(tmp_path, say=said.append) as (results, trials, sender):
@@ -227,6 +232,7 @@ def test_an_interrupt_while_all_is_brought_up_to_date_says_what_is_not(tmp_path,
     assert said == ["the page of small in MLflow is not up to date; to complete it: ablate run it"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("when", ["between batches", "before the end", "before the first"])
 def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_is_said_once(tmp_path, when):
     said = []
@@ -259,6 +265,7 @@ def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_
     }
 
 
+@pytest.mark.full
 def test_a_store_that_was_not_synced_when_the_machine_stopped_is_filled_anew(tmp_path):
     with running(tmp_path) as (results, trials, sender):
         for trial in trials:

@@ -52,6 +52,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("call, last, half", [("log_batch", 2, 1), ("set_experiment_tag", 1, 0)])
 def test_a_kill_in_the_middle_doubles_nothing(folder, call, last, half):
     space = f"killed_at_{call}"
@@ -92,6 +93,7 @@ def test_a_rebuilt_mirror_is_as_the_first_one_was_and_says_so(folder):
     assert not mirror(folder)
 
 
+@pytest.mark.full
 def test_a_store_that_was_deleted_is_filled_again(folder):
     (folder / "mlflow.db").unlink()
     (folder / "mlflow.db-journal").write_bytes(b"of the old file")
@@ -102,6 +104,7 @@ def test_a_store_that_was_deleted_is_filled_again(folder):
     assert len(runs_of(client)) == 6 and not (folder / "mlflow.db-journal").exists()
 
 
+@pytest.mark.full
 def test_a_folder_that_was_moved_is_mirrored_anew_where_it_is_now(folder, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
@@ -112,6 +115,7 @@ def test_a_folder_that_was_moved_is_mirrored_anew_where_it_is_now(folder, tmp_pa
     assert str(tmp_path) in verdicts_of(client).info.artifact_uri and told(moved) == []
 
 
+@pytest.mark.full
 def test_a_damaged_store_is_one_line_with_a_way_out_and_rebuilt(folder, tmp_path):
     damaged = tmp_path / "damaged"
     damaged.mkdir()

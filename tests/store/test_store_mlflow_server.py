@@ -55,6 +55,7 @@ def test_a_server_gets_what_the_folders_own_store_gets_and_keeps_the_files(folde
     assert not mirror(folder, uri=f"{server}/", reports=REPORTS)
 
 
+@pytest.mark.full
 def test_a_server_that_was_emptied_is_filled_again(folder, server, client):
     experiment = client.get_experiment_by_name("small").experiment_id
     client.rename_experiment(experiment, "gone")
@@ -62,6 +63,7 @@ def test_a_server_that_was_emptied_is_filled_again(folder, server, client):
     assert len(ids(client)) == 6 and client.get_experiment_by_name("small").experiment_id != experiment
 
 
+@pytest.mark.full
 def test_two_folders_on_one_server_leave_each_other_alone(folder, server, client, tmp_path):
     before = ids(client)
     half = plan(seeds=(0,))
@@ -77,6 +79,7 @@ def test_two_folders_on_one_server_leave_each_other_alone(folder, server, client
     assert ids(client) == before
 
 
+@pytest.mark.full
 def test_rebuild_replaces_every_run_of_its_own(folder, server, client):
     before = ids(client)
     client.delete_run(before["half seed 0"])
@@ -99,6 +102,7 @@ def test_a_password_is_neither_kept_nor_shown(folder, server):
     assert without_secrets("postgresql://me:s3cret@host/db?password=s3cret") == "postgresql://host/db"
 
 
+@pytest.mark.full
 def test_a_server_that_is_down_is_one_line_soon_and_what_is_missing_is_sent_later(folder, tmp_path):
     fill(tmp_path, plan(seeds=(0,)))
     address = f"http://127.0.0.1:{free_port()}"
@@ -114,6 +118,7 @@ def test_a_server_that_is_down_is_one_line_soon_and_what_is_missing_is_sent_late
     assert not (tmp_path / "mlflow.jsonl").exists()
 
 
+@pytest.mark.full
 def test_a_trial_trained_again_is_replaced_on_the_server(folder, server, client):
     old = ids(client)["half seed 1"]
     with opened(folder) as results:

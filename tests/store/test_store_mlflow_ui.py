@@ -103,6 +103,7 @@ def gone(pids, seconds=10):
     return True
 
 
+@pytest.mark.full
 @linux
 def test_it_shows_the_results_to_this_machine_alone_and_ctrl_c_leaves_nothing(folder):
     before = set(folder.iterdir())
@@ -129,6 +130,7 @@ def test_it_shows_the_results_to_this_machine_alone_and_ctrl_c_leaves_nothing(fo
     assert set(folder.iterdir()) == before, "nothing is written beside the results"
 
 
+@pytest.mark.full
 @linux
 def test_killed_it_takes_its_server_along(folder):
     with served(folder, 0) as (process, _, _):
@@ -143,6 +145,7 @@ def test_without_runs_it_says_so(tmp_path):
         serve(tmp_path)
 
 
+@pytest.mark.full
 def test_a_store_that_mlflow_cannot_open_is_told_with_a_way_out(tmp_path):
     (tmp_path / "mlflow.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(RefusedError, match=r"the MLflow server did not start: .*\n  = .*delete mlflow.db"):

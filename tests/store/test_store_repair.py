@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from attacks import FILES, HARM, OPEN, flip, half_way, harm
+from example_counts import examples_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from store_worlds import VERSIONS, rows_at
@@ -112,7 +113,7 @@ def survives(place: Path, harms: list, with_database: bool) -> None:
             assert content in kept, "what was damaged is kept as it was"
 
 
-@settings(max_examples=15, **UNSHRUNK)
+@settings(max_examples=examples_of(15), **UNSHRUNK)
 @given(harms=HARMED, with_database=st.booleans())
 def test_of_changed_bytes_what_is_said_is_done(place, harms, with_database):
     survives(place, harms, with_database)
@@ -188,7 +189,10 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+OFTEN = list(ATTACKS)[::4]
+
+
+@pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)
     assert does_what_it_says(folder).found
@@ -210,6 +214,7 @@ def test_a_damaged_state_and_the_rows_behind_it_are_kept(folder):
     assert {path.read_bytes() for path in (folder / KEPT).iterdir()} == {state, rows}
 
 
+@pytest.mark.full
 def test_looking_at_mlflow_writes_nothing(folder):
     mirror.mirror(folder)
     repair(folder, dry_run=True, mirror=mirror.examine)
