@@ -5,12 +5,13 @@ A table names those that it has: the screen of a run, the page, Markdown, LaTeX,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ablate.output import numbers
 from ablate.report import wording
-from ablate.report.document import Span, Words
+from ablate.report.document import Column, Span, Tone, Words
 from ablate.verdict.summary import Effect, Summary
 
 ADJUSTED = "adjusted"
@@ -45,6 +46,10 @@ def _tested(effect: Effect) -> str:
     return wording.difference(effect) + (TESTS.get(effect.method, "") if effect.estimate is not None else "")
 
 
+def _alone(summary: Summary) -> str:
+    return f"by itself [{100 * summary.confidence:.4g} %]"
+
+
 def _noted(effect: Effect) -> str:
     return wording.verdict(effect) + (f" ({effect.note})" if effect.note else "")
 
@@ -58,9 +63,8 @@ COLUMNS: Mapping[str, EffectColumn] = {
     "metric": EffectColumn("metric", lambda effect: effect.metric),
     "difference": EffectColumn(difference_heading, wording.difference),
     "difference and test": EffectColumn(difference_heading, _tested),
-    "by itself": EffectColumn(
-        lambda summary: f"by itself [{100 * summary.confidence:.4g} %]", lambda effect: wording.single(effect) or "–"
-    ),
+    "by itself": EffectColumn(_alone, wording.single),
+    "by itself or –": EffectColumn(_alone, lambda effect: wording.single(effect) or "–"),
     "n": EffectColumn("n", wording.pairs),
     "verdict": EffectColumn("verdict", wording.verdict),
     "verdict and note": EffectColumn("verdict", _noted),
@@ -70,20 +74,41 @@ COLUMNS: Mapping[str, EffectColumn] = {
 }
 
 
-def headings(names: tuple[str, ...], summary: Summary) -> tuple[str, ...]:
+KINDS: Mapping[str, Literal["metric", "number", "verdict"]] = {"metric": "metric", "n": "number", "verdict": "verdict"}
+"""What the cells of a column are, where they are no plain text."""
+
+
+def headings(names: Sequence[str], summary: Summary) -> tuple[str, ...]:
     """The headings of these columns."""
-    columns = [COLUMNS[name].heading for name in names]
-    return tuple(heading if isinstance(heading, str) else heading(summary) for heading in columns)
+    declared = [COLUMNS[name].heading for name in names]
+    return tuple(heading if isinstance(heading, str) else heading(summary) for heading in declared)
 
 
-def cells(names: tuple[str, ...], effect: Effect) -> tuple[str, ...]:
+def cells(names: Sequence[str], effect: Effect) -> tuple[str, ...]:
     """What these columns say of an effect."""
     return tuple(COLUMNS[name].cell(effect) for name in names)
 
 
-def verdict_words(effect: Effect) -> Words:
-    """The verdict in its tone, which what is not judged has not."""
-    return (Span(wording.verdict(effect), effect.verdict if effect.judged else "faint"),)
+def columns(names: Sequence[str], summary: Summary, **lines: int) -> tuple[Column, ...]:
+    """These columns in a table of groups; `lines` says of a column on which line it stands where there is no room."""
+    return tuple(
+        Column(heading, KINDS.get(name, "text"), lines.get(name, 0), roomy=name == "by itself")
+        for name, heading in zip(names, headings(names, summary), strict=True)
+    )
+
+
+def words(names: Sequence[str], effect: Effect) -> tuple[Words, ...]:
+    """What these columns say of an effect: the verdict in its tone, which what is not judged has not."""
+    tones: dict[str, Tone] = {"verdict": effect.verdict if effect.judged else "faint", "by itself": "faint"}
+    return tuple(
+        (Span(COLUMNS[name].cell(effect), tones[name]),) if name in tones else COLUMNS[name].cell(effect)
+        for name in names
+    )
+
+
+def beside(effects: Iterable[Effect]) -> tuple[str, ...]:
+    """The column of single intervals, where any stands beside another."""
+    return ("by itself",) if any(wording.single(effect) for effect in effects) else ()
 
 
 def faint(text: str) -> Words:

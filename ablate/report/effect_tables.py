@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterator
+from itertools import chain, groupby
 
 from ablate.output import numbers
-from ablate.report import wording
-from ablate.report.document import Column, GroupedTable, RowGroup, Words
-from ablate.report.effect_columns import cells, difference_heading, faint, headings, verdict_words
+from ablate.report.document import Column, GroupedTable, RowGroup
+from ablate.report.effect_columns import beside, columns, words
 from ablate.verdict.factorial import averaged
 from ablate.verdict.summary import Anova, Effect, Summary
 
@@ -49,19 +48,13 @@ def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
     for kind, (title, heading) in KINDS.items():
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
             comparisons = list(group)
-            alone = by_itself((effect for effects in comparisons for effect in effects), summary)
+            names = ("metric", "difference", *beside(chain.from_iterable(comparisons)), "n", "verdict")
             yield GroupedTable(
                 title=f"{title} under {terms}" if several and terms else title,
                 note=described(kind, summary),
-                columns=(
-                    Column(heading, "name"),
-                    Column("metric", "metric"),
-                    Column(difference_heading(summary)),
-                    *alone,
-                    *COUNT_AND_VERDICT,
-                ),
+                columns=(Column(heading, "name"), *columns(names, summary)),
                 groups=tuple(
-                    RowGroup(effects[0].change, _diverged_of(effects[0]), tuple(_row(e, bool(alone)) for e in effects))
+                    RowGroup(effects[0].change, _diverged_of(effects[0]), tuple(words(names, e) for e in effects))
                     for effects in comparisons
                 ),
                 side_by_side=WIDE,
@@ -83,25 +76,11 @@ def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
         )
 
 
-COUNT_AND_VERDICT = (Column("n", "number"), Column("verdict", "verdict"))
-"""The last columns of every table of verdicts."""
-
 ANOVA_COLUMNS = (
     Column("metric", "name"),
     Column("term", "name"),
     *(Column(heading, "number") for heading in ("sum of squares", "df", "F", "p")),
 )
-
-
-def by_itself(effects: Iterable[Effect], summary: Summary) -> tuple[Column, ...]:
-    """The column of single intervals, where there are such beside others; only on a roomy screen."""
-    beside = any(wording.single(effect) for effect in effects)
-    return tuple(Column(heading, roomy=True) for heading in headings(("by itself",), summary)) if beside else ()
-
-
-def _row(effect: Effect, alone: bool) -> tuple[Words, ...]:
-    single = (faint(wording.single(effect)),) if alone else ()
-    return (*cells(("metric", "difference"), effect), *single, *cells(("n",), effect), verdict_words(effect))
 
 
 def anovas(summary: Summary) -> dict[str, list[Anova]]:

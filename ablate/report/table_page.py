@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.report import footnotes, markdown_renderer
-from ablate.report.document import BulletList, Figure, Group, Lead, Part, Prose, ReportDocument, Section, TableOf
+from ablate.report.document import BulletList, Figure, Group, Part, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.drawn import shown
 from ablate.report.page import conclusion, forest, panels
@@ -33,10 +33,7 @@ def to_markdown(summary: Summary) -> str:
 
 
 def _parts(summary: Summary) -> Iterator[Part]:
-    yield Lead(tuple(conclusion.conclusion(summary)))
-    if (grid := conclusion.grid(summary)) is not None:
-        yield grid
-        yield Prose(conclusion.meaning(summary), "note")
+    yield from conclusion.opening(summary)
     if drawn := tuple(Figure(shown(plot, panels.WIDTH), plot.caption) for plot in forest.plots_of(summary)):
         yield Section("Comparisons", (Group(drawn),))
     yield Section("Verdicts", tuple(map(TableOf, tables_of(summary))))

@@ -11,7 +11,7 @@ from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
-EFFECT = ("change", "metric", "difference", "by itself", "n", "verdict and note")
+EFFECT = ("change", "metric", "difference", "by itself or –", "n", "verdict and note")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged")
 COST_HEADING = ("parameters", "FLOPs per sequence")
 

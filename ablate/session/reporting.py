@@ -14,7 +14,7 @@ from ablate.report.figures import Export, belongs_to_export, files_of, of_search
 from ablate.report.html import renderer as html_renderer
 from ablate.report.page import PageRecord, page
 from ablate.report.searched import page as page_of_search
-from ablate.report.searched.from_json import from_json
+from ablate.report.searched.json_form import from_json
 from ablate.report.searched.record import SearchRecord
 from ablate.session.page_record import PAGES, gather
 from ablate.session.planning import PathLike, plan_space

@@ -31,8 +31,7 @@ from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.forest import LOOKS
 from ablate.report.plot import Plot
 from ablate.report.searched import page as page_of_search
-from ablate.report.searched.from_json import from_json
-from ablate.report.searched.json_form import to_json
+from ablate.report.searched.json_form import from_json, to_json
 from ablate.session import reporting
 from ablate.session.running import run
 

@@ -140,9 +140,13 @@ def _verdicts(grid: VerdictGrid) -> str:
         + "</tr>\n"
         for label, cells in grid.rows
     )
-    label = escape(grid.title, quote=True)
+    return _scrolling(grid.title, head, body, ' class="grid"')
+
+
+def _scrolling(title: str, head: str, body: str, kind: str = "") -> str:
+    """A table that scrolls by itself where it is wider than the page."""
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table class="grid">'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(title, quote=True)}"><table{kind}>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
     )
 
@@ -177,7 +181,7 @@ def _note(note: str) -> str:
 
 
 def _table(grid: Grid) -> str:
-    """A table that scrolls by itself where it is wider than the page; its first column names the rows."""
+    """A table whose first column names the rows."""
     columns = range(len(grid.heading))
     kind = ["n" if place in grid.numbers else "w" if place in grid.whole else "" for place in columns]
     head = "".join(_entry("th", text, k, ' scope="col"') for text, k in zip(grid.heading, kind, strict=True))
@@ -190,11 +194,7 @@ def _table(grid: Grid) -> str:
         + "</tr>\n"
         for row in grid.rows
     )
-    label = escape(grid.title, quote=True)
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
-    )
+    return _scrolling(grid.title, head, body)
 
 
 def _entry(tag: str, words: Words, kind: str, scope: str) -> str:

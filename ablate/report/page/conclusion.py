@@ -8,7 +8,7 @@ from ablate.output.numbers import percent
 from ablate.output.words import listed, plural, spoken
 from ablate.report import wording
 from ablate.report.comparisons import subject
-from ablate.report.document import Cell, VerdictGrid
+from ablate.report.document import Cell, Lead, Part, Prose, VerdictGrid
 from ablate.report.effect_tables import described
 from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
@@ -19,6 +19,14 @@ MOST_ANSWERS = 3
 
 ISOLATED = ("edit", "main")
 """Kinds of comparison that are about one edit."""
+
+
+def opening(summary: Summary) -> Iterator[Part]:
+    """How every page of verdicts begins: the answer, the grid, and what the grid means."""
+    yield Lead(tuple(conclusion(summary)))
+    if (verdicts := grid(summary)) is not None:
+        yield verdicts
+        yield Prose(meaning(summary), "note")
 
 
 def conclusion(summary: Summary) -> list[str]:

@@ -12,7 +12,6 @@ from ablate.report.document import (
     Fold,
     Grid,
     Group,
-    Lead,
     Part,
     Prose,
     ReportDocument,
@@ -53,10 +52,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
     summary = record.summary
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
-    yield Lead(tuple(conclusion.conclusion(summary)))
-    if (grid := conclusion.grid(summary)) is not None:
-        yield grid
-        yield Prose(conclusion.meaning(summary), "note")
+    yield from conclusion.opening(summary)
     if noise := tuple(answer.noise(summary)):
         yield BulletList(noise)
     for title, parts in (

@@ -56,7 +56,7 @@ def caveats(summary: Summary) -> list[str]:
     return [*footnotes.peculiarities(summary), *summary.notes]
 
 
-COLUMNS = ("verdict", "metric", "difference and test", "by itself", "n", "p", "q", "p of equivalence")
+COLUMNS = ("verdict", "metric", "difference and test", "by itself or –", "n", "p", "q", "p of equivalence")
 """What a table of verdicts has behind the change."""
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ablate.output import words
+from ablate.output.words import listed
 from ablate.report import footnotes, wording
 from ablate.report.answers import answers
 from ablate.report.document import BulletList, Column, GroupedTable, Part, ReportDocument, RowGroup, Words
-from ablate.report.effect_columns import difference_heading, faint, verdict_words
-from ablate.report.effect_tables import COUNT_AND_VERDICT, WIDE, by_itself, effect_tables
+from ablate.report.effect_columns import beside, columns, faint, words
+from ablate.report.effect_tables import WIDE, effect_tables
 from ablate.report.fairness import unequal_lines
 from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
@@ -45,30 +45,28 @@ def _against(summary: Summary) -> str:
     bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
     if not summary.factors or not bare:
         return f"each against {summary.baseline}"
-    named = words.listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
+    named = listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
     return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
 
 
 def _variants(summary: Summary) -> GroupedTable:
     compared = (*summary.comparisons("noise"), *summary.comparisons("baseline"))
-    alone = by_itself((effect for effects in compared for effect in effects), summary)
+    alone = beside(effect for effects in compared for effect in effects)
     against = {(e.after, e.metric): e for effects in compared for e in effects}
     return GroupedTable(
         title="Variants",
         note=_against(summary),
         columns=(
             Column("variant", "name"),
-            Column("metric", "metric"),
+            *columns(("metric",), summary),
             Column("mean ± sd", line=1),
-            Column(difference_heading(summary), line=2),
-            *alone,
-            *COUNT_AND_VERDICT,
+            *columns(("difference", *alone, "n", "verdict"), summary, difference=2),
         ),
         groups=tuple(
             RowGroup(
                 arm.name,
                 f"diverged {arm.diverged} of {arm.ended}",
-                tuple(_row(arm, m, against.get((arm.variant, m.name)), summary, bool(alone)) for m in summary.metrics),
+                tuple(_row(arm, m, against.get((arm.variant, m.name)), summary, alone) for m in summary.metrics),
             )
             for arm in summary.arms
         ),
@@ -77,10 +75,11 @@ def _variants(summary: Summary) -> GroupedTable:
     )
 
 
-def _row(arm: Arm, metric: Metric, effect: Effect | None, summary: Summary, alone: bool) -> tuple[Words, ...]:
+def _row(
+    arm: Arm, metric: Metric, effect: Effect | None, summary: Summary, alone: tuple[str, ...]
+) -> tuple[Words, ...]:
     level = arm.levels.get(metric.name)
-    difference = wording.difference(effect) if effect else ""
-    single = (faint(wording.single(effect) if effect else ""),) if alone else ()
-    verdict = verdict_words(effect) if effect else faint("baseline" * (arm.name == summary.baseline))
-    counted = wording.seeds_of(level.n if level else 0, effect)
-    return metric.name, wording.level(level, metric), difference, *single, counted, verdict
+    mean, counted = wording.level(level, metric), wording.seeds_of(level.n if level else 0, effect)
+    if effect is None:
+        return metric.name, mean, "", *("" for _ in alone), counted, faint("baseline" * (arm.name == summary.baseline))
+    return metric.name, mean, *words(("difference", *alone), effect), counted, *words(("verdict",), effect)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ablate.report import wording
 from ablate.report.document import Column, GroupedTable, RowGroup, Words
-from ablate.report.effect_columns import difference_heading, verdict_words
-from ablate.report.effect_tables import COUNT_AND_VERDICT
+from ablate.report.effect_columns import columns, words
 from ablate.report.searched.confirmation import Kept, kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import apart_in_words, percent
@@ -30,12 +29,12 @@ def table(record: SearchRecord, summary: Summary) -> GroupedTable:
         note=f"at seeds {seeds} on the verdict split; the search has seen neither",
         columns=(
             Column("block", "name"),
-            Column("metric", "metric"),
+            *columns(("metric",), summary),
             Column("search", "number", line=3),
             Column("mean ± sd", line=1),
-            Column(difference_heading(summary), line=2),
+            *columns(("difference",), summary, difference=2),
             Column("left", "number", line=3),
-            *COUNT_AND_VERDICT,
+            *columns(("n", "verdict"), summary),
         ),
         groups=tuple(groups),
     )
@@ -47,5 +46,5 @@ def _row(arm: Arm, metric: Metric, effect: Effect | None, before: Kept | None) -
     left = "" if before is None or before.share is None else percent(before.share)
     difference = wording.difference(effect) if effect else ""
     counted = wording.seeds_of(level.n if level else 0, effect)
-    verdict = verdict_words(effect) if effect else ""
-    return metric.name, searched, wording.level(level, metric), difference, left, counted, verdict
+    verdict: tuple[Words, ...] = words(("verdict",), effect) if effect else ("",)
+    return metric.name, searched, wording.level(level, metric), difference, left, counted, *verdict

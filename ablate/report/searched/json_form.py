@@ -1,8 +1,13 @@
-"""What a search found, as JSON: the record whole, what follows from it, and the sentences of the screen."""
+"""What a search found, as JSON and back: the record whole, what follows from it, and the sentences of the screen."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from ablate.report import json_form
 from ablate.report.searched import answer, ask_next, glossary
@@ -59,3 +64,22 @@ def to_json(record: SearchRecord) -> str:
         },
     }
     return json_form.dump(document)
+
+
+def from_json(text: str) -> SearchRecord:
+    """The record; ValueError where the text is none. What was not finite is NaN in it, or None where that may be."""
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("not an object")
+    document["definitions"] = {}  # sentences there, and no mapping
+    for entry in _objects(document.get("entries")):
+        entry["values"] = [math.nan if value is None else value for value in entry.get("values") or ()]
+    confirmed = document.get("confirmed")
+    if isinstance(confirmed, dict):
+        for arm in _objects(confirmed.get("arms")):
+            arm["missing"] = [(one["seed"], one["why"]) for one in _objects(arm.get("missing"))]
+    return TypeAdapter(SearchRecord).validate_python(document)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
