@@ -10,8 +10,7 @@
     glossary.py            what each number means
     ask_next.py            how to repeat it, and how to ask which edit of a found block matters
     screen.py              the answer in one screen, for the terminal
-    json_form.py           JSON
-    from_json.py           the record of a search from its JSON
+    json_form.py           the record of a search as JSON, and from it
     sections.py            the page as a document
     plots.py               its plots
     axes.py                their axes
