@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ablate.session.judging_table import JudgedTable
-    from ablate.store.query import Answer
+    from ablate.store.query import QueryResult
     from ablate.store.requests import Request
 
 __all__ = [
@@ -385,7 +385,7 @@ def ask(
     results: PathLike = RESULTS,
     writable: bool = False,
     say: Callable[[str], None] = warnings.warn,
-) -> Answer:
+) -> QueryResult:
     """As `query`, without pandas; `writable` lets the statement change the database."""
     from ablate.store import cookbook
     from ablate.store.query import query as run_sql
@@ -404,12 +404,12 @@ def ask(
     return run_sql(Path(results), found.sql, parameters=found.given(values), say=say)
 
 
-def list_queries() -> Answer:
+def list_queries() -> QueryResult:
     """The cookbook: the name of each query, the question it answers, and what it can be given."""
     from ablate.store.cookbook import queries
-    from ablate.store.query import Answer
+    from ablate.store.query import QueryResult
 
-    return Answer(
+    return QueryResult(
         ("query", "answers", "can be given"),
         tuple((f"@{one.name}", one.question, ", ".join(one.parameters)) for one in queries()),
     )

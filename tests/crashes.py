@@ -19,7 +19,7 @@ from typing import Literal
 
 from worlds import rows_of
 
-from ablate.store import claim, ledger, lines, segment
+from ablate.store import checksummed_lines, claim, ledger, open_trial
 
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 MARK = "ABLATE_TEST_MARK"
@@ -121,7 +121,7 @@ def written(results: Path) -> dict[str, int]:
     ended = dict.fromkeys(ledger.known_outcomes(results), sys.maxsize)
     found = {}
     for trial_id in ledger.open_trials(results):
-        content = segment.read(segment.path_of(results, trial_id))
+        content = open_trial.read(open_trial.path_of(results, trial_id))
         found[trial_id] = max((row[0] for row in content.rows), default=-1) if content else -1
     return found | ended
 
@@ -190,6 +190,6 @@ def damage(results: Path) -> list[str]:
     """What is not whole in a results folder."""
     found = []
     for name in (ledger.PLANS, ledger.OUTCOMES):
-        reading = lines.read(results / name)
+        reading = checksummed_lines.read(results / name)
         found += [f"{name}: torn {reading.torn}, damaged {reading.damaged}"] if reading.torn or reading.damaged else []
     return found + [f"open: {trial_id}" for trial_id in ledger.open_trials(results)]

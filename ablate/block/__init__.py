@@ -5,18 +5,18 @@
     sizes.py         the sizes of a model, and the names arithmetic may use
     architecture.py  a whole model as data
     catalogue.py     what is known of the components; handed in
-    own.py           errors of a user's own component, reported with its file
+    user_code.py           errors of a user's own component, reported with its file
     cost.py          parameters and FLOPs, as numbers that add
-    fill.py          from a node's values to those of a component's Config
+    config_values.py          from a node's values to those of a component's Config
     scalars.py       reading numbers, flags, words, widths, gains
     read.py          Reader: located YAML to expressions, every mistake noted
     printer.py       expressions to YAML that reads back the same
-    normal.py        the normal form: what trains to the same bits is the same value
+    normal_form.py        the normal form: what trains to the same bits is the same value
     fingerprint.py   canonical text and hashes
     address.py       the names of parts
     select.py        finding and changing parts by address
     align.py         two blocks as one tree with sites where they differ
-    place.py         where those sites are
+    sites.py         where those sites are
     diff.py          the difference as named edits, any subset of which can be applied
     notation.py      arithmetic, gains and sums as the papers write them
     equation.py      a block as equations

@@ -21,7 +21,7 @@ from ablate.block.expression import Gain, Node, Sequence, Value, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class EditSite:
     """One place where the two differ. `owner` is the component whose field it is, empty for a part of a sequence."""
 
     before: Value
@@ -46,7 +46,7 @@ class SharedItems:
     sequence: bool
 
 
-Aligned: TypeAlias = "Value | Site | SharedNode | SharedItems"
+Aligned: TypeAlias = "Value | EditSite | SharedNode | SharedItems"
 Costed: TypeAlias = tuple[float, "Aligned"]
 INFEASIBLE = float("inf")
 WRAPPING = 1.0
@@ -58,10 +58,10 @@ def align(before: Sequence, after: Sequence, catalogue: Catalogue) -> Aligned:
     return _value(before, after, "", "", catalogue)[1]
 
 
-def choose(tree: Aligned, take_after: Callable[[Site], bool]) -> Value:
+def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
     """The block that takes `after` at the sites where `take_after` says so and `before` elsewhere."""
     match tree:
-        case Site():
+        case EditSite():
             return tree.after if take_after(tree) else tree.before
         case SharedNode(name=name, fields=fields):
             return Node(name, tuple((field, choose(child, take_after)) for field, child in fields))
@@ -69,16 +69,16 @@ def choose(tree: Aligned, take_after: Callable[[Site], bool]) -> Value:
             chosen: list[Node] = []
             for item in items:
                 value = choose(item, take_after)
-                spliced = isinstance(item, Site)
+                spliced = isinstance(item, EditSite)
                 chosen.extend(value if spliced else [value])  # type: ignore[arg-type,list-item]
             return Sequence(tuple(chosen)) if sequence else tuple(chosen)
     return tree
 
 
-def sites(tree: Aligned) -> tuple[Site, ...]:
+def sites(tree: Aligned) -> tuple[EditSite, ...]:
     """Every site, in order; equal ones are told apart by their place in this tuple."""
     match tree:
-        case Site():
+        case EditSite():
             return (tree,)
         case SharedNode(fields=fields):
             return tuple(site for _, child in fields for site in sites(child))
@@ -104,11 +104,11 @@ def _value(before: Value, after: Value, owner: str, field: str, catalogue: Catal
         return _replaced(before, after, owner, field)
     if isinstance(before, tuple) and isinstance(after, tuple):
         return _tuple(before, after, owner, field, catalogue)
-    return max(1, _size(before), _size(after)), Site(before, after, owner, field)
+    return max(1, _size(before), _size(after)), EditSite(before, after, owner, field)
 
 
 def _replaced(before: Value, after: Value, owner: str, field: str) -> Costed:
-    return 1 + _size(before) + _size(after), Site(before, after, owner, field)
+    return 1 + _size(before) + _size(after), EditSite(before, after, owner, field)
 
 
 def _node(before: Node, after: Node, catalogue: Catalogue) -> Costed:
@@ -126,13 +126,13 @@ def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catal
             return _replaced(before, after, owner, field)
         pairs = [_value(old, new, owner, field, catalogue) for old, new in zip(before, after, strict=True)]
         # A site that is a whole branch must not be spliced into the tuple: the branches are kept as one site instead.
-        if any(isinstance(child, Site) for _, child in pairs):
+        if any(isinstance(child, EditSite) for _, child in pairs):
             return _replaced(before, after, owner, field)
         return sum(cost for cost, _ in pairs), SharedItems(tuple(child for _, child in pairs), sequence=False)
     cost, items = _items(before, after, catalogue, whole=True)
-    marked = tuple(Site(i.before, i.after, owner, field) if isinstance(i, Site) else i for i in items)
+    marked = tuple(EditSite(i.before, i.after, owner, field) if isinstance(i, EditSite) else i for i in items)
     # A component that moves would be there twice, or not at all, while only half of the move is applied.
-    moving = [item for item in marked if isinstance(item, Site)]
+    moving = [item for item in marked if isinstance(item, EditSite)]
     if _names(site.before for site in moving) & _names(site.after for site in moving):
         return _replaced(before, after, owner, field)
     return cost, SharedItems(marked, sequence=False)
@@ -207,7 +207,7 @@ class _Lists:
         old, new = self.before[i:old_end], self.after[j:new_end]
         there = old_end <= len(self.before) and new_end <= len(self.after)
         if there and all(self.whole or not has_principal(part, self.catalogue) for part in (*old, *new)):
-            site = Site(old, new) if self.whole else Site(Sequence(old), Sequence(new))
+            site = EditSite(old, new) if self.whole else EditSite(Sequence(old), Sequence(new))
             yield _Step(1, lambda: (1, site), old_end, new_end)
 
     def _replaced_run(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:

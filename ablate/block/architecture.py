@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ablate.block.arithmetic import Expression
+from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
-from ablate.block.fill import Surroundings
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 

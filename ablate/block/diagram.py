@@ -14,7 +14,7 @@ from ablate.block.address import sequences_of
 from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Sequence
-from ablate.block.normal import fixed
+from ablate.block.normal_form import fixed
 from ablate.block.notation import number, written
 from ablate.block.printer import Defaults, print_value
 
@@ -41,7 +41,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Wire:
     """A straight line between the middles of two cells of one row or one column."""
 
     x: int
@@ -51,7 +51,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class SumSign:
     """The sign ⊕."""
 
     x: int
@@ -78,7 +78,7 @@ class Frame:
     title: str
 
 
-Item: TypeAlias = Box | Frame | Line | Sum | Label
+Item: TypeAlias = Box | Frame | Wire | SumSign | Label
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def diagram(block: Block, catalogue: Catalogue, defaults: Defaults | None = None
 
 
 def _moved(item: Item, x: int, y: int) -> Item:
-    if isinstance(item, Line):
-        return Line(item.x + x, item.y + y, item.to_x + x, item.to_y + y)
+    if isinstance(item, Wire):
+        return Wire(item.x + x, item.y + y, item.to_x + x, item.to_y + y)
     return replace(item, x=item.x + x, y=item.y + y)
 
 
@@ -142,7 +142,7 @@ class _Draw:
         return (node.name, *lines)
 
 
-WIRE = Drawing(1, 1, 0, (Line(0, 0, 0, 0),))
+WIRE = Drawing(1, 1, 0, (Wire(0, 0, 0, 0),))
 """Nothing but the way through."""
 JOINING = {"skip", "gain"}
 """The gains of a combinator that is drawn as a skip and branches; another one is a frame around what it holds."""
@@ -158,7 +158,7 @@ def _framed(inside: Drawing, title: str) -> Drawing:
     left = max(2, len(title) + 4 - inside.port)  # so that the way in passes right of the title
     width, height = inside.width + left + 2, inside.height + 4
     port = inside.port + left
-    ways = (Line(port, 0, port, 2), Line(port, height - 3, port, height - 1))
+    ways = (Wire(port, 0, port, 2), Wire(port, height - 3, port, height - 1))
     return Drawing(width, height, port, (Frame(0, 0, width, height, title), *ways, *inside.moved(left, 2)))
 
 
@@ -169,7 +169,7 @@ def _stacked(drawings: list[Drawing]) -> Drawing:
     y = 0
     for index, drawing in enumerate(drawings):
         if index:
-            items.append(Line(port, y - 1, port, y + 1))
+            items.append(Wire(port, y - 1, port, y + 1))
             y += 1
         items.extend(drawing.moved(port - drawing.port, y))
         y += drawing.height
@@ -199,14 +199,14 @@ def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
         start = max(x, lead + 1 - branch.port) if skips else x
         items.extend(branch.moved(start, 1))
         ports.append(start + branch.port)
-        items.append(Line(ports[-1], 0, ports[-1], 1))
-        items.append(Line(ports[-1], branch.height, ports[-1], height + 1))
+        items.append(Wire(ports[-1], 0, ports[-1], 1))
+        items.append(Wire(ports[-1], branch.height, ports[-1], height + 1))
         x = start + branch.width + GAP
     rail = 0 if skips else ports[0]
     last = height + 1
-    items += [Line(rail, 0, ports[-1], 0), Line(rail, last, ports[-1], last), Sum(rail, last)]
+    items += [Wire(rail, 0, ports[-1], 0), Wire(rail, last, ports[-1], last), SumSign(rail, last)]
     if skips:
-        items.append(Line(rail, 0, rail, last))
+        items.append(Wire(rail, 0, rail, last))
         items += [Label(rail + 2, last // 2, beside)] if beside else []
         items += [Label(rail + 2, last, f" {times} ")] if times else []
     drawn = Drawing(x - GAP, last + 1, rail, tuple(items))
@@ -215,7 +215,7 @@ def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
 
 def _labelled(times: str) -> list[Drawing]:
     """A way through with a factor beside it."""
-    return [Drawing(len(times) + 3, 1, 0, (Line(0, 0, 0, 0), Label(2, 0, times)))] if times else []
+    return [Drawing(len(times) + 3, 1, 0, (Wire(0, 0, 0, 0), Label(2, 0, times)))] if times else []
 
 
 def _times(gain: Gain) -> str:

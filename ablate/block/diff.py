@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ablate.block.align import Aligned, Site, align, choose, sites
+from ablate.block.align import Aligned, EditSite, align, choose, sites
 from ablate.block.catalogue import STABILISING_SLOT, Catalogue, GainField
 from ablate.block.expression import Block, Node, Sequence, Value
-from ablate.block.normal import normalise
-from ablate.block.place import places
+from ablate.block.normal_form import normalise
 from ablate.block.printer import Defaults, print_value
+from ablate.block.sites import places
 
 
 class Rank(IntEnum):
@@ -53,7 +53,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BlockDifference:
     """The edits that lead from one block to another; `apply` gives the block between."""
 
     edits: tuple[Edit, ...]
@@ -77,7 +77,7 @@ def diff(
     *,
     split: frozenset[str] | bool = frozenset(),
     defaults: Defaults | None = None,
-) -> Difference:
+) -> BlockDifference:
     """The smallest aligned difference. `split` names edits (or True: all) to keep apart place by place."""
     tree = align(normalise(before, catalogue), normalise(after, catalogue), catalogue)
     found = sites(tree)
@@ -93,7 +93,7 @@ def diff(
         acts_on = tuple(dict.fromkeys(where[i] for i in members))
         label = name if clashes[name] == 1 else f"{name}@{'+'.join(acts_on)}"
         edits.append(Edit(label, acts_on, old, new, named[members[0]][3], tuple(members)))
-    return Difference(tuple(_distinct(edits)), tree, catalogue)
+    return BlockDifference(tuple(_distinct(edits)), tree, catalogue)
 
 
 def path_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
@@ -111,7 +111,7 @@ def _distinct(edits: list[Edit]) -> list[Edit]:
     return distinct
 
 
-def _name(site: Site, catalogue: Catalogue, defaults: Defaults | None) -> tuple[str, str, str, Rank]:
+def _name(site: EditSite, catalogue: Catalogue, defaults: Defaults | None) -> tuple[str, str, str, Rank]:
     """Name, text before, text after and rank of the change at one site."""
     old, new = _inside(site.before), _inside(site.after)
     before = "" if old is None else print_value(old, catalogue, defaults)
@@ -132,7 +132,7 @@ def _inside(side: Value) -> Value:
     return side
 
 
-def _branches(site: Site) -> bool:
+def _branches(site: EditSite) -> bool:
     return any(
         isinstance(child, Sequence)
         for side in (site.before, site.after)
@@ -167,7 +167,7 @@ def _part_rank(old: Value, new: Value, catalogue: Catalogue) -> Rank:
     return Rank.CHANGE
 
 
-def _field_rank(site: Site, old: Value, new: Value, catalogue: Catalogue) -> Rank:
+def _field_rank(site: EditSite, old: Value, new: Value, catalogue: Catalogue) -> Rank:
     kinds: Mapping[str, object] = catalogue[site.owner].fields if site.owner else {}
     if isinstance(kinds.get(site.field), GainField):
         return Rank.RESCALE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
-from ablate.block.diagram import Box, Drawing, Frame, Item, Label, Line, Sum
+from ablate.block.diagram import Box, Drawing, Frame, Item, Label, SumSign, Wire
 
 NORTH, EAST, SOUTH, WEST = 1, 2, 4, 8
 STROKES = " ╵╶└╷│┌├╴┘─┴┐┤┬┼"
@@ -49,7 +49,7 @@ def as_text(drawing: Drawing) -> str:
 
     for item in drawing.items:
         match item:
-            case Line(x=x, y=y, to_x=to_x, to_y=to_y):
+            case Wire(x=x, y=y, to_x=to_x, to_y=to_y):
                 draw(x, y, to_x, to_y)
             case Box(x=x, y=y) | Frame(x=x, y=y):
                 right, below = x + item.width - 1, y + item.height - 1
@@ -59,7 +59,7 @@ def as_text(drawing: Drawing) -> str:
                     write(x + 2, y + row, line)
                 if isinstance(item, Frame):
                     write(x + 1, y, f" {item.title} ")
-            case Sum(x=x, y=y):
+            case SumSign(x=x, y=y):
                 write(x, y, "⊕")
             case Label(x=x, y=y, text=text):
                 write(x, y, text)
@@ -74,7 +74,7 @@ def as_svg(drawing: Drawing, title: str) -> str:
     labels = [item.x + len(item.text) for item in drawing.items if isinstance(item, Label)]
     width = max([drawing.width, *labels]) * CELL[0] + 2 * MARGIN
     height = drawing.height * CELL[1] + 2 * MARGIN
-    order = (Line, Frame, Box, Sum, Label)
+    order = (Wire, Frame, Box, SumSign, Label)
     items = sorted(drawing.items, key=lambda item: order.index(type(item)))
     kinds = dict.fromkeys(item.kind for item in drawing.items if isinstance(item, Box) and item.kind)
     fills = {"": SERVING} | {kind: FILLS[index % len(FILLS)] for index, kind in enumerate(kinds)}
@@ -87,7 +87,7 @@ def as_svg(drawing: Drawing, title: str) -> str:
 
 def _shapes(item: Item, fills: Mapping[str, str]) -> list[str]:
     match item:
-        case Line(x=x, y=y, to_x=to_x, to_y=to_y):
+        case Wire(x=x, y=y, to_x=to_x, to_y=to_y):
             long = (x, y) != (to_x, to_y)
             start, end = (_middle(x, y), _middle(to_x, to_y)) if long else (_upper(x, y), _upper(x, y + 1))
             return [f'<path class="edge" d="M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}"/>']
@@ -107,7 +107,7 @@ def _shapes(item: Item, fills: Mapping[str, str]) -> list[str]:
                 _rectangle(item, 'class="edge frame" rx="5"'),
                 f'<text class="beside" {where}>{escape(title)}</text>',
             ]
-        case Sum(x=x, y=y):
+        case SumSign(x=x, y=y):
             across, down = _middle(x, y)
             return [
                 f'<circle cx="{across:g}" cy="{down:g}" r="7" class="box" fill="{PLAIN}"/>',

@@ -24,11 +24,11 @@ from typing import Any
 from ablate.block.address import Path
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.expression import Block, Gain, Node, Sequence
-from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.notation import Written, lowered, number, written
-from ablate.block.own import asked
 from ablate.block.sizes import Sizes
+from ablate.block.user_code import asked
 
 LETTERS = {"skip": "α", "gain": "β", "centre": "γ"}
 """The papers' letters for gains, by the field they fill; another field's is its name."""

@@ -11,7 +11,7 @@ from typing import Any
 from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Sequence, Size
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 
 DIGITS = 12
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from ablate.block.arithmetic import PRECEDENCE, Expression
-from ablate.block.fill import GainMaker
+from ablate.block.config_values import GainMaker
 
 LETTERS: Mapping[str, str] = {
     "depth": "L",

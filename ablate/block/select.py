@@ -17,7 +17,7 @@ from ablate.block.expression import Block, Node, Sequence, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Selector:
     """A pattern for parts, and the fields to follow from there."""
 
     part: str
@@ -29,12 +29,12 @@ class Address:
         return ".".join((self.part, *self.fields))
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> Selector:
     """`layers.*.attention.query` and `attention.query` are the same address; ValueError for an empty word."""
     words = text.removeprefix("layers.*.").split(".")
     if not all(words):
         raise ValueError(f"{text!r} is not an address: words with dots between them, such as attention.entropy")
-    return Address(words[0], tuple(words[1:]))
+    return Selector(words[0], tuple(words[1:]))
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
@@ -52,7 +52,7 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
     return (value,)
 
 
-def is_there(block: Block, address: Address, catalogue: Catalogue) -> bool:
+def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:
     """Whether any part of a block has the field that an address names."""
     parts = parts_by_name(block, catalogue)
     return any(value_at(node, address.fields) for name, node in parts if fnmatchcase(name, address.part))

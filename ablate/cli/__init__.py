@@ -8,11 +8,11 @@ naming.py          spaces and grammars by name: which file is meant, what a shel
 completion.py      completion in bash, zsh and fish
 console.py         where things are printed
 starting.py        init: a space to begin with
-asking.py          check, plan, machine, sql, show, diff, list: nothing is trained or changed
+queries.py          check, plan, machine, sql, show, diff, list: nothing is trained or changed
 training.py        run, resume, retry
 reporting.py       report
 judging.py         judge: runs that were trained elsewhere
-keeping.py         status, doctor, ui: the folder of results
+maintenance.py         status, doctor, ui: the folder of results
 manual.py          docs: the pages in ablate/docs/
 """
 

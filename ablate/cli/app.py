@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import asking, judging, keeping, manual, reporting, starting, training
+from ablate.cli import judging, maintenance, manual, queries, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import note, tell
 from ablate.cli.verb import Verb, Verbs
@@ -19,20 +19,20 @@ from ablate.output.streams import escape_what_cannot_be_encoded, write_text
 
 VERBS = (
     starting.init,
-    asking.check,
-    asking.plan,
+    queries.check,
+    queries.plan,
     training.run,
     training.resume,
     training.retry,
     reporting.report,
     judging.judge,
-    keeping.status,
-    asking.sql,
-    keeping.ui,
-    asking.show,
-    asking.diff,
-    keeping.doctor,
-    asking.machine,
+    maintenance.status,
+    queries.sql,
+    maintenance.ui,
+    queries.show,
+    queries.diff,
+    maintenance.doctor,
+    queries.machine,
     manual.docs,
 )
 
@@ -46,7 +46,7 @@ app = typer.Typer(
 )
 for verb in VERBS:
     app.command(cls=Verb)(verb)
-app.add_typer(asking.listing, name="list")
+app.add_typer(queries.listing, name="list")
 
 
 def show_version(asked: bool) -> None:

@@ -19,7 +19,7 @@ WIDEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ManualPage:
     """A page of the manual. `title` is the question that it answers, `about` the sentence below it."""
 
     topic: str
@@ -29,15 +29,15 @@ class Page:
     text: str
 
 
-def pages() -> dict[str, Page]:
+def pages() -> dict[str, ManualPage]:
     """Every page by its topic, which is the name of its file."""
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.md"))}
 
 
-def _read(path: Path) -> Page:
+def _read(path: Path) -> ManualPage:
     text = path.read_text(encoding="utf-8")
     title, about, *_ = text.split("\n\n", 2)
-    return Page(path.stem, title.removeprefix("# "), " ".join(about.split()), str(path), text)
+    return ManualPage(path.stem, title.removeprefix("# "), " ".join(about.split()), str(path), text)
 
 
 def complete_topic(incomplete: str) -> list[str]:
@@ -86,7 +86,7 @@ def docs(
     screen.print(Markdown(page.text, code_theme="ansi_dark", hyperlinks=False), width=min(screen.width, WIDEST))
 
 
-def _list(manual: dict[str, Page], *, as_json: bool) -> None:
+def _list(manual: dict[str, ManualPage], *, as_json: bool) -> None:
     if as_json:
         listed = [{key: value for key, value in asdict(page).items() if key != "text"} for page in manual.values()]
         write_text(json_format.dumps(listed, indent=2, ensure_ascii=False))
@@ -104,7 +104,7 @@ def _list(manual: dict[str, Page], *, as_json: bool) -> None:
     write_text("\n`ablate docs TOPIC` prints a page.")
 
 
-def _mentions(word: str, manual: dict[str, Page]) -> tuple[str, ...]:
+def _mentions(word: str, manual: dict[str, ManualPage]) -> tuple[str, ...]:
     """Where a word that is no topic is written about."""
     among = [page.topic for page in manual.values() if word.strip() and word.lower() in page.text.lower()]
     return (f"pages that mention it: {', '.join(among)}",) if among else ()

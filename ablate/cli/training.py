@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate.cli.asking import show_plan
 from ablate.cli.console import INTERRUPTED, again, console, page_of, tell
 from ablate.cli.executor_flags import NO_OPTIONS, with_executor_flags
 from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile
+from ablate.cli.queries import show_plan
 from ablate.errors import InputError
 from ablate.execute.executor_options import GivenOptions
 from ablate.output.streams import write_text
@@ -62,7 +62,7 @@ def resume(
     found, refused = api.resumable(results, space)
     if not found and not refused:
         from ablate.report.screens import status
-        from ablate.store.standing import standings
+        from ablate.store.trial_status import standings
 
         write_text(f"nothing to resume in {results}: every trial that was asked for has ended", stderr=json)
         for said in status.failures(standings(results), results):

@@ -10,7 +10,7 @@ report. What does not: a mechanism of a block (that is a component), the name of
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address
     random_streams.py  seeds for code that names no generator
-    profile.py         initialisation that looks at data, for components that declare it
+    data_dependent_init.py         initialisation that looks at data, for components that declare it
     scale.py           a gain as a module
     size.py            the size of a model, counted on the meta device
 """

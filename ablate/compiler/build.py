@@ -11,11 +11,11 @@ from torch import nn
 
 from ablate.block.address import Path, name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
-from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
-from ablate.block.own import asked
 from ablate.block.sizes import Sizes
+from ablate.block.user_code import asked
 from ablate.compiler.block import Block, Chain
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.compiler.scale import ScaleMaker
@@ -24,14 +24,14 @@ from ablate.extension.loader import is_complete
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SlotAddress:
     """Where a component is built: the seed and salt of the model, and the address of the slot that it fills."""
 
     seed: int = 0
     salt: int = 0
     name: str = ""
 
-    def at(self, *names: int | str) -> Address:
+    def at(self, *names: int | str) -> SlotAddress:
         """A place inside this one."""
         return replace(self, name=".".join(str(name) for name in (self.name, *names) if name != ""))
 
@@ -47,11 +47,11 @@ class Builder:
 
     catalogue: Catalogue
     surroundings: Surroundings
-    address: Address = Address()
+    address: SlotAddress = SlotAddress()
     names: Mapping[Path, str] = field(default_factory=dict)
     parts: dict[Path, nn.Module] = field(default_factory=dict)
-    _slots: dict[Path, Address] = field(default_factory=dict)
-    _made: Counter[Address] = field(default_factory=Counter)
+    _slots: dict[Path, SlotAddress] = field(default_factory=dict)
+    _made: Counter[SlotAddress] = field(default_factory=Counter)
 
     def part(self, node: Node, path: Path) -> Maker:
         """A maker of the component `node`, called with the widths of its slot."""
@@ -73,7 +73,7 @@ class Builder:
 
         return PartMaker(config, made)
 
-    def _address(self, path: Path) -> Address:
+    def _address(self, path: Path) -> SlotAddress:
         if path in self._slots:
             return self._slots[path]
         if path in self.names or not path:
@@ -106,7 +106,7 @@ def _implementation(spec: ComponentSpec) -> Any:
         return implementation(spec)
 
 
-def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: Address) -> Block:
+def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress) -> Block:
     """The module of `block` as layer `layer`, its weights not filled yet; what the layer leaves out is not there."""
     names = dict(name_parts(block, catalogue))
     builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)

@@ -11,10 +11,10 @@ from torch import nn
 from ablate.block.address import address
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
+from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Node
-from ablate.block.fill import Surroundings
 from ablate.block.sizes import Sizes
-from ablate.compiler.build import Address, Builder, build_block
+from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.errors import InputError
@@ -22,7 +22,7 @@ from ablate.errors import InputError
 VERSION: Final = 1
 """Of the numbers of a model that is built from its description: see `plan/versions.py`."""
 
-KINDS: Mapping[str, Callable[[Architecture, Catalogue, Address], nn.Module]] = {"decoder": Decoder}
+KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]] = {"decoder": Decoder}
 """What can stand around the blocks, one file for each kind."""
 
 
@@ -45,7 +45,7 @@ def compile_block(
 
     Raises InputError where the sizes do not fit the block: heads that do not divide the width, a gain without a value.
     """
-    model = Address(seed, salt)
+    model = SlotAddress(seed, salt)
     with _building(device):
         module = build_block(block, sizes, catalogue, layer, model)
     draw = Draw(seed, salt, _scheme(init, sizes, catalogue, model), address(layer, "").rstrip("."))
@@ -70,7 +70,7 @@ def compile_model(
     """
     if architecture.kind not in KINDS:
         raise InputError(f"unknown kind of model {architecture.kind!r}\n  = there is {', '.join(KINDS)}")
-    address = Address(seed, salt)
+    address = SlotAddress(seed, salt)
     with _building(device):
         model = KINDS[architecture.kind](architecture, catalogue, address)
     scheme = _scheme(architecture.init, architecture.sizes, catalogue, address)
@@ -91,7 +91,7 @@ def _placed(module: nn.Module, device: str | torch.device, dtype: torch.dtype) -
     return module.to(device, dtype)
 
 
-def _scheme(init: Node, sizes: Sizes, catalogue: Catalogue, model: Address) -> Init:
+def _scheme(init: Node, sizes: Sizes, catalogue: Catalogue, model: SlotAddress) -> Init:
     scheme: Init = Builder(catalogue, Surroundings(sizes), model).part(init, ("init",))()
     return scheme
 

@@ -18,23 +18,23 @@ from torch import Tensor, nn
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.block.fill import Surroundings
+from ablate.block.config_values import Surroundings
 from ablate.block.sizes import Sizes
-from ablate.compiler.build import Address, Builder, build_block
-from ablate.compiler.embedding import Embedding, Head, LearnedPositions, SinusoidalPositions, TiedHead
+from ablate.compiler.build import Builder, SlotAddress, build_block
+from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPositions, TiedHead, TokenEmbedding
 from ablate.errors import InputError
 
 
 class Decoder(nn.Module):
     """[B, T] tokens -> [B, T, V] logits. A slot that the architecture leaves empty is None."""
 
-    def __init__(self, architecture: Architecture, catalogue: Catalogue, address: Address):
+    def __init__(self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress):
         super().__init__()
         sizes = architecture.sizes
         around = Builder(catalogue, Surroundings(sizes), address)
         entry, final = architecture.entry_norm, architecture.final_norm
         numbers = architecture.numbers()
-        self.embedding = Embedding(
+        self.embedding = TokenEmbedding(
             sizes.vocab_size, sizes.d_model, std=numbers["embedding_std"], scale=numbers["embedding_scale"]
         )
         self.positions = positions(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ablate.compiler.initialise import Draw
 
 
-class Embedding(nn.Module):
+class TokenEmbedding(nn.Module):
     """x_t = scale * E[token_t],  E ~ N(0, std²).
 
     `scale` acts on the output alone (the factor 50 of arXiv:2405.19279, App. G); a head tied to E uses it unscaled.

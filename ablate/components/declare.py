@@ -105,8 +105,8 @@ from ablate.block.catalogue import (
     Width,
     Word,
 )
+from ablate.block.config_values import GainMaker, Maker
 from ablate.block.cost import Cost
-from ablate.block.fill import GainMaker, Maker
 from ablate.block.sizes import Sizes
 from ablate.components.protocols import (
     Draw,
@@ -116,15 +116,15 @@ from ablate.components.protocols import (
     RegulatesQueriesKeys,
     RegulatesWeights,
 )
-from ablate.extension.declaration import WORD, DeclarationError, Fault, common_faults, implements, place_of
+from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import COMPONENT
 from ablate.source.problems import suggest
 
 __all__ = [
     "Cost",
     "DeclarationError",
+    "DeclarationFault",
     "Draw",
-    "Fault",
     "GainMaker",
     "GivesBias",
     "Maker",
@@ -245,7 +245,7 @@ def component(
     """
     if isinstance(name, type):
         way = '@component("a_name", slots=("part",), source="where it is from")'
-        fault = Fault("@component is given no name, slots and source", "name", (f"write {way}",))
+        fault = DeclarationFault("@component is given no name, slots and source", "name", (f"write {way}",))
         raise DeclarationError(name.__qualname__, (fault,))
 
     def declare(cls: type[T]) -> type[T]:
@@ -276,18 +276,22 @@ def component(
     return declare
 
 
-def _faults_of(name: str, slots: tuple[str, ...], source: str, role: str | None, version: int) -> Iterator[Fault]:
+def _faults_of(
+    name: str, slots: tuple[str, ...], source: str, role: str | None, version: int
+) -> Iterator[DeclarationFault]:
     """What is wrong with the keywords of @component."""
     yield from common_faults(COMPONENT, name, source, version)
     if not isinstance(role or "word", str) or WORD.fullmatch(role or "word") is None:
         way = "give letters, digits and _, as in rms_norm: it stands in addresses"
-        yield Fault(f"the role of a component must be a word, not {role!r}", "role", (way,))
+        yield DeclarationFault(f"the role of a component must be a word, not {role!r}", "role", (way,))
     if not isinstance(slots, tuple) or not slots or not all(isinstance(slot, str) for slot in slots):
         way = 'give a tuple of names, such as slots=("part", "norm"); "part" is a place in a sequence'
-        yield Fault("a component says which slots it may fill", "slots", (way,))
+        yield DeclarationFault("a component says which slots it may fill", "slots", (way,))
 
 
-def _faults_in(cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None) -> Iterator[Fault]:
+def _faults_in(
+    cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None
+) -> Iterator[DeclarationFault]:
     """What is wrong with a Config: every field is made, and there is a cost."""
     inherited = getattr(cls, "__dataclass_fields__", {})
     own = [name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)]
@@ -301,11 +305,11 @@ def _faults_in(cls: type, shorthand: str | None, transparent: Transparent | None
             way = f"write its type beside it, such as {name}: float = …"
             way = way if mine else "decorate the class that has it with @dataclass(frozen=True, kw_only=True)"
             message = f"field {name!r} has no type, so it would be none" if mine else f"field {name!r} is not inherited"
-            yield Fault(message, name if mine else "class", (way,))
+            yield DeclarationFault(message, name if mine else "class", (way,))
     fields = {*own, *inherited}
     if not callable(getattr(cls, "cost", None)):
         way = "give it def cost(self, sizes, …) -> Cost: its parameters, and the FLOPs of its products for one sequence"
-        yield Fault("a component says what it costs", "class", (way,), "this class has no cost")
+        yield DeclarationFault("a component says what it costs", "class", (way,), "this class has no cost")
     named = [("shorthand", word) for word in (shorthand,) if word is not None]
     if transparent is not None:
         named += [("transparent", word) for word in (*transparent.when, transparent.keep) if word is not None]
@@ -314,14 +318,14 @@ def _faults_in(cls: type, shorthand: str | None, transparent: Transparent | None
     for at, word in named:
         if word not in fields:
             way = f"the fields are: {', '.join(sorted(fields)) or 'none'}"
-            yield Fault(f"there is no field {word!r}", at, (way,), suggest(word, fields) or "", word)
+            yield DeclarationFault(f"there is no field {word!r}", at, (way,), suggest(word, fields) or "", word)
 
 
 def _is_field(value: object) -> bool:
     return isinstance(value, dataclasses.Field) and "field" in value.metadata
 
 
-def _plain(name: str, value: object) -> Fault:
+def _plain(name: str, value: object) -> DeclarationFault:
     """A field that has a plain value, or none, and what would make it one."""
     meant = (
         f"{value.__name__}()"
@@ -334,7 +338,7 @@ def _plain(name: str, value: object) -> Fault:
         if isinstance(value, str)
         else "number()"
     )
-    return Fault(
+    return DeclarationFault(
         f"field {name!r} is not made by one of the field makers"
         + ("" if value is dataclasses.MISSING else ": it has a plain value"),
         name,

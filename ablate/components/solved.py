@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ablate.block.config_values import PartMaker
 from ablate.block.cost import Cost
-from ablate.block.fill import PartMaker
 from ablate.block.sizes import Sizes
 from ablate.signal.affine import Affine
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU

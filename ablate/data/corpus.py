@@ -12,9 +12,9 @@ from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
 from ablate.data.local_files import NamedFiles
 from ablate.data.local_rows import NamedRows
-from ablate.data.refusal import CORPUS, CorpusError, Fault
+from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.data.splits import assign_splits
-from ablate.data.text import SPLITS, Skipped, Source, Split, Text, folder_of
+from ablate.data.text import SPLITS, Skipped, Split, Text, TextSource, folder_of
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
 from ablate.source.problems import quote, unknown
@@ -61,10 +61,10 @@ def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
     return known[name]
 
 
-def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> Source:
+def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> TextSource:
     """The source that `data` names; relative patterns start from `folder`."""
     spec = corpus_of(data, catalogue)
-    source: Source = implementation(spec)(spec.read(data.corpus.settings), folder)
+    source: TextSource = implementation(spec)(spec.read(data.corpus.settings), folder)
     return source
 
 
@@ -77,7 +77,7 @@ def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) ->
     return divide(source_of(data, folder, catalogue), data)
 
 
-def divide(source: Source, data: Data) -> Corpus:
+def divide(source: TextSource, data: Data) -> Corpus:
     """`read_corpus` for a source at hand."""
     if data.tuning + data.verdict >= 1:
         raise InputError(
@@ -115,16 +115,16 @@ def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None
         _require_every_split(source, data, sizes)
 
 
-def _empty(source: Source, read: int, skipped: tuple[Skipped, ...]) -> Fault:
+def _empty(source: TextSource, read: int, skipped: tuple[Skipped, ...]) -> CorpusFault:
     found = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
     reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
     message = f"{source.title} holds no text: {' and '.join(found) or 'there is no document'}"
     if not isinstance(source, NamedRows):
-        return Fault(message, notes=(*reasons, "name files that hold UTF-8 text"))
-    return Fault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that holds text, or other files"))
+        return CorpusFault(message, notes=(*reasons, "name files that hold UTF-8 text"))
+    return CorpusFault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that holds text, or other files"))
 
 
-def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int]) -> None:
+def _require_every_split(source: TextSource, data: Data, sizes: Mapping[str, int]) -> None:
     """Raise CorpusError where there are fewer folders with text than splits that are asked for."""
     asked = {"train": 1.0, "tuning": data.tuning, "verdict": data.verdict}
     needed = [split for split in SPLITS if asked[split] > 0]
@@ -141,4 +141,4 @@ def _require_every_split(source: Source, data: Data, sizes: Mapping[str, int]) -
     )
     if not by_folder:
         notes = ("a row goes to one split as a whole", "name more rows, or raise at_most where it is said")
-    raise CorpusError([Fault(message, notes=notes)])
+    raise CorpusError([CorpusFault(message, notes=notes)])

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from ablate.data.refusal import CORPUS, CorpusError, Fault
+from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.data.survey import FoundFile, look_at, stamp_of
 from ablate.data.text import Skipped, Text
 from ablate.source.problems import quote
@@ -79,7 +79,7 @@ class NamedFiles(ABC):
     def texts(self) -> Iterator[Text | Skipped]:
         """Every document, in an order that is always the same."""
 
-    def fault(self, file: FoundFile, message: str, label: str = "", *notes: str) -> Fault:
+    def fault(self, file: FoundFile, message: str, label: str = "", *notes: str) -> CorpusFault:
         """What is wrong with a file, to be shown at the pattern that names it."""
         return self._fault(next(p for p, paths in self._matches.items() if file.path in paths), message, label, *notes)
 
@@ -94,10 +94,10 @@ class NamedFiles(ABC):
         paths = (Path(os.path.normpath(Path(self.place, name))) for name in found)
         return [path for path in paths if path.is_file()]
 
-    def _fault(self, pattern: str, message: str, label: str, *notes: str) -> Fault:
-        return Fault(message, (*CORPUS, self.key, self.patterns.index(pattern)), label, notes)
+    def _fault(self, pattern: str, message: str, label: str, *notes: str) -> CorpusFault:
+        return CorpusFault(message, (*CORPUS, self.key, self.patterns.index(pattern)), label, notes)
 
-    def _outside(self, pattern: str, files: Sequence[Path]) -> Fault | None:
+    def _outside(self, pattern: str, files: Sequence[Path]) -> CorpusFault | None:
         if Path(pattern).expanduser().is_absolute():
             return None
         place = os.path.realpath(self.folder)
@@ -107,7 +107,7 @@ class NamedFiles(ABC):
                 return self._fault(pattern, message, "", ELSEWHERE)
         return None
 
-    def _unmatched(self, pattern: str) -> Fault:
+    def _unmatched(self, pattern: str) -> CorpusFault:
         """Why nothing matches, as far as that is seen: a folder that is not there, one that is named as a file."""
         expanded = Path(pattern).expanduser()
         whole = Path(self.place, expanded)

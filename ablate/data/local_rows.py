@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ablate.data.local_files import NamedFiles
-from ablate.data.refusal import CORPUS, CorpusError, Fault
+from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.data.survey import FoundFile
 from ablate.data.text import Skipped, Text
 from ablate.source.problems import quote, suggest
@@ -54,11 +54,11 @@ class NamedRows(NamedFiles):
                 if self.most_bytes is not None and read >= self.most_bytes:
                     return
 
-    def without_field(self, what: str, fields: Iterable[str]) -> Fault:
+    def without_field(self, what: str, fields: Iterable[str]) -> CorpusFault:
         """That something has other fields, and which, to be shown at the field that is said."""
         known = sorted(fields)
         label, notes = suggest(self.field, known) or "", (f"its fields: {', '.join(known)}",)
-        return Fault(f"{what} has no field {quote(self.field)}", (*CORPUS, "field"), label, notes)
+        return CorpusFault(f"{what} has no field {quote(self.field)}", (*CORPUS, "field"), label, notes)
 
 
 @dataclass(frozen=True, slots=True)

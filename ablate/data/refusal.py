@@ -13,7 +13,7 @@ CORPUS: Keys = ("data", "corpus")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CorpusFault:
     """One thing that is wrong: `at` are the keys down to the value that says it, `beside` to others it depends on."""
 
     message: str
@@ -26,7 +26,7 @@ class Fault:
 class CorpusError(RefusedError):
     """A corpus that is missing, empty or too small."""
 
-    def __init__(self, faults: Iterable[Fault]):
+    def __init__(self, faults: Iterable[CorpusFault]):
         self.faults = tuple(faults)
         problems = Problems()
         for fault in self.faults:

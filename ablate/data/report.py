@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ablate.data.refusal import CorpusError, Fault
+from ablate.data.refusal import CorpusError, CorpusFault
 from ablate.data.text import SPLITS, Skipped, Split
 from ablate.source.excerpt import drawn
 from ablate.space.documents import Document
@@ -90,7 +90,7 @@ def require_enough(
             "name more text, hold out a larger share of it (data.tuning, data.verdict)",
             "or ask for less: model.context, recipe.batch, measure.evaluation.windows",
         )
-        raise CorpusError([Fault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
+        raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
 
 
 def _tokens(split: SplitReport) -> str:

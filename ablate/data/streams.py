@@ -19,7 +19,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
 from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
-from ablate.data.text import SPLITS, Source, Split
+from ablate.data.text import SPLITS, Split, TextSource
 from ablate.data.tokenizer import (
     BpeTokenizer,
     Tokenizer,
@@ -103,7 +103,7 @@ def check_corpus(
     require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
-def _prepare(source: Source, version: int, data: Data, cache: Path) -> TokenStreams:
+def _prepare(source: TextSource, version: int, data: Data, cache: Path) -> TokenStreams:
     stamp = _stamp(source, version)  # before reading, so that a change while we read is seen the next time
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
@@ -120,13 +120,13 @@ def _prepare(source: Source, version: int, data: Data, cache: Path) -> TokenStre
     return _streams(report, data, held)
 
 
-def _stamp(source: Source, version: int) -> str | None:
+def _stamp(source: TextSource, version: int) -> str | None:
     """The stamp of a source, as this version of the corpus reads it."""
     stamp = source.stamp()
     return stamp if stamp is None or version == 1 else f"{version}/{stamp}"
 
 
-def _recalled(source: Source, data: Data, cache: Path, stamp: str | None) -> CorpusReport | None:
+def _recalled(source: TextSource, data: Data, cache: Path, stamp: str | None) -> CorpusReport | None:
     return recall(cache, _key(source, data), stamp) if stamp is not None else None
 
 
@@ -198,7 +198,7 @@ def _identity(corpus: Corpus, data: Data) -> str:
     return hashlib.sha256(described.encode()).hexdigest()
 
 
-def _key(source: Source, data: Data) -> str:
+def _key(source: TextSource, data: Data) -> str:
     """The name of a source in the cache: where it is on this machine, and all that `data` says of it."""
     described = json.dumps(
         [FORMAT, source.title, source.place, data.model_dump(mode="json"), describe_tokenizer(data.tokenizer)]

@@ -38,7 +38,7 @@ class Skipped:
     reason: str
 
 
-class Source(Protocol):
+class TextSource(Protocol):
     """Where texts come from."""
 
     @property

@@ -6,8 +6,8 @@
     work.py              what one trial computes
     attention.py         which attention backend a trial uses, chosen on its device
     worker.py            one trial carried out: claimed, computed, saved, told; the same for every executor
-    ranks.py             one trial in several processes (data parallel): the worker's side
-    rank.py              the entry of the other processes of such a trial
+    rank_processes.py             one trial in several processes (data parallel): the worker's side
+    rank_process.py              the entry of the other processes of such a trial
     state.py             the state that a trial goes on from
     ending.py            what an exception makes of a trial
     gpu.py               the GPU of a trial, and the memory it needed
@@ -27,7 +27,7 @@
     watchdog.py          trials that hang leave a trace
     interrupt.py         Ctrl-C: once to stop cleanly, twice to stop now
     rehearsal.py         a block built without training it
-    pace.py              how long a training step takes, beside one of another model
+    step_time.py              how long a training step takes, beside one of another model
     policy.py            what follows from each way a trial can end
     search/              proposals over a grammar: random, evolution, Optuna's samplers
     controller.py        the plan handed out, what comes back written down

@@ -15,13 +15,13 @@ from dataclasses import replace
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from ablate.kernels import Choice, choose, order
-from ablate.kernels.gate import THIS_PROCESS, Site, sites
+from ablate.kernels import BackendChoice, choose, order
+from ablate.kernels.gate import THIS_PROCESS, AttentionSite, sites
 from ablate.plan.trial import Trial
+from ablate.train.data_parallel import Ranks
 from ablate.train.events import Attending, KernelUse
 from ablate.train.loss import device_of, forward
-from ablate.train.parts import Cut
-from ablate.train.ranks import Ranks
+from ablate.train.microbatches import BatchShares
 
 SEQUENCES = 2
 """Of the first batch: a bias that varies along the batch is told from one that does not."""
@@ -30,7 +30,7 @@ HELD = 3
 """Times that a backend which holds all scores holds them: the scores, what is made of them, and its gradient."""
 
 
-def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], cut: Cut) -> Attending:
+def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], cut: BatchShares) -> Attending:
     """Give each attention of `model` its backend, and say which, and why. RefusedError where the device is lost by it.
 
     `tokens` are those of the first batch, as all ranks have it.
@@ -56,11 +56,13 @@ def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], c
     return Attending(tuple(replace(use, memory=count * use.memory) for use, count in uses.items()))
 
 
-def agreed(mine: Mapping[str, Choice], found: Mapping[str, Site], ranks: Ranks) -> dict[str, Choice]:
+def agreed(
+    mine: Mapping[str, BackendChoice], found: Mapping[str, AttentionSite], ranks: Ranks
+) -> dict[str, BackendChoice]:
     """At each address what the ranks can all use: of what they chose, the last in the order."""
     if ranks.size == 1:
         return dict(mine)
-    all_ranks: list[dict[str, Choice]] = ranks.gathered(dict(mine))
+    all_ranks: list[dict[str, BackendChoice]] = ranks.gathered(dict(mine))
     result = {}
     for address, site in found.items():
         names = order(site.needs, site.device.type)
@@ -68,6 +70,6 @@ def agreed(mine: Mapping[str, Choice], found: Mapping[str, Site], ranks: Ranks) 
     return result
 
 
-def scores_of(site: Site) -> int:
+def scores_of(site: AttentionSite) -> int:
     """Bytes of the scores of one sequence, as often as they are held for a step: in float32 at least."""
     return HELD * site.heads * site.queries * site.keys * (8 if site.needs.dtype == "float64" else 4)

@@ -55,7 +55,7 @@ class Work:
     until: int | None = None
 
 
-class Source(Protocol):
+class WorkSource(Protocol):
     """Where the work of a run comes from."""
 
     @property
@@ -74,7 +74,7 @@ class Source(Protocol):
 
 
 @dataclass
-class Ended:
+class EndCounts:
     """How the trials of one run ended, by kind of outcome, and how many were left waiting when it was stopped.
 
     `open`: more might have been asked for than were known then.
@@ -105,7 +105,7 @@ class Controller:
 
     def __init__(
         self,
-        source: Source,
+        source: WorkSource,
         results: Results,
         options: ExecutorOptions,
         *,
@@ -123,9 +123,9 @@ class Controller:
         self._attempts: dict[str, Attempt] = {}
         self._anew: set[str] = set()
         self._told: set[str] = set()
-        self._ended = Ended()
+        self._ended = EndCounts()
 
-    def run(self, executor: Executor) -> Ended:
+    def run(self, executor: Executor) -> EndCounts:
         """Have all of it carried out; RefusedError where the surroundings do not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
         self._ended.waiting = len(self._again) + self._source.waiting
@@ -201,7 +201,7 @@ class Controller:
 
     def _lacking(self, trial: Trial, outcome: Outcome) -> Outcome:
         """A trial that ran out of memory has an outcome where nothing is left to be tried."""
-        from ablate.train.parts import most_parts  # with torch, which a run that trains nothing does without
+        from ablate.train.microbatches import most_parts  # with torch, which a run that trains nothing does without
 
         attempt = self._attempts[trial.id]
         most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._options.processes)

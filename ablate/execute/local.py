@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ablate.execute.packer import Packer, with_share
 from ablate.execute.policy import GRACE, UNTOUCHED
-from ablate.execute.supervisor import Supervisor, Worker
+from ablate.execute.supervisor import Supervisor, WorkerProcess
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
@@ -45,11 +45,11 @@ class Local:
 
 
 @dataclass
-class _Running:
+class _LocalTrial:
     """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed for the limit."""
 
     task: Task
-    worker: Worker
+    worker: WorkerProcess
     began: float
     step: int
     overdue: bool = False
@@ -67,7 +67,7 @@ class _Driver:
         say: Callable[[str], None],
     ):
         self.supervisor, self.workers, self.handle, self.packer, self.say = supervisor, workers, handle, packer, say
-        self.running: dict[str, _Running] = {}
+        self.running: dict[str, _LocalTrial] = {}
         self.waiting: Task | None = None
         self.more = True
         self.stopping: float | None = None
@@ -114,13 +114,13 @@ class _Driver:
                 return
             self.waiting = None
             given = worker.give(task)
-            self.running[task.trial.id] = _Running(task, worker, time.monotonic(), _begun(task))
+            self.running[task.trial.id] = _LocalTrial(task, worker, time.monotonic(), _begun(task))
             if not given:
                 worker.leaving = True
                 detail = {"error": f"its worker was gone (process {worker.process.pid})", UNTOUCHED: True}
                 self._hear(Message(task.trial.id, (Outcome("interrupted", _begun(task), detail),), _begun(task)))
 
-    def _lose(self, worker: Worker) -> None:
+    def _lose(self, worker: WorkerProcess) -> None:
         """A worker has ended. Its trial, if it had one and has not said how that ended, is interrupted."""
         state = next((state for state in self.running.values() if state.worker is worker), None)
         if state is None and not worker.leaving:
@@ -158,7 +158,7 @@ def _begun(task: Task) -> int:
     return task.resume.step if task.resume else 0
 
 
-def _outcome(state: _Running, worker: Worker) -> Outcome:
+def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
     """How a trial ended whose worker is gone and has not said how."""
     task = state.task
     if state.overdue and task.limit is not None:

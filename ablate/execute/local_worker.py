@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ablate.execute.task import Task
 
 
-class Word(Enum):
+class ControlWord(Enum):
     """What is said beside tasks and messages."""
 
     READY = "everything is imported: tasks, please"
@@ -39,7 +39,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, worker.preempt)
     import ablate.execute.worker  # noqa: F401  with torch, once for all trials
 
-    connection.send(Word.READY)
+    connection.send(ControlWord.READY)
     worker.serve()
 
 
@@ -61,7 +61,7 @@ class _Worker:
                 task = self._connection.recv()
             except (EOFError, OSError):
                 return
-            if task is not Word.STOP:  # of a trial that had ended by itself
+            if task is not ControlWord.STOP:  # of a trial that had ended by itself
                 self._busy = True
                 self._carry_out(task)
                 self._busy = False
@@ -90,7 +90,7 @@ class _Worker:
         outcome = outcome_of(last)
         leaving = not give_back() or (outcome is not None and spoils(outcome)) or self._preempted
         if leaving:
-            self._connection.send(Word.LEAVING)
+            self._connection.send(ControlWord.LEAVING)
         self._connection.send(last)
         if leaving:
             os._exit(0)
@@ -98,7 +98,7 @@ class _Worker:
     def _asked_to_stop(self) -> bool:
         if not self._stop and self._connection.poll():
             try:
-                self._stop = self._connection.recv() is Word.STOP
+                self._stop = self._connection.recv() is ControlWord.STOP
             except (EOFError, OSError):  # without a driver nobody hears how it ends
                 self._stop = True
         return self._stop or self._preempted

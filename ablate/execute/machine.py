@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ablate.execute.device import device, device_versions, gpus
 from ablate.kernels.attend import Attend
 from ablate.kernels.choose import PREFERRED, objection, order
-from ablate.kernels.gate import Site, check, sites
+from ablate.kernels.gate import AttentionSite, check, sites
 from ablate.store.versions import installed
 from ablate.train.threads import pin_threads
 
@@ -105,7 +105,7 @@ class _One(nn.Module):
         return y
 
 
-def _site(core: Attend, dtype: torch.dtype, device_type: str) -> Site:
+def _site(core: Attend, dtype: torch.dtype, device_type: str) -> AttentionSite:
     model = _One(core)
     x = torch.zeros(1, HEADS, TOKENS, D_HEAD, dtype=dtype, device=device_type, requires_grad=True)
     (site,) = sites(model, lambda: model(x)).values()

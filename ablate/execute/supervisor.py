@@ -23,7 +23,7 @@ from typing import Any
 
 from ablate.errors import RefusedError
 from ablate.execute.launch import launch
-from ablate.execute.local_worker import Word
+from ablate.execute.local_worker import ControlWord
 from ablate.execute.policy import STARTS_ALLOWED
 from ablate.execute.task import Message, Task
 
@@ -46,7 +46,7 @@ LAST_LINES = 20
 """So many lines of what a worker has printed are told when it is lost."""
 
 
-class Worker:
+class WorkerProcess:
     """A worker process, and the driver's end of its connection."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Worker:
     def stop(self) -> None:
         """Ask it to end its trial as interrupted."""
         with suppress(OSError):
-            self.connection.send(Word.STOP)
+            self.connection.send(ControlWord.STOP)
 
     def met(self) -> None:
         """It is there. What it has printed meanwhile is printed now."""
@@ -146,7 +146,7 @@ class Supervisor:
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._failures, self._failed_at, self._next_start = 0, float("-inf"), float("-inf")
         self.met = False
 
@@ -165,7 +165,7 @@ class Supervisor:
             worker.end(within=EXIT_WITHIN)
         self._workers.clear()
 
-    def idle(self) -> Worker | None:
+    def idle(self) -> WorkerProcess | None:
         """One that can be given a task."""
         return next((worker for worker in self._workers if worker.idle), None)
 
@@ -183,11 +183,11 @@ class Supervisor:
             if self._failures and not all(worker.ready for worker in self._workers):
                 return
             try:
-                self._workers.append(Worker())
+                self._workers.append(WorkerProcess())
             except OSError as error:
                 self._start_failed(f"no process can be started: {error}", "", began=now, counts=1)
 
-    def hear(self, seconds: float) -> Iterator[tuple[Worker, Message | None]]:
+    def hear(self, seconds: float) -> Iterator[tuple[WorkerProcess, Message | None]]:
         """What workers have said by now, waiting up to `seconds` for the first: in order for each, and None at last for
         one that has ended after it was ready."""
         if not self._workers:
@@ -202,9 +202,9 @@ class Supervisor:
                     over = True
                     break
                 match said:
-                    case Word.READY:
+                    case ControlWord.READY:
                         self._meet(worker)
-                    case Word.LEAVING:
+                    case ControlWord.LEAVING:
                         worker.leaving = True
                     case Message():
                         yield worker, said
@@ -217,7 +217,7 @@ class Supervisor:
                     counts = LATE_COUNTS if worker.late else 1
                     self._start_failed(worker.how, worker.printed, began=worker.began, counts=counts)
 
-    def _meet(self, worker: Worker) -> None:
+    def _meet(self, worker: WorkerProcess) -> None:
         worker.met()
         self.met = True
         self._failures, self._next_start = 0, float("-inf")

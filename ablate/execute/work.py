@@ -9,7 +9,7 @@ from torch import nn
 
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
-from ablate.compiler.profile import profile
+from ablate.compiler.data_dependent_init import profile
 from ablate.components.registry import declarations
 from ablate.data.batches import Batches, evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
@@ -21,7 +21,7 @@ from ablate.plan.trial import Trial
 from ablate.train.events import Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import parameter_type
-from ablate.train.parts import Cut
+from ablate.train.microbatches import BatchShares
 from ablate.train.threads import pin_threads
 
 IN_PROFILE = "in the pass that its initialisation makes over the first batch, all of it at once: parts are no help"
@@ -36,7 +36,7 @@ def compute(
     should_stop: Callable[[], bool],
     until: int | None = None,
     made_with: str | None = None,
-    cut: Cut = WHOLE,
+    cut: BatchShares = WHOLE,
 ) -> Iterator[Training]:
     """Build the model and train it, from the state `resume` where there is one; see `train.loop.train`.
 

@@ -13,7 +13,7 @@ from typing import Any
 from ablate.execute.device import device_versions
 from ablate.execute.ending import ending_of
 from ablate.execute.gpu import peak, take
-from ablate.execute.ranks import trained
+from ablate.execute.rank_processes import trained
 from ablate.execute.task import Message, ShouldStop, Task
 from ablate.store import checkpoints
 from ablate.store.claim import Claim

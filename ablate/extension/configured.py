@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ablate.extension.declaration import Declaration, DeclarationError, Fault, common_faults, place_of
+from ablate.extension.declaration import Declaration, DeclarationError, DeclarationFault, common_faults, place_of
 from ablate.extension.kinds import Kind
 
 S = TypeVar("S", bound=BaseModel)
@@ -33,7 +33,7 @@ def declare_settings(
     version: int,
     needs: tuple[str, ...] = (),
     defaults: bool = False,
-    faults: Callable[[type[BaseModel]], Iterable[Fault]] = lambda settings: (),
+    faults: Callable[[type[BaseModel]], Iterable[DeclarationFault]] = lambda settings: (),
     **more: Any,
 ) -> Callable[[type[S]], type[S]]:
     """The decorator of a settings class that declares a thing of a kind; `more` are what its `spec` has besides.
@@ -55,18 +55,18 @@ def declare_settings(
     return declare
 
 
-def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[Fault]:
+def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[DeclarationFault]:
     """What is wrong with a settings class: everything in it is said in YAML, and nothing else can be."""
     way = "derive the class from the Settings of its declare.py: frozen, strict, and without other keys"
     if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
-        yield Fault(f"{kind.a_noun} is declared on a class of its settings", "class", (way,))
+        yield DeclarationFault(f"{kind.a_noun} is declared on a class of its settings", "class", (way,))
         return
     if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
-        yield Fault(f"the settings of {kind.a_noun} are frozen and refuse other keys", "class", (way,))
+        yield DeclarationFault(f"the settings of {kind.a_noun} are frozen and refuse other keys", "class", (way,))
     for name, field in cls.model_fields.items():
         if not field.is_required() and not defaults:
             way = "leave it out: what a space does not say stands in `space:` of its grammar, where it is seen"
-            yield Fault(f"field {name!r} has a default", name, (way,))
+            yield DeclarationFault(f"field {name!r} has a default", name, (way,))
     for name in needs:
         if name not in cls.model_fields:
-            yield Fault(f"{kind.a_noun} has a field {name!r}", "class", (f"declare {name} in it",))
+            yield DeclarationFault(f"{kind.a_noun} has a field {name!r}", "class", (f"declare {name} in it",))

@@ -39,7 +39,7 @@ class Declaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DeclarationFault:
     """A mistake in a declaration: `at` is the field, or the keyword of the declaration (of its values `word`)."""
 
     message: str
@@ -52,7 +52,7 @@ class Fault:
 class DeclarationError(InputError):
     """A class cannot be declared as a thing of its kind; `faults` is all that is wrong with it."""
 
-    def __init__(self, where: str, faults: tuple[Fault, ...]):
+    def __init__(self, where: str, faults: tuple[DeclarationFault, ...]):
         self.faults = faults
         shown = (
             "\n".join([f"error: {where}: {fault.message}", *(f"  = {note}" for note in fault.notes)])
@@ -61,16 +61,18 @@ class DeclarationError(InputError):
         super().__init__("\n\n".join(shown))
 
 
-def common_faults(kind: Kind, name: object, source: object, version: object) -> Iterator[Fault]:
+def common_faults(kind: Kind, name: object, source: object, version: object) -> Iterator[DeclarationFault]:
     """What is wrong with what every declaration says."""
     if not isinstance(name, str) or WORD.fullmatch(name) is None:
         way = "give letters, digits and _, as in rms_norm: it is written in YAML"
-        yield Fault(f"the name of {kind.a_noun} must be a word, not {name!r}", "name", (way,))
+        yield DeclarationFault(f"the name of {kind.a_noun} must be a word, not {name!r}", "name", (way,))
     if not isinstance(source, str) or not source.strip():
-        yield Fault(f"{kind.a_noun} says where it is from", "source", ('give a source, such as source="this work"',))
+        yield DeclarationFault(
+            f"{kind.a_noun} says where it is from", "source", ('give a source, such as source="this work"',)
+        )
     if type(version) is not int or version < 1:
         way = "it counts from 1, and rises with a change that changes numbers"
-        yield Fault(f"the version of {kind.a_noun} is a whole number, not {version!r}", "version", (way,))
+        yield DeclarationFault(f"the version of {kind.a_noun} is a whole number, not {version!r}", "version", (way,))
 
 
 def place_of(declared: Any) -> dict[str, Any]:

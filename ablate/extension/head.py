@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablate.extension.declaration import Declaration, DeclarationError, Fault, declaration_in
+from ablate.extension.declaration import Declaration, DeclarationError, DeclarationFault, declaration_in
 from ablate.extension.kinds import COMPONENT, KINDS, Kind
 from ablate.extension.put_off import import_head, until_heavy
 from ablate.source.located import Source, Span
@@ -245,7 +245,7 @@ class _Text:
             )
         return self.span(declaring)
 
-    def problem(self, node: ast.stmt, fault: Fault) -> Problem:
+    def problem(self, node: ast.stmt, fault: DeclarationFault) -> Problem:
         return Problem(fault.message, self.span_of(node, fault.at, fault.word), fault.label, fault.notes)
 
     def failure(self, error: BaseException, node: ast.stmt) -> Problem:

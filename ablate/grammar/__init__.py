@@ -4,13 +4,13 @@
     expand.py      rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
     between.py     numbers in order: `{between: [0.1, 1], points: 10, scale: log}`
     derivation.py  templates: everything a rule can become, numbered
-    contents.py    what stands in derivations, whichever is taken
-    decide.py      a derivation as named choices: asked one by one, or taken apart
-    vary.py        mutation, crossover of like rules, draws that keep to the constraints and count refusals
+    value_range.py    what stands in derivations, whichever is taken
+    choices.py      a derivation as named choices: asked one by one, or taken apart
+    mutate.py        mutation, crossover of like rules, draws that keep to the constraints and count refusals
     condition.py   what must stand at an address
     constraint.py  what a block may not be, and why
     include.py     files with the blocks of one paper each
-    named.py       named blocks with what is said about them; presets of a space
+    named_blocks.py       named blocks with what is said about them; presets of a space
     named_files.py a grammar or a space by its name: one's own, else one that ships
     grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
     census.py      how many blocks constraints leave: exact, or sampled with an interval

@@ -14,7 +14,18 @@ from dataclasses import dataclass
 
 from ablate.block.catalogue import Branches, Catalogue, Sequenced
 from ablate.block.expression import Gain, Node, Sequence, Value
-from ablate.grammar.derivation import Bound, Choice, Constant, Hole, Let, Named, Product, Same, Template, fill
+from ablate.grammar.derivation import (
+    Alternatives,
+    Bound,
+    FixedValue,
+    Hole,
+    Let,
+    Named,
+    Product,
+    SharedDraw,
+    Template,
+    fill,
+)
 from ablate.grammar.grammar import Grammar
 
 EXACT_UP_TO = 10**6
@@ -94,9 +105,9 @@ class _Kinds:
 
     def _each(self, template: Template, bound: Bound) -> Iterator[tuple[Value, int]]:
         match template:
-            case Constant(value=value):
+            case FixedValue(value=value):
                 yield self._seen(value), 1
-            case Choice(alternatives=alternatives):
+            case Alternatives(alternatives=alternatives):
                 for option in alternatives:
                     yield from self.of(option, bound).items()
             case Named(body=body):
@@ -106,7 +117,7 @@ class _Kinds:
             case Let(name=name, drawn=drawn, body=body):
                 for k in range(drawn.count):
                     yield from self.of(body, {**bound, name: k}).items()
-            case Same():
+            case SharedDraw():
                 yield self._seen(template.at(0, bound)), 1
 
     def _combined(self, template: Product, bound: Bound) -> Iterator[tuple[Value, int]]:

@@ -14,7 +14,7 @@ from ablate.block.expression import Gain, Node, Sequence, Size, Value
 from ablate.block.printer import print_value
 from ablate.block.read import LISTING
 from ablate.block.scalars import read_multiple
-from ablate.block.select import Address, parse_address
+from ablate.block.select import Selector, parse_address
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
 
@@ -30,7 +30,7 @@ ORDINAL = re.compile(r"_\d+$")
 class Condition:
     """What stands at `address` is one of `accepted` (texts; `any` is anything but nothing)."""
 
-    address: Address
+    address: Selector
     accepted: tuple[str, ...]
 
     def some(self, found: Found) -> bool:
@@ -91,7 +91,7 @@ def _is_number(word: str, choices: tuple[str, ...]) -> bool:
     return True
 
 
-def _choices(address: Address, key: Scalar, catalogue: Catalogue, problems: Problems) -> tuple[str, ...] | None:
+def _choices(address: Selector, key: Scalar, catalogue: Catalogue, problems: Problems) -> tuple[str, ...] | None:
     """What may stand at an address; None, with the mistake noted, where nothing ever does."""
     named = {name: spec for spec in catalogue for name in _part_names(spec, catalogue)}
     pattern = ORDINAL.sub("", address.part)

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Node
-from ablate.block.select import Address, value_at
+from ablate.block.select import Selector, value_at
 from ablate.grammar.condition import Condition, Found, read_conditions, words
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
@@ -79,7 +79,7 @@ class Refusals:
     def __init__(self, constraints: Sequence[Constraint]):
         conditions = dict.fromkeys(condition for one in constraints for side in one.sides for condition in side)
         bits = {condition: 1 << place for place, condition in enumerate(conditions)}
-        at: dict[Address, list[Condition]] = {}
+        at: dict[Selector, list[Condition]] = {}
         for condition in conditions:
             at.setdefault(condition.address, []).append(condition)
         self._addresses = tuple((address, {c: bits[c] for c in here}) for address, here in at.items())

@@ -31,7 +31,7 @@ class Template(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Template):
+class FixedValue(Template):
     """One value."""
 
     value: Value
@@ -43,7 +43,7 @@ class Constant(Template):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Template):
+class Alternatives(Template):
     """The values of each alternative, one alternative after another; `words` are the alternatives as written.
 
     Where the alternatives are numbers in order, `scale` is how they are spaced; None where they have no order.
@@ -124,7 +124,7 @@ class Let(Template):
 
 
 @dataclass(frozen=True, slots=True)
-class Same(Template):
+class SharedDraw(Template):
     """A use of a name bound by `let`: the derivation drawn there, read as this place needs it."""
 
     name: str
@@ -170,9 +170,9 @@ def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def ordered(template: Template) -> tuple[Choice, ...]:
+def ordered(template: Template) -> tuple[Alternatives, ...]:
     """The choices of numbers in order that a template may come to; those of the same numbers once."""
-    found: dict[tuple[str, ...], Choice] = {}
+    found: dict[tuple[str, ...], Alternatives] = {}
     seen: set[int] = set()
     pending = [template]
     while pending:
@@ -180,7 +180,7 @@ def ordered(template: Template) -> tuple[Choice, ...]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, Choice) and one.scale is not None:
+        if isinstance(one, Alternatives) and one.scale is not None:
             found.setdefault(one.words, one)
         pending += reversed(list(_inside(one)))
     return tuple(found.values())
@@ -188,7 +188,7 @@ def ordered(template: Template) -> tuple[Choice, ...]:
 
 def _inside(template: Template) -> Iterator[Template]:
     match template:
-        case Choice(alternatives=alternatives):
+        case Alternatives(alternatives=alternatives):
             yield from alternatives
         case Product(holes=holes):
             yield from holes
@@ -217,9 +217,9 @@ def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
 def _listed(template: Template) -> set[str]:
     """Names of all components that a template may bring into a list of components."""
     match template:
-        case Constant(value=value):
+        case FixedValue(value=value):
             return _top(value)
-        case Choice(alternatives=alternatives):
+        case Alternatives(alternatives=alternatives):
             return {name for option in alternatives for name in _listed(option)}
         case Product(shape=shape, holes=holes):
             items = shape if isinstance(shape, tuple) else (shape,)
@@ -227,7 +227,7 @@ def _listed(template: Template) -> set[str]:
             return {name for names in inside for name in names}
         case Let(body=body) | Named(body=body):
             return _listed(body)
-        case Same(reading=reading):
+        case SharedDraw(reading=reading):
             return _listed(reading)
     return set()
 

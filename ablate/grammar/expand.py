@@ -20,7 +20,7 @@ from ablate.block.catalogue import Arithmetic, FieldType, GainField, Number, Wid
 from ablate.block.expression import Value
 from ablate.block.read import Invalid, Reader, is_reference
 from ablate.grammar.between import KEYS, read_between
-from ablate.grammar.derivation import Choice, Constant, Hole, Let, Named, Product, Same, Template, twice
+from ablate.grammar.derivation import Alternatives, FixedValue, Hole, Let, Named, Product, SharedDraw, Template, twice
 from ablate.grammar.rules import Rule
 from ablate.source.core_schema import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
@@ -80,7 +80,7 @@ class Expander:
         reader = self._plain.extended(extension)
         shape = reader.value(located, kind)
         if not holes:
-            return Constant(shape)
+            return FixedValue(shape)
         template = Product(shape, tuple(holes))
         if (name := twice(shape, template.holes)) is not None:
             self._fail(f"{name} may stand twice in one list here", located, ("let each item bring other components",))
@@ -131,7 +131,7 @@ class Expander:
         if rule.max_depth is not None:
             left[rule.name] = left.get(rule.name, rule.max_depth) - 1
             if left[rule.name] < 0:
-                return Choice(())  # nothing: an alternative that needs it has no derivations
+                return Alternatives(())  # nothing: an alternative that needs it has no derivations
         key = (
             rule.name,
             kind,
@@ -181,9 +181,9 @@ class Expander:
             self._fail("between gives numbers, and no number can stand here", located, ())
         between = read_between(located, self.problems)
         written = (Scalar(number, str(number), located["between"].span) for number in between.numbers)
-        numbers = tuple(Constant(self._plain.value(number, kind)) for number in written)
+        numbers = tuple(FixedValue(self._plain.value(number, kind)) for number in written)
         words = tuple(number_text(number) for number in between.numbers)
-        return Named(self._spot("between", located, scope), Choice(numbers, words, between.scale))
+        return Named(self._spot("between", located, scope), Alternatives(numbers, words, between.scale))
 
     def _spot(self, word: str, located: Located, scope: Scope) -> str:
         """The name of a choice on the spot, numbered within its rule from the second on."""
@@ -201,7 +201,7 @@ class Expander:
                 invalid = True
         if invalid:
             raise Invalid
-        return found[0] if len(found) == 1 else Choice(tuple(found), tuple(_word(item) for item in items))
+        return found[0] if len(found) == 1 else Alternatives(tuple(found), tuple(_word(item) for item in items))
 
     def _let(self, names: Located, body: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(names, Mapping) or not names.entries:
@@ -223,7 +223,7 @@ class Expander:
             bound.drawn = reading
         if bound.drawn.count != reading.count:
             self._fail("this has different derivations at the places where it is used", bound.located, ())
-        return Same(bound.unique, reading)
+        return SharedDraw(bound.unique, reading)
 
     def _fail(self, message: str, located: Located, notes: tuple[str, ...]) -> NoReturn:
         self.problems.add(message, located.span, notes=notes)

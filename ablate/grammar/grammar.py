@@ -19,8 +19,8 @@ from ablate.errors import InputError
 from ablate.grammar.constraint import Constraint, Refusals, read_constraints
 from ablate.grammar.derivation import Template
 from ablate.grammar.expand import Expander, Scope
-from ablate.grammar.include import Text, looks_included, read_included
-from ablate.grammar.named import NamedBlock, Preset, read_blocks, read_presets
+from ablate.grammar.include import GrammarText, looks_included, read_included
+from ablate.grammar.named_blocks import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
 from ablate.source.excerpt import shown_name
 from ablate.source.located import Located, Mapping, Scalar
@@ -152,7 +152,7 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
     entries = _entries(located, problems)
     if entries is None:
         return None
-    texts = (Text("", entries), *read_included(entries.get("include"), path, problems))
+    texts = (GrammarText("", entries), *read_included(entries.get("include"), path, problems))
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):
         problems.add("grammar must be a name", name.span)
@@ -223,7 +223,7 @@ def _derivations(rules: Located, start: Located, reader: Reader) -> Template | N
 
 
 def _located_defaults(
-    texts: tuple[Text, ...], catalogue: Catalogue, problems: Problems
+    texts: tuple[GrammarText, ...], catalogue: Catalogue, problems: Problems
 ) -> dict[str, dict[str, Located]]:
     """What fields are where nothing is said, from every file; a default that is given twice is a mistake."""
     found: dict[str, dict[str, Located]] = {}

@@ -24,14 +24,14 @@ KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class GrammarText:
     """What one file says of a grammar, by key; `paper` is the paper that its blocks are from, "" where it says none."""
 
     paper: str
     entries: Map[str, Located]
 
 
-def read_included(located: Located | None, grammar: Path, problems: Problems) -> tuple[Text, ...]:
+def read_included(located: Located | None, grammar: Path, problems: Problems) -> tuple[GrammarText, ...]:
     """Every file that the `include:` of a grammar names; mistakes go to `problems`.
 
     Raises InputError, with the place in that file, for one that is not YAML.
@@ -83,7 +83,7 @@ def _beside(path: Path) -> Iterator[Path]:
         yield from path.parent.glob("*.yaml")
 
 
-def _text(located: Located, problems: Problems) -> Text | None:
+def _text(located: Located, problems: Problems) -> GrammarText | None:
     accepted = f"an included file accepts: {', '.join(KEYS)}"
     if not isinstance(located, Mapping):
         problems.add("an included file is a mapping", located.span, notes=(accepted,))
@@ -99,4 +99,4 @@ def _text(located: Located, problems: Problems) -> Text | None:
         problems.add("paper must be a text", paper.span, notes=("authors, year, title and where to find it",))
         paper = None
     entries = {str(key.value): value for key, value in located.entries}
-    return Text(str(paper.value) if isinstance(paper, Scalar) else "", entries)
+    return GrammarText(str(paper.value) if isinstance(paper, Scalar) else "", entries)

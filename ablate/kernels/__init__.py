@@ -22,8 +22,8 @@ Never here: knowledge of blocks, parameters, or a whole [B, H, T, T] where a bac
 """
 
 from ablate.kernels.attend import Attend, attend
-from ablate.kernels.choose import Choice, Needs, choose, order
+from ablate.kernels.choose import BackendChoice, Needs, choose, order
 from ablate.kernels.entropy import attention_entropy
 from ablate.kernels.explain import asked_of, explain
 
-__all__ = ["Attend", "Choice", "Needs", "asked_of", "attend", "attention_entropy", "choose", "explain", "order"]
+__all__ = ["Attend", "BackendChoice", "Needs", "asked_of", "attend", "attention_entropy", "choose", "explain", "order"]

@@ -39,7 +39,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BackendChoice:
     """The backend `name`, and the reason in words for `plan` and `run`.
 
     `operator` is what the backend itself will run, where it says so: `cutlassF-pt, cutlassB-pt`.
@@ -50,7 +50,7 @@ class Choice:
     operator: str = ""
 
 
-def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> Choice:
+def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> BackendChoice:
     """The backend for `needs` on a `cpu`, `cuda` or other device; `refused` says why a backend does not do there.
 
     >>> choose(Needs(causal=True, dtype="float32"), "cpu")
@@ -65,7 +65,7 @@ def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REF
     reasons = [cannot[name] or dear[name] for name in names[: names.index(best)]]
     if dear[best]:
         reasons.append(dear[best])
-    return Choice(best, "; ".join(reasons) or f"first choice on {device_type}")
+    return BackendChoice(best, "; ".join(reasons) or f"first choice on {device_type}")
 
 
 def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> tuple[str, ...]:

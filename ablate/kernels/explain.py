@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from ablate.kernels.attend import Attend
-from ablate.kernels.choose import Choice, Needs, choose
+from ablate.kernels.choose import BackendChoice, Needs, choose
 
 
 def explain(
     model: nn.Module, inputs: Tensor, *, device_type: str | None = None, dtype: str | None = None
-) -> dict[str, Choice]:
+) -> dict[str, BackendChoice]:
     """The first choice for each `Attend` of `model`, by the address of the part that holds it.
 
     `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` as in

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 
 from ablate.errors import RefusedError
 from ablate.kernels.attend import BACKENDS, Attend, attend
-from ablate.kernels.choose import Choice, Needs, choose
+from ablate.kernels.choose import BackendChoice, Needs, choose
 from ablate.kernels.eager import scores
 from ablate.kernels.precision import as_given
 from ablate.kernels.xformers import dispatch
@@ -59,7 +59,7 @@ NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class AttentionSite:
     """An attention of a model, and what enters it: `heads` heads, `queries` and `keys` tokens."""
 
     core: Attend
@@ -84,7 +84,7 @@ class Gate:
 
     found: dict[tuple[Hashable, str], tuple[str, str]] = field(default_factory=dict)
 
-    def choose(self, site: Site) -> Choice:
+    def choose(self, site: AttentionSite) -> BackendChoice:
         """The first backend in the order that passes at `site`, with its operator, and why those before it do not."""
         refused: dict[str, str] = {}
         while True:
@@ -97,7 +97,7 @@ class Gate:
                 self.found[key] = check(choice.name, site)
             refusal, operator = self.found[key]
             if not refusal:
-                return Choice(choice.name, choice.reason, operator)
+                return BackendChoice(choice.name, choice.reason, operator)
             refused[choice.name] = refusal
 
 
@@ -105,7 +105,7 @@ THIS_PROCESS = Gate()
 """A process is on one machine, with one set of versions, so what it has found holds for as long as it lives."""
 
 
-def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, Site]:
+def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, AttentionSite]:
     """Every attention of `model` that `forward` passes, by the address of the part that holds it.
 
     The pass is that of evaluation, so no random number is drawn and no running state moves, and no attention is
@@ -114,7 +114,7 @@ def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, Site]:
     cores = {name: module for name, module in model.named_modules() if isinstance(module, Attend)}
     if not cores:
         return {}
-    found: dict[str, Site] = {}
+    found: dict[str, AttentionSite] = {}
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -130,11 +130,11 @@ def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, Site]:
     return found
 
 
-def _note(found: dict[str, Site], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
-    found[address] = Site(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
+def _note(found: dict[str, AttentionSite], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
+    found[address] = AttentionSite(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
 
 
-def check(kernel: str, site: Site) -> tuple[str, str]:
+def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
     """Why the backend does not do at `site`, empty if it does; and the operators that it ran, where it names them.
 
     Nothing of the caller's changes: neither parameters nor gradients nor random numbers. A lack of memory is raised,
@@ -181,7 +181,7 @@ class _Case(NamedTuple):
         return {name: x for name, x in named.items() if x is not None and x.requires_grad}
 
 
-def _draw(site: Site) -> _Case:
+def _draw(site: AttentionSite) -> _Case:
     core, needs = site.core, site.needs
     d_head = needs.d_head or 1
     dtype = getattr(torch, needs.dtype)
@@ -204,7 +204,7 @@ def _draw(site: Site) -> _Case:
     return _Case(q, k, v, direction, bias)
 
 
-def _bias(site: Site, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
+def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
     """The attention's own, and noise: a learned one begins at 0, where a backend without it would not be seen."""
     with torch.no_grad(), as_given(site.device.type):
         own = site.core.bias(q, k)
@@ -216,7 +216,7 @@ def _bias(site: Site, q: Tensor, k: Tensor, generator: torch.Generator, heads: i
     return bias.requires_grad_(site.needs.bias_gradient)
 
 
-def _off(kernel: str, site: Site, case: _Case) -> str:
+def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
     """Where what the backend gives is off, in words; empty if nowhere."""
     core, needs = site.core, site.needs
     asked: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
@@ -224,7 +224,7 @@ def _off(kernel: str, site: Site, case: _Case) -> str:
     result = attend(case.q, case.k, case.v, **asked, holds_mask=core.holds_mask)
     gradients = _gradients(result, case) if needs.gradient else {}
     exact = _reference(site, case, gradients)
-    of_output, of_gradients = _Limit(site, FORWARD, 0.0), _Limit(site, BACKWARD, 0.25)
+    of_output, of_gradients = _Tolerance(site, FORWARD, 0.0), _Tolerance(site, BACKWARD, 0.25)
     size = _sizes(site, case)
     off = of_output.exceeded("its output", result, exact, size["v"])
     for name, (gradient, place) in gradients.items():
@@ -248,7 +248,7 @@ def _gradients(result: Tensor, case: _Case) -> dict[str, tuple[Tensor, Tensor]]:
     }
 
 
-def _reference(site: Site, case: _Case, gradients: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
+def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
     """The output in float64, some queries at a time, whose gradients are added up in their places."""
     exact = []
     for rows in _rows(site, case):
@@ -272,13 +272,13 @@ def _reference(site: Site, case: _Case, gradients: Mapping[str, tuple[Tensor, Te
     return torch.cat(exact, dim=-2)
 
 
-def _rows(site: Site, case: _Case) -> Iterator[slice]:
+def _rows(site: AttentionSite, case: _Case) -> Iterator[slice]:
     step = max(1, ROOM // (8 * COPIES * case.q.shape[1] * site.keys))
     for first in range(0, site.queries, step):
         yield slice(first, min(first + step, site.queries))
 
 
-def _sizes(site: Site, case: _Case) -> dict[str, float]:
+def _sizes(site: AttentionSite, case: _Case) -> dict[str, float]:
     """n: the norm of a row of values, and of what a row of each gradient is the sum of."""
     q, k, v, direction = (float(x.detach().double().square().sum(-1).mean().sqrt()) for x in case[:4])
     of_weight = direction * v / math.sqrt(case.v.shape[-1])
@@ -288,10 +288,10 @@ def _sizes(site: Site, case: _Case) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Limit:
+class _Tolerance:
     """How far off a row may be at `site`; `c` as above, and `d` in units of u."""
 
-    site: Site
+    site: AttentionSite
     c: float
     d: float
 
@@ -310,7 +310,7 @@ class _Limit:
         return f"{what} is off by {float((off / limit).max()):.3g} times what rounding allows"
 
 
-def rounding(site: Site, dtype: torch.dtype) -> tuple[float, float]:
+def rounding(site: AttentionSite, dtype: torch.dtype) -> tuple[float, float]:
     """u of the type that the site computes in, or of `dtype` if that is coarser, and a."""
     u, given = (2.0 ** -BITS[name] for name in (site.needs.dtype, str(dtype).removeprefix("torch.")))
     sums = max(u if site.needs.dtype == "float64" else 2.0**-24, min(given, 2.0**-24))

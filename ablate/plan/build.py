@@ -13,7 +13,7 @@ from ablate.errors import InputError
 from ablate.plan.addresses import pairing_notes
 from ablate.plan.choices import choice_notes
 from ablate.plan.constraints import constraint_notes
-from ablate.plan.designs import Arm, Contrast, Layout, lay_out
+from ablate.plan.designs import Contrast, DesignArm, Layout, lay_out
 from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
@@ -200,14 +200,14 @@ def _check_reference(space: Space, problems: Problems) -> None:
         problems.add(message, place, notes=(f"say against: {search.from_}, or search from: {against}",))
 
 
-def _with_baseline(layout: Layout, space: Space) -> tuple[Arm, ...]:
+def _with_baseline(layout: Layout, space: Space) -> tuple[DesignArm, ...]:
     """The design's arms, and the block they are judged against if it is none of them."""
     named = {arm.name for arm in layout.arms}
     against = space.judge.against
-    return layout.arms if against in named else (Arm(against, space.blocks[against]), *layout.arms)
+    return layout.arms if against in named else (DesignArm(against, space.blocks[against]), *layout.arms)
 
 
-def _costs(arms: Iterable[Arm], models: Models, problems: Problems) -> dict[str, Cost]:
+def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dict[str, Cost]:
     """The cost of each arm; what cannot be built at the sizes of this space is noted once, with the arms it is in."""
     space = models.space
     costs: dict[str, Cost] = {}

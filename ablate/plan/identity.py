@@ -12,7 +12,7 @@ from typing import Any
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.fingerprint import canonical, digest
-from ablate.block.normal import normalise, resolve
+from ablate.block.normal_form import normalise, resolve
 from ablate.plan.trial import Trial
 from ablate.plan.versions import ALWAYS, model_versions, probe_versions, recipe_versions, shared_versions
 

@@ -11,7 +11,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
 from ablate.block.expression import Block
 from ablate.block.fingerprint import digest, fingerprint
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting

@@ -106,7 +106,7 @@ class Factors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposed:
+class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
     `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made without regard to any
@@ -140,7 +140,7 @@ class Plan:
     seeds: tuple[int, ...]
     trials: tuple[Trial, ...]
     notes: tuple[str, ...]
-    proposals: tuple[Proposed, ...] = ()
+    proposals: tuple[KeptProposal, ...] = ()
     open: bool = False
     looks: tuple[int, ...] = ()
     factors: tuple[tuple[str, Factors], ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ablate.block.diff import Edit, diff, path_order
 from ablate.block.expression import Block
 from ablate.plan.models import Models
-from ablate.plan.plan import Comparison, Plan, Proposed, Variant
+from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.space.design import Confirm, Pruner, Search
 from ablate.space.space import Space
@@ -77,7 +77,7 @@ def join(models: Models, name: str, block: Block, reference: Variant) -> Joined:
 
 
 def grown(
-    plan: Plan, joined: Sequence[Joined], trials: Sequence[Trial], proposals: Sequence[Proposed], *, open: bool
+    plan: Plan, joined: Sequence[Joined], trials: Sequence[Trial], proposals: Sequence[KeptProposal], *, open: bool
 ) -> Plan:
     """The plan of a search with what has joined it so far; `trials` are all of them."""
     return dataclasses.replace(

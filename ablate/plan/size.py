@@ -13,11 +13,11 @@ from typing import Any
 from ablate.block.address import Path, address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence
-from ablate.block.fill import GainMaker, Maker, PartMaker, Surroundings, field_values
-from ablate.block.own import asked
 from ablate.block.sizes import Sizes
+from ablate.block.user_code import asked
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.block.select import is_there
 from ablate.source.located import Mapping, Scalar
 from ablate.source.overlay import overlay

@@ -26,8 +26,8 @@ from ablate.space.metrics import known_probes
 Version: TypeAlias = "int | str"
 
 SHARED: Mapping[str, tuple[str, ...]] = {
-    "expressions": ("block/arithmetic.py", "block/address.py", "block/fill.py", "block/sizes.py"),
-    "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/profile.py"),
+    "expressions": ("block/arithmetic.py", "block/address.py", "block/config_values.py", "block/sizes.py"),
+    "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
     "batches": ("data/batches.py",),
     "loop": ("train/loop.py", "train/*.py", "execute/work.py", "execute/attention.py"),

@@ -32,10 +32,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_args
 
-from ablate.extension.declaration import WORD, DeclarationError, Fault, common_faults, implements, place_of
+from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import PROBE
 from ablate.source.problems import suggest
-from ablate.space.metrics import Metric, Peak, ProbeSpec, Reads
+from ablate.space.metrics import Peak, ProbeMetric, ProbeSpec, Reads
 
 __all__ = ["Peak", "implements", "metric", "probe"]
 
@@ -55,7 +55,7 @@ def metric(
 
     `peak` defines its largest value, where that is a number of its own in the literature, and `peak_at` that at a site.
     """
-    return Metric("", definition, source, peak=peak, peak_at=peak_at or {}, at_most=at_most)
+    return ProbeMetric("", definition, source, peak=peak, peak_at=peak_at or {}, at_most=at_most)
 
 
 def probe(
@@ -67,12 +67,12 @@ def probe(
     """
 
     def declare(cls: type[T]) -> type[T]:
-        metrics = {at: value for at, value in vars(cls).items() if isinstance(value, Metric)}
+        metrics = {at: value for at, value in vars(cls).items() if isinstance(value, ProbeMetric)}
         faults = [*common_faults(PROBE, name, source, version), *_faults(reads, sites, cls, metrics)]
         if faults:
             raise DeclarationError(cls.__qualname__, tuple(faults))
         named = tuple(
-            Metric(at, value.definition, value.source, value.peak, value.peak_at, value.at_most)
+            ProbeMetric(at, value.definition, value.source, value.peak, value.peak_at, value.at_most)
             for at, value in metrics.items()
         )
         cls.spec = ProbeSpec(  # type: ignore[attr-defined]
@@ -90,20 +90,24 @@ def probe(
     return declare
 
 
-def _faults(reads: object, sites: bool, cls: type, metrics: Mapping[str, Metric]) -> list[Fault]:
+def _faults(reads: object, sites: bool, cls: type, metrics: Mapping[str, ProbeMetric]) -> list[DeclarationFault]:
     found = []
     if reads not in READS:
         label = suggest(str(reads), READS) or ""
-        found.append(Fault(f"no probe reads {reads!r}", "reads", (f"it reads one of: {', '.join(READS)}",), label))
+        found.append(
+            DeclarationFault(f"no probe reads {reads!r}", "reads", (f"it reads one of: {', '.join(READS)}",), label)
+        )
     if sites and reads not in ("stream", "sequences"):
-        found.append(Fault("only a probe of the stream is read at other sites", "sites", ("leave sites out",)))
+        found.append(
+            DeclarationFault("only a probe of the stream is read at other sites", "sites", ("leave sites out",))
+        )
     if not metrics:
         way = 'such as kurtosis = metric("what the number means", "where that is from")'
-        found.append(Fault("a probe says what it measures", "class", (way,), "this class has no metric"))
+        found.append(DeclarationFault("a probe says what it measures", "class", (way,), "this class has no metric"))
     if reads == "kernel" and len(metrics) > 1:
-        found.append(Fault("a matrix over positions is one metric", "class", ("declare a probe for each",)))
+        found.append(DeclarationFault("a matrix over positions is one metric", "class", ("declare a probe for each",)))
     for at, each in metrics.items():
         if WORD.fullmatch(at) is None or not each.definition.strip() or not each.source.strip():
             way = "its definition and its source travel with its numbers"
-            found.append(Fault(f"the metric {at!r} says what it means and where that is from", at, (way,)))
+            found.append(DeclarationFault(f"the metric {at!r} says what it means and where that is from", at, (way,)))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ablate.report import wording
 from ablate.report.comparisons import once, subject
-from ablate.report.document import Lead, Span, Statement, Statements, Words, plain
+from ablate.report.document import Lead, Statement, Statements, StyledText, Words, plain
 from ablate.verdict.summary import Effect, Summary
 
 
@@ -33,7 +33,7 @@ def sentences(summary: Summary) -> Iterator[Statement]:
     for effects in whole:
         yield Statement(_answer(subject(effects[0], summary), effects, summary), "→" if edits else "•")
     for effects in summary.comparisons("noise"):
-        parts = [Span(wording.noise(effect, summary.metric(effect.metric))) for effect in effects]
+        parts = [StyledText(wording.noise(effect, summary.metric(effect.metric))) for effect in effects]
         yield Statement(_sentence(f"A/A: {effects[0].change} changed", parts), "~")
 
 
@@ -54,7 +54,7 @@ def _interactions(summary: Summary) -> Iterator[Statement]:
             yield Statement(_answer(named, effects, summary))
     for subjects in nothing.values():
         verdict = "whether they do together what they do not apart is undecided"
-        yield Statement(_sentence("; ".join(subjects), [Span(verdict, "undecided")]))
+        yield Statement(_sentence("; ".join(subjects), [StyledText(verdict, "undecided")]))
 
 
 def _diverged_runs(summary: Summary) -> Iterator[Statement]:
@@ -63,22 +63,22 @@ def _diverged_runs(summary: Summary) -> Iterator[Statement]:
     arms = [summary.arm(variant) for variant in runs]
     if diverged := sum(arm.diverged for arm in arms):
         told = f"{diverged} of {sum(arm.ended for arm in arms)} diverged; differences are of survivors"
-        yield Statement(_sentence("runs of the factorial", [Span(told)]))
+        yield Statement(_sentence("runs of the factorial", [StyledText(told)]))
 
 
 def _answer(named: str, effects: Sequence[Effect], summary: Summary) -> Words:
     first = effects[0]
     # What was found comes before what was not.
     ordered = sorted(effects, key=lambda effect: effect.verdict == "undecided")
-    parts = [Span(wording.phrase(e, summary.metric(e.metric)), e.verdict) for e in ordered]
+    parts = [StyledText(wording.phrase(e, summary.metric(e.metric)), e.verdict) for e in ordered]
     if all(effect.verdict == "diverged" for effect in effects):
-        parts = [Span("cannot be judged (diverged)", "diverged")]
+        parts = [StyledText("cannot be judged (diverged)", "diverged")]
     if first.before and first.after:
         before, after = summary.arm(first.before), summary.arm(first.after)
-        parts += [Span(one) for one in (wording.fate(before, after), wording.cost(before, after)) if one]
+        parts += [StyledText(one) for one in (wording.fate(before, after), wording.cost(before, after)) if one]
     return _sentence(named, parts)
 
 
-def _sentence(named: str, parts: Sequence[Span]) -> Words:
-    joined = [piece for part in parts for piece in (Span("; "), part)][1:]
-    return (Span(named, "strong"), Span(": "), *joined, Span("."))
+def _sentence(named: str, parts: Sequence[StyledText]) -> Words:
+    joined = [piece for part in parts for piece in (StyledText("; "), part)][1:]
+    return (StyledText(named, "strong"), StyledText(": "), *joined, StyledText("."))

@@ -17,14 +17,14 @@ Tone: TypeAlias = Verdict | Literal["plain", "strong", "faint"]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StyledText:
     """Words of one tone within a sentence or a cell."""
 
     text: str
     tone: Tone = "plain"
 
 
-Words: TypeAlias = str | tuple[Span, ...]
+Words: TypeAlias = str | tuple[StyledText, ...]
 """A text, or one whose parts differ in tone."""
 
 

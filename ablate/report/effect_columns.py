@@ -11,7 +11,7 @@ from typing import Literal
 
 from ablate.output import numbers
 from ablate.report import wording
-from ablate.report.document import Column, Span, Tone, Words
+from ablate.report.document import Column, StyledText, Tone, Words
 from ablate.verdict.summary import Effect, Summary
 
 ADJUSTED = "adjusted"
@@ -101,7 +101,7 @@ def words(names: Sequence[str], effect: Effect) -> tuple[Words, ...]:
     """What these columns say of an effect: the verdict in its tone, which what is not judged has not."""
     tones: dict[str, Tone] = {"verdict": effect.verdict if effect.judged else "faint", "by itself": "faint"}
     return tuple(
-        (Span(COLUMNS[name].cell(effect), tones[name]),) if name in tones else COLUMNS[name].cell(effect)
+        (StyledText(COLUMNS[name].cell(effect), tones[name]),) if name in tones else COLUMNS[name].cell(effect)
         for name in names
     )
 
@@ -113,4 +113,4 @@ def beside(effects: Iterable[Effect]) -> tuple[str, ...]:
 
 def faint(text: str) -> Words:
     """A text that is beside the point; nothing where it is empty."""
-    return (Span(text, "faint"),) if text else ""
+    return (StyledText(text, "faint"),) if text else ""

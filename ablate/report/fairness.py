@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ablate.output.words import listed
-from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 
 COUNTED = ("layers", "width", "hidden width of MLPs", "steps")
 """Quantities that are shown as they are; of others it is enough by how much they differ."""
@@ -14,7 +14,7 @@ COUNTED = ("layers", "width", "hidden width of MLPs", "steps")
 def unequal_lines(found: Sequence[Unequal]) -> Iterator[str]:
     """A line for each variant, whatever the terms that it is under: in what it is not as the baseline."""
     terms: dict[str, list[str]] = {}
-    rows: dict[str, dict[str, Row]] = {}
+    rows: dict[str, dict[str, UnequalQuantity]] = {}
     for one in found:
         for row in one.rows:
             under = terms.setdefault(row.variant, [])
@@ -30,7 +30,7 @@ def unequal_lines(found: Sequence[Unequal]) -> Iterator[str]:
         yield f"{name}{under_which} is not equal in {'; '.join(map(_against, of.values()))}"
 
 
-def _against(row: Row) -> str:
+def _against(row: UnequalQuantity) -> str:
     near = f", {nearness(row)}" if row.declared else ""
     if row.share is None or row.quantity in COUNTED:
         return f"{row.quantity}: {row.here} against {row.baseline}{near}"
@@ -47,6 +47,6 @@ def share(of: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 9.95 else f"{percent:+.2g} %"
 
 
-def nearness(row: Row) -> str:
+def nearness(row: UnequalQuantity) -> str:
     """Of what is declared equal, how near it came: within what was declared, or as near as it can."""
     return "as near as it comes" if row.within is None else f"within the {100 * row.within:.4g} % declared"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import cast
 
-from ablate.execute.controller import Ended, Work
+from ablate.execute.controller import EndCounts, Work
 from ablate.execute.policy import is_settled
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
@@ -106,7 +106,7 @@ class AdaptiveRun:
         self._done.add(trial.id)
         self._left.discard(trial.id)
 
-    def answer(self, ended: Ended) -> Run:
+    def answer(self, ended: EndCounts) -> Run:
         """The comparisons of the stage it has come to, judged by what has ended."""
         now = replace(self._planned, plan=self.plan, stage=self.stage)
         return judged_run(now, ended, self._store, self._kept, self._request)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ablate.execute.controller import Ended, Work
+from ablate.execute.controller import EndCounts, Work
 from ablate.plan.trial import Trial
 from ablate.report.page import PageRecord
 from ablate.session.judging import judged
@@ -16,10 +16,10 @@ from ablate.session.planned import Planned
 from ablate.session.run_protocol import documents, failures, meanings, work_of
 from ablate.session.run_result import Run
 from ablate.space.fair import EQUAL_STEPS
-from ablate.store.describe import Documents
 from ablate.store.noise import noise_of
 from ablate.store.requests import Request
 from ablate.store.results import Results
+from ablate.store.serialise import Documents
 from ablate.train.events import Outcome
 
 
@@ -66,12 +66,12 @@ class FixedRun:
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Nothing follows from it."""
 
-    def answer(self, ended: Ended) -> Run:
+    def answer(self, ended: EndCounts) -> Run:
         """The plan's comparisons, judged by what has ended."""
         return judged_run(self._planned, ended, self._store, self._kept, self._request)
 
 
-def judged_run(planned: Planned, ended: Ended, store: Results, kept: Documents, request: Request) -> Run:
+def judged_run(planned: Planned, ended: EndCounts, store: Results, kept: Documents, request: Request) -> Run:
     """What a plan has come to, its verdicts kept."""
     plan = planned.plan
     summary = judged(plan, planned.space.judge, store)

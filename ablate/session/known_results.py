@@ -14,9 +14,9 @@ from ablate.plan.plan import Plan
 from ablate.session.judging import account_of
 from ablate.space.documents import Judge
 from ablate.store import questions
-from ablate.store.ends import ends_now
-from ablate.store.noise import Noise, noise_of
-from ablate.store.pace import trial_seconds
+from ablate.store.noise import KnownNoise, noise_of
+from ablate.store.trial_duration import trial_seconds
+from ablate.store.trial_ends import ends_now
 from ablate.verdict.finals import Finals
 from ablate.verdict.judgement import Account
 
@@ -38,7 +38,7 @@ class KnownResults:
             return {}
         return account_of(plan, self.rules, self.folder, finals or self.finals([trial.id for trial in plan.trials]))
 
-    def noise(self, plan: Plan) -> Noise:
+    def noise(self, plan: Plan) -> KnownNoise:
         """What is known of the judged metrics under the plan's conditions."""
         return noise_of(self.folder, plan, self.rules)
 

@@ -40,11 +40,11 @@ FAREWELL = 2.0
 """Seconds that a process which is ended may take for it; one that hangs in its file system is left to the system."""
 
 
-class FailedError(Exception):
+class MirrorError(Exception):
     """MLflow, or the process that sends to it, failed in a way that is not foreseen."""
 
 
-class GoneError(FailedError):
+class GoneError(MirrorError):
     """The results folder's own store was deleted, or another put in its place, while it was written to."""
 
 
@@ -178,7 +178,7 @@ class Mirroring:
         if gone is not None:
             gone.close()
         if not (process := self._running()):
-            raise FailedError("the run has stopped")
+            raise MirrorError("the run has stopped")
         anew: Mirrored = process.ask(("anew", {space: _drawn(report) for space, report in reports.items()}))
         return anew
 
@@ -200,7 +200,7 @@ class Mirroring:
             try:
                 if not self.send_now(trials):
                     return
-            except (RefusedError, FailedError, OSError):
+            except (RefusedError, MirrorError, OSError):
                 return  # it is tried once more at the end, and said then
             with self._news:
                 del self._ended[: len(trials)]
@@ -234,16 +234,16 @@ class _Process:
             self._pipe.send(request)
             while not self._pipe.poll(LISTENING):
                 if self._killed:
-                    raise FailedError("it was ended before it had answered")
+                    raise MirrorError("it was ended before it had answered")
             kind, answer = self._pipe.recv()
         except (EOFError, OSError) as error:
-            raise FailedError(self._last_words()) from error
+            raise MirrorError(self._last_words()) from error
         if kind == "gone":
             raise GoneError(answer)
         if kind == "refused":
             raise RefusedError(answer)
         if kind == "failed":
-            raise FailedError(answer)
+            raise MirrorError(answer)
         return answer
 
     def kill(self) -> None:

@@ -11,7 +11,7 @@ from ablate.block.printer import print_block
 from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.plan import Plan, Variant
-from ablate.report.page import PageRecord, Shown
+from ablate.report.page import PageRecord, ShownVariant
 from ablate.report.page.curves import PEAKS
 from ablate.report.screens.check import resolved
 from ablate.session.judging import account_of
@@ -20,9 +20,9 @@ from ablate.session.step_time import step_times_of
 from ablate.space.space import Space
 from ablate.store import pages, requests
 from ablate.store.differences import Over, differences
-from ablate.store.ends import ends_now
-from ablate.store.pages import Course
+from ablate.store.pages import MetricCurve
 from ablate.store.requests import Request
+from ablate.store.trial_ends import ends_now
 from ablate.verdict.fairness_audit import Unequal, unequal
 from ablate.verdict.finals import Finals
 from ablate.verdict.judge import judge
@@ -72,7 +72,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     )
 
 
-def _over_training(summary: Summary, curves: Sequence[Course]) -> list[tuple[str, Over, bool]]:
+def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:
     """What of each judged metric is measured on the way: itself, or what a peak is the peak of."""
     measured = {course.metric for course in curves}
     asked: list[tuple[str, Over, bool]] = []
@@ -102,12 +102,12 @@ def _refuse_unknown(space: Space, folder: Path, request: Request | None) -> None
     raise RefusedError(f"no trial of {space.name}, as it is asked here, has ended in {folder}\n  = {way_out}")
 
 
-def _blocks(plan: Plan, space: Space) -> tuple[Shown, ...]:
+def _blocks(plan: Plan, space: Space) -> tuple[ShownVariant, ...]:
     """Each variant's block as one would write it, and its edits from the baseline."""
 
     base = plan.variant(plan.baseline)
     return tuple(
-        Shown(
+        ShownVariant(
             variant=variant.id,
             block=print_block(variant.block, space.grammar.catalogue, space.grammar.defaults),
             edits=_edits(base, variant, space),

@@ -23,7 +23,7 @@ from ablate.space.streamed import asked_bytes
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
-    from ablate.store.noise import Noise
+    from ablate.store.noise import KnownNoise
     from ablate.verdict.judgement import Account
 
 
@@ -64,7 +64,7 @@ class Planned:
     corpus: CorpusReport
     known: frozenset[str]
     trial_seconds: float | None = None
-    noise: Noise | None = None
+    noise: KnownNoise | None = None
     stage: Stage | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
     account: Account = field(default_factory=dict)

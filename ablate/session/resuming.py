@@ -14,13 +14,13 @@ from ablate.session.planning import PathLike, plan_space
 from ablate.source.located import to_python
 from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
-from ablate.store import ledger, lines
-from ablate.store.lines import compact
+from ablate.store import checksummed_lines, ledger
+from ablate.store.checksummed_lines import compact
 from ablate.store.requests import FILE, Request, latest, listing
 from ablate.train.events import WITH_RESULT
 
 if TYPE_CHECKING:
-    from ablate.store.standing import Growing
+    from ablate.store.trial_status import Growing
 
 LoadSpace = Callable[[Request], Space]
 
@@ -55,7 +55,7 @@ def resumable(
     be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
     run, or not that space.
     """
-    from ablate.store.standing import growing, standings, unjudged  # with Arrow, for reading a folder
+    from ablate.store.trial_status import growing, standings, unjudged  # with Arrow, for reading a folder
 
     folder = Path(results)
     asked, grows, to_judge = request_of(folder, name), growing(folder), unjudged(folder)
@@ -90,7 +90,7 @@ def request_of(folder: Path, name: str | None) -> dict[str, Request]:
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is None:
         return asked
-    if name not in asked and name in ledger.asked(lines.read(folder / ledger.PLANS)).plans:
+    if name not in asked and name in ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).plans:
         raise _forgotten(folder, name)
     if name not in asked:
         raise unknown(

@@ -14,7 +14,7 @@ from ablate.session.resuming import LoadSpace, Resumable, as_asked, request_of
 from ablate.source.problems import quote, unknown
 
 if TYPE_CHECKING:
-    from ablate.store.standing import Growing, Standing
+    from ablate.store.trial_status import Growing, TrialStatus
 
 WHAT_FAILED = f"ablate status lists how trials have ended; retry takes what ended as {', '.join(FAILED)}"
 
@@ -24,7 +24,7 @@ class Retriable:
     """A run, and those of its trials that are to be trained again."""
 
     run: Resumable
-    trials: tuple[Standing, ...]
+    trials: tuple[TrialStatus, ...]
 
 
 def retriable(
@@ -41,7 +41,7 @@ def retriable(
     be trained again as they were asked for. InputError where nothing was run, and where something is named that has not
     failed, or does not exist.
     """
-    from ablate.store.standing import growing, standings  # with Arrow, which loads when a folder is read
+    from ablate.store.trial_status import growing, standings  # with Arrow, which loads when a folder is read
 
     folder = Path(results)
     asked = request_of(folder, name)
@@ -61,7 +61,9 @@ def retriable(
     return tuple(found), tuple(refused)
 
 
-def _chosen(there: Sequence[Standing], trials: Collection[str], outcomes: Collection[str]) -> tuple[Standing, ...]:
+def _chosen(
+    there: Sequence[TrialStatus], trials: Collection[str], outcomes: Collection[str]
+) -> tuple[TrialStatus, ...]:
     """Those that failed and are meant; InputError for what is named and has not failed, or is not there."""
     for outcome in outcomes:
         if outcome not in FAILED:
@@ -85,7 +87,7 @@ def _chosen(there: Sequence[Standing], trials: Collection[str], outcomes: Collec
     return chosen
 
 
-def _check_search(space: str, chosen: Sequence[Standing], kept: Growing | None) -> None:
+def _check_search(space: str, chosen: Sequence[TrialStatus], kept: Growing | None) -> None:
     """RefusedError for what failed in a search, whose later proposals were made knowing that."""
     if kept and kept.search and any(one.state != "lost" for one in chosen):
         raise RefusedError(

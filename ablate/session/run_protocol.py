@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from ablate.execute.controller import Ended, Source, Work
+from ablate.execute.controller import EndCounts, Work, WorkSource
 from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
@@ -19,14 +19,14 @@ from ablate.session.run_result import Run
 from ablate.source.located import to_python
 from ablate.space.fair import Plain, spoken, text_of
 from ablate.space.metrics import Definition
-from ablate.store.describe import Documents
 from ablate.store.query import query
 from ablate.store.results import Results
+from ablate.store.serialise import Documents
 from ablate.train.definitions import definitions
 from ablate.train.events import Outcome
 
 
-class PlannedRun(Source, Protocol):
+class PlannedRun(WorkSource, Protocol):
     """A run of a planned space: it hands out trials, as a `Source`, and answers the space once they have ended."""
 
     @property
@@ -40,7 +40,7 @@ class PlannedRun(Source, Protocol):
     def begin(self) -> None:
         """Keep what is asked for, so that it is known of and can be gone on with."""
 
-    def answer(self, ended: Ended) -> Run:
+    def answer(self, ended: EndCounts) -> Run:
         """What it comes to, once what it handed out has ended, or the run was stopped."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.execute.controller import Ended
+from ablate.execute.controller import EndCounts
 from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
@@ -36,7 +36,7 @@ class Run:
     """
 
     plan: Plan
-    ended: Ended
+    ended: EndCounts
     failed: tuple[tuple[Trial, Outcome], ...]
     summary: Summary | None
     definitions: Mapping[str, str]

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ablate.data.streams import prepare
 from ablate.errors import InputError, RefusedError
-from ablate.execute.controller import Controller, Ended
+from ablate.execute.controller import Controller, EndCounts
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
 from ablate.execute.task import cache_of
@@ -132,10 +132,10 @@ def _train(
     plugins: tuple[Path, ...],
     console: Console,
     mirroring: Mirroring | None,
-) -> Ended:
+) -> EndCounts:
     """Have all that it hands out carried out, and sent to MLflow as it ends."""
     if not planned_run.trains:
-        return Ended()
+        return EndCounts()
     from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
 
     # Once, before workers ask for it all at the same time.

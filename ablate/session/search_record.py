@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 
 from ablate.block.printer import print_block
-from ablate.execute.search.budget import Spent
-from ablate.execute.search.ground import VETO
-from ablate.execute.search.result import Came
-from ablate.execute.search.search import Job, Search
+from ablate.execute.search.budget import SearchSpending
+from ablate.execute.search.result import JobOutcome
+from ablate.execute.search.search import BlockSearch, Job
+from ablate.execute.search.search_space import VETO
 from ablate.execute.search.source import SearchSource
 from ablate.grammar.grammar import Grammar
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
@@ -102,9 +102,9 @@ def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]
 
 
 def _entry(number: int, jobs: list[Job], source: SearchSource, grammar: Grammar) -> Entry:
-    search: Search = source.search
+    search: BlockSearch = source.search
     last, block = jobs[-1], source.blocks[jobs[-1].mark]
-    came = search.came(last.number) or Came("interrupted")
+    came = search.came(last.number) or JobOutcome("interrupted")
     edits = () if block.joined is None else block.joined.edits
     return Entry(
         number=number,
@@ -123,7 +123,7 @@ def _entry(number: int, jobs: list[Job], source: SearchSource, grammar: Grammar)
     )
 
 
-def _spent(budget: Budget, spent: Spent) -> str:
+def _spent(budget: Budget, spent: SearchSpending) -> str:
     match budget.kind:
         case "trials":
             return f"{spent.trials:,} trials"

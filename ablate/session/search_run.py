@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import cast
 
 from ablate.data.streams import prepare
-from ablate.execute.controller import Ended, Work
+from ablate.execute.controller import EndCounts, Work
 from ablate.execute.search.choose import proposer_for
-from ablate.execute.search.ground import space_ground
 from ablate.execute.search.rungs import ladder_of
-from ablate.execute.search.search import Search
+from ablate.execute.search.search import BlockSearch
+from ablate.execute.search.search_space import space_ground
 from ablate.execute.search.source import Past, SearchSource
 from ablate.execute.search.zero_cost import Batch
 from ablate.execute.task import cache_of
@@ -27,8 +27,8 @@ from ablate.session.run_result import Run
 from ablate.session.search_record import record
 from ablate.space.design import Pruner
 from ablate.space.space import Space
+from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
-from ablate.store.lines import compact
 from ablate.store.requests import Request
 from ablate.store.results import Results
 from ablate.train.events import Outcome
@@ -98,7 +98,7 @@ class SearchRun:
         """A trial has ended or paused: what is proposed next may follow from it."""
         self._source.ended(trial, outcome)
 
-    def answer(self, ended: Ended) -> Run:
+    def answer(self, ended: EndCounts) -> Run:
         """What it has found, over or as far as it has come; written to its page."""
         plan, store = self._source.kept_plan(), self._store
         store.refresh()
@@ -134,7 +134,7 @@ class SearchRun:
         return Past(frozenset(str(trial_id) for trial_id, *_ in plan["trials"]), derivations)
 
 
-def _search(planned: Planned, folder: Path) -> Search:
+def _search(planned: Planned, folder: Path) -> BlockSearch:
     """The search that a space asks for, nothing of it proposed yet."""
     space = planned.space
     search = space.design.search
@@ -146,7 +146,7 @@ def _search(planned: Planned, folder: Path) -> Search:
         tokens=_first_batch(space, folder),
     )
     steps, every = space.recipe.steps, space.measure.evaluation.every
-    return Search(
+    return BlockSearch(
         ground,
         proposer_for(search, ground, space.grammar.catalogue),
         reference=space.blocks[search.from_],

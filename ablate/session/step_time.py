@@ -23,10 +23,10 @@ from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.session.planned import Plans
 from ablate.session.stages import has_time_budget
-from ablate.store.paces import Conditions, Paces, holding, kept, record
+from ablate.store.step_times import Conditions, Paces, holding, kept, record
 
 if TYPE_CHECKING:
-    from ablate.execute.pace import Pace
+    from ablate.execute.step_time import Pace
 
 SCATTERED = 0.1
 """Where the middle half of the ratios of steps is wider than this share of their median, that is said."""
@@ -118,7 +118,7 @@ def _measure(
     say: Callable[[str], None],
 ) -> Paces:
     """Each model beside the baseline; of those that this machine has measured before, what it found then."""
-    from ablate.execute.pace import machine  # with torch, which whoever reads step times does without
+    from ablate.execute.step_time import machine  # with torch, which whoever reads step times does without
 
     baseline, *others = wanted
     here, conditions = machine(), _conditions(models)
@@ -147,7 +147,7 @@ def _beside(
     one: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
 ) -> Pace:
     """The pace of a model beside the baseline's; that of the baseline where the model takes no step."""
-    from ablate.execute.pace import NoStep, Pace, pace  # with torch, as above
+    from ablate.execute.step_time import NoStep, Pace, pace  # with torch, as above
 
     try:
         found = pace(one.trial, baseline.trial, cache=cache, plugins=plugins)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ablate.errors import InputError
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import Stack, bisect
+from ablate.signal.subnetworks import ResidualStack, bisect
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def leaky_correlation(c: float, slope: float) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def leaky_by_correlation(eta: float, stack: Stack) -> ShapedLeakyReLU:
+def leaky_by_correlation(eta: float, stack: ResidualStack) -> ShapedLeakyReLU:
     """TAT: the leaky ReLU whose largest C(0) over the network's subnetworks is η, within (0, 1).
 
     Raises InputError where even ReLU, s = 0, stays below: in shallow networks.
@@ -56,7 +56,7 @@ def leaky_by_correlation(eta: float, stack: Stack) -> ShapedLeakyReLU:
 
 
 @functools.lru_cache(maxsize=256)
-def leaky_by_slope(zeta: float, stack: Stack) -> ShapedLeakyReLU:
+def leaky_by_slope(zeta: float, stack: ResidualStack) -> ShapedLeakyReLU:
     """DKS: the leaky ReLU whose largest C'(1) over the network's subnetworks is ζ > 1.
 
     Raises InputError where ψ is above π / (π - 1) = 1.467, that of ReLU.
@@ -76,6 +76,6 @@ def leaky_by_slope(zeta: float, stack: Stack) -> ShapedLeakyReLU:
     return ShapedLeakyReLU(slope, Affine(output_shift=-mean, output_scale=((1 + slope**2) / 2 - mean**2) ** -0.5))
 
 
-def _network_correlation(slope: float, stack: Stack) -> float:
+def _network_correlation(slope: float, stack: ResidualStack) -> float:
     """The largest C(0) of the network's subnetworks."""
     return stack.largest(lambda c: leaky_correlation(min(c, 1.0), slope), 0.0)

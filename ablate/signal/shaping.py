@@ -28,7 +28,7 @@ import numpy as np
 from ablate.errors import InputError
 from ablate.signal.affine import Affine
 from ablate.signal.kernel_maps import Curved, Floats, Shaped, curved, kinks, local_maps, normal_nodes_of
-from ablate.signal.subnetworks import Stack, bisect
+from ablate.signal.subnetworks import ResidualStack, bisect
 
 Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
@@ -45,7 +45,7 @@ STEEPEST = 2.0
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_slope(activation: Any, name: str, zeta: float, stack: Stack) -> Affine:
+def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack) -> Affine:
     """DKS: the maps around `activation`, which the user calls `name`, for a network whose largest C'(1) is ζ > 1.
 
     Raises InputError where no maps are found, with the largest ζ within reach, and for an activation without a curve.
@@ -67,7 +67,7 @@ def shape_by_slope(activation: Any, name: str, zeta: float, stack: Stack) -> Aff
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_curvature(activation: Any, name: str, tau: float, stack: Stack) -> Affine:
+def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualStack) -> Affine:
     """TAT for smooth activations: the maps for a network of C'(1) = 1 whose largest C''(1) is τ > 0.
 
     Raises InputError where no maps are found, with the largest τ within reach, and for an activation with kinks or
@@ -215,7 +215,7 @@ def _usable(affine: Affine) -> bool:
     return 1e-12 < abs(affine.input_scale) < 1e12 and abs(affine.input_shift) < 1e12
 
 
-def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, stack: Stack) -> Affine:
+def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, stack: ResidualStack) -> Affine:
     """DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale that gives C'(1) = ψ."""
     scales = np.geomspace(0.125, 1e6, 128)  # below, the kink is out of reach of a normal: φ̂ is linear or nothing
     reach = 1.0
@@ -248,7 +248,7 @@ def _out_of_reach(
     name: str,
     local: str,
     target: str,
-    stack: Stack,
+    stack: ResidualStack,
     reach: float | None,
     whole: Callable[[float], float],
     field: str,

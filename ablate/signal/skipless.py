@@ -20,7 +20,7 @@ from ablate.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayerStep:
     """One layer: the decay rate (E-SPA) or correlation (U-SPA) of its input, and that of what its attention gives."""
 
     incoming: float
@@ -84,7 +84,7 @@ def scheduled_correlation(layer: int, n_layers: int, final: float, initial: floa
     return initial + (final - initial) * math.pow(layer / n_layers, power)
 
 
-def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> Step:
+def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> LayerStep:
     """E-SPA's decay rates around the attention of layer l, from 1 (App. C).
 
     With a normalised skip α around the attention, its own outgoing rate keeps α² + (1 - α²) λ² at what λ² is without
@@ -95,7 +95,7 @@ def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0)
     _check_skip(skip)
     incoming = scheduled_decay(layer - 1, n_layers, final)
     if not skip:
-        return Step(incoming, scheduled_decay(layer, n_layers, final))
+        return LayerStep(incoming, scheduled_decay(layer, n_layers, final))
     log_squared = log_complement(-2 * final)  # log a_L²
     kept = math.exp(log_squared / n_layers)  # λ_0², the same in every layer
     if kept <= skip**2:
@@ -105,12 +105,12 @@ def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0)
             "(arXiv:2302.10322, Eq. 24)\n  = choose a larger final decay, more layers or a smaller skip"
         )
     log_lambda = math.log((kept - skip**2) / (1 - skip**2))
-    return Step(incoming, _decay_at(log_lambda + (layer - 1) / n_layers * log_squared))
+    return LayerStep(incoming, _decay_at(log_lambda + (layer - 1) / n_layers * log_squared))
 
 
 def uniform_step(
     layer: int, n_layers: int, final: float, initial: float = 0.0, skip: float = 0.0, power: float = 1.0
-) -> Step:
+) -> LayerStep:
     """U-SPA's correlations around the attention of layer l, from 1, growing with the `power` of l/L (App. C).
 
     With a normalised skip α around the attention, it gives (ρ_l - α² ρ_{l-1}) / (1 - α²) itself (Sec. 3.4).
@@ -134,7 +134,7 @@ def uniform_step(
             f"correlation of {outgoing:.4g}, and below 1 is possible (arXiv:2302.10322, Sec. 3.4)\n"
             "  = choose a smaller final correlation, more layers or a smaller skip"
         )
-    return Step(incoming, outgoing)
+    return LayerStep(incoming, outgoing)
 
 
 def check_repetition(repetition: float) -> None:

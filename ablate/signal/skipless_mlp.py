@@ -20,7 +20,7 @@ import numpy as np
 
 from ablate.errors import InputError
 from ablate.signal.kernel_maps import CorrelationMap
-from ablate.signal.skipless import Step
+from ablate.signal.skipless import LayerStep
 from ablate.signal.skipless_exponential import NOISE, Array, exponential_factor, exponential_matrix
 
 
@@ -45,7 +45,7 @@ def exponential_through(length: int, incoming: float, outgoing: float, through: 
     return matrix
 
 
-def uniform_through(step: Step, layer: int, through: CorrelationMap) -> Step:
+def uniform_through(step: LayerStep, layer: int, through: CorrelationMap) -> LayerStep:
     """U-SPA's correlations around the attention of layer l whose input is behind an MLP: C(Σ(ρ)) is Σ(C(ρ)).
 
     Raises InputError where the MLP brings tokens closer than they are to be behind the attention.
@@ -59,7 +59,7 @@ def uniform_through(step: Step, layer: int, through: CorrelationMap) -> Step:
             f"{step.outgoing:.4g} that the attention of layer {layer} is to give: no attention takes tokens apart\n"
             "  = choose an activation that is closer to linear, such as dks; mlp: none leaves the MLP out"
         )
-    return Step(incoming, step.outgoing)
+    return LayerStep(incoming, step.outgoing)
 
 
 def _factor_ratio(after: Array, before: Array) -> Array:

@@ -28,7 +28,7 @@ HALVINGS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class ResidualStack:
     """L = `layers` nonlinear layers, each in a residual with `skip` α; InputError for what cannot be one."""
 
     layers: float

@@ -7,14 +7,14 @@ from functools import cache
 from typing import NamedTuple
 
 from ablate.block.expression import Block
-from ablate.grammar.decide import decide
+from ablate.grammar.choices import decide
 from ablate.grammar.grammar import Grammar
-from ablate.grammar.named import read_described
+from ablate.grammar.named_blocks import read_described
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
 from ablate.source.problems import Problems, quote
 from ablate.space.design import Design
 from ablate.space.documents import Judge
-from ablate.space.override import Drawn, Override, apply_overrides, read_overrides
+from ablate.space.override import FurtherBlocks, Override, apply_overrides, read_overrides
 
 DRAWN = 1_000
 """So many blocks of a search are looked at for whether an override has an effect."""
@@ -55,7 +55,9 @@ def read_blocks(
         return None
     chosen = {name: known[name] for name in wanted}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]
-    drawn = None if design.search is None else Drawn(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
+    drawn = (
+        None if design.search is None else FurtherBlocks(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
+    )
     changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets, drawn)
     for name, block in changed.items():
         for constraint in grammar.broken(block):

@@ -131,7 +131,7 @@ class Measure(Document):
     checkpoint_every: Count
 
 
-class Table(Document):
+class PositionTable(Document):
     """Learned positions: `rows` of them (null: as many as the context) from N(0, std²)."""
 
     std: Arithmetic
@@ -140,13 +140,13 @@ class Table(Document):
 
 def _table(value: object) -> object:
     """A standard deviation alone is that of a table with a row for each position of the context."""
-    return value if value is None or isinstance(value, dict | list | Table) else {"std": value, "rows": None}
+    return value if value is None or isinstance(value, dict | list | PositionTable) else {"std": value, "rows": None}
 
 
 class Learned(Document):
     """Learned absolute positions, one vector a position: `learned: 0.02`, or `learned: {std: 0.02, rows: 1024}`."""
 
-    learned: Annotated[Table, BeforeValidator(_table)]
+    learned: Annotated[PositionTable, BeforeValidator(_table)]
 
 
 class Embedding(Document):

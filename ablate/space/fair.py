@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import is_instance_schema
 
-from ablate.block.select import Address, parse_address
+from ablate.block.select import Selector, parse_address
 from ablate.source.located import Located, Scalar
 from ablate.space.documents import Document, Share
 
@@ -51,7 +51,7 @@ class TunedField:
     values: tuple[Plain, ...]
 
     @property
-    def address(self) -> Address:
+    def address(self) -> Selector:
         """The address of a field of the block."""
         return parse_address(self.name)
 

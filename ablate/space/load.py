@@ -8,7 +8,7 @@ from pathlib import Path
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar, read_grammar
-from ablate.grammar.named import ABOUT
+from ablate.grammar.named_blocks import ABOUT
 from ablate.grammar.named_files import shipped_files
 from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar

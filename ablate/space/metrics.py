@@ -49,7 +49,7 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric(Definition):
+class ProbeMetric(Definition):
     """A metric of a probe. `peak` says of its largest value what is not said of every metric's; `peak_at` by site.
 
     `at_most` bounds it from above: on a scale that ends, a ratio says little.
@@ -70,7 +70,7 @@ class ProbeSpec(Declaration):
 
     kind: ClassVar[Kind] = PROBE
     reads: Reads
-    metrics: tuple[Metric, ...]
+    metrics: tuple[ProbeMetric, ...]
     asked: bool = True
     sites: bool = False
     site: str = "blocks"
@@ -162,7 +162,7 @@ def askable_probes(catalogue: Catalogue) -> tuple[str, ...]:
 def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
     """The same probe read at a site, with metrics of its own."""
     metrics = tuple(
-        Metric(
+        ProbeMetric(
             f"{metric.metric}_{site}",
             f"{metric.definition}; {SITES[site]}",
             f"{metric.source}; {SITES_SOURCE}",
@@ -223,6 +223,6 @@ def bounded(catalogue: Catalogue) -> Mapping[str, float]:
     }
 
 
-def peak_name(metric: Metric) -> str:
+def peak_name(metric: ProbeMetric) -> str:
     """The name of a metric's largest value."""
     return (metric.peak.name if metric.peak else "") or f"peak_{metric.metric}"

@@ -16,10 +16,10 @@ from functools import partial
 from ablate.block.address import name_parts
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.expression import Block, Node
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
-from ablate.block.select import Address, change_parts, parse_address, value_at
+from ablate.block.select import Selector, change_parts, parse_address, value_at
 from ablate.source.located import Located, Mapping, Scalar, Source
 from ablate.source.problems import Problems, quote
 
@@ -28,13 +28,13 @@ from ablate.source.problems import Problems, quote
 class Override:
     """One field at one address, and the value it gets."""
 
-    address: Address
+    address: Selector
     key: Scalar
     value: Located
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class FurtherBlocks:
     """Blocks that a design may come to beside those it names, asked for only where they are needed.
 
     What `reader` notes of them is lost: not every override is for every block.
@@ -88,7 +88,7 @@ def apply_overrides(
     overrides: tuple[Override, ...],
     reader: Reader,
     presets: Collection[Source] = (),
-    drawn: Drawn | None = None,
+    drawn: FurtherBlocks | None = None,
     *,
     alone: bool = False,
 ) -> dict[str, Block]:
@@ -164,7 +164,7 @@ def _stands_for_one_with(field: str, spec: ComponentSpec, catalogue: Catalogue) 
     return spec.role != spec.name and spec.role in catalogue and field in catalogue[spec.role].fields
 
 
-def _changes(override: Override, drawn: Drawn | None) -> bool:
+def _changes(override: Override, drawn: FurtherBlocks | None) -> bool:
     """Whether it makes another block of one of the drawn; those that cannot take it do not count."""
     if drawn is None:
         return False
@@ -179,7 +179,7 @@ def _changes(override: Override, drawn: Drawn | None) -> bool:
 
 
 def _note_no_effect(
-    override: Override, named: tuple[Block, ...], drawn: Drawn | None, reader: Reader, *, alone: bool
+    override: Override, named: tuple[Block, ...], drawn: FurtherBlocks | None, reader: Reader, *, alone: bool
 ) -> None:
     part, missed = override.address.part, f"{override.address.text} has no effect here"
     others = () if drawn is None else drawn.blocks()

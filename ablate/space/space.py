@@ -11,9 +11,9 @@ from ablate.block.architecture import Architecture
 from ablate.block.expression import Block, Node
 from ablate.block.sizes import Sizes
 from ablate.grammar.constraint import Constraint
-from ablate.grammar.contents import sizes_derived
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_files import shipped_files
+from ablate.grammar.value_range import sizes_derived
 from ablate.source.located import Located, Mapping, to_python
 from ablate.source.problems import shorten
 from ablate.space.corpora import CorpusSpec

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid
-from ablate.block.select import Address, is_there, parse_address, parts_by_name
+from ablate.block.select import Selector, is_there, parse_address, parts_by_name
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
@@ -252,7 +252,7 @@ class TuneReader:
         field = TunedField(name=address.text, path=(), key=entry.key, written=given, values=values)
         return self._different(field, values)
 
-    def _note_absent(self, address: Address, entry: _Entry) -> None:
+    def _note_absent(self, address: Selector, entry: _Entry) -> None:
         """Say how far an address leads that no block has, and what is near."""
         assert self._blocks is not None
         catalogue = self._grammar.catalogue

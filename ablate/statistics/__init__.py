@@ -19,7 +19,7 @@ Of SciPy it loads `special` alone, the distributions: the rest takes longer to i
 """
 
 from ablate.statistics.adjust import benjamini_hochberg, holm
-from ablate.statistics.factorial import Analysis, Estimate, Line, analyse
+from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
 from ablate.statistics.paired import Paired, of_differences, paired
 from ablate.statistics.planning import (
@@ -43,10 +43,10 @@ __all__ = [
     "POWER",
     "SD_LEVEL",
     "Analysis",
+    "AnovaLine",
     "Boundaries",
     "Estimate",
     "Floor",
-    "Line",
     "Paired",
     "Ranked",
     "Sphericity",

@@ -104,7 +104,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class AnovaLine:
     """A line of the analysis of variance: `term` is `effect`, `seed`, `lack of fit` or `error`.
 
     `effect` has the indices of its edits, None where it is none. F is against how the term varies over seeds, None for
@@ -129,7 +129,7 @@ class Analysis:
     """
 
     estimates: tuple[Estimate, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[AnovaLine, ...]
     cells: int
     runs: int
     seeds: int
@@ -310,16 +310,16 @@ def _of_cells(
     n = len(complete)
     untold = {i: _untold(effects, i, found, x, n) for i in range(len(effects)) if found.told[i, i] < 1 - TOLD}
     estimates = tuple(untold[i] if i in untold else held(i) for i in range(len(effects)))
-    lines: list[Line] = []
+    lines: list[AnovaLine] = []
     if one_seed:
         for i, effect in enumerate(effects):
             if i not in untold:
                 squares = float(found.coefficients[i] ** 2 / found.shares[i])
                 f = squares / sd**2 if sd else None
                 p = float(fdtrc(1, lacking, f)) if f is not None else None
-                lines.append(Line(term="effect", effect=effect, sum_of_squares=squares, df=1, f=f, p=p))
+                lines.append(AnovaLine(term="effect", effect=effect, sum_of_squares=squares, df=1, f=f, p=p))
         if lacking:
-            lines.append(Line(term="lack of fit", effect=None, sum_of_squares=found.left, df=lacking))
+            lines.append(AnovaLine(term="lack of fit", effect=None, sum_of_squares=found.left, df=lacking))
     return Analysis(
         estimates=estimates,
         lines=tuple(lines),
@@ -371,7 +371,7 @@ def _varies(contrasts: Floats, size: float) -> bool:
     return bool(contrasts.size) and float(np.sqrt((left**2).mean())) > ROUNDING * size
 
 
-def _lines(estimates: Sequence[Estimate], found: Fit, x: Floats, table: Floats, size: float) -> Iterator[Line]:
+def _lines(estimates: Sequence[Estimate], found: Fit, x: Floats, table: Floats, size: float) -> Iterator[AnovaLine]:
     runs, n = table.shape
     for estimate, beta, share in zip(estimates, found.coefficients, found.shares, strict=True):
         if estimate.estimate is not None:
@@ -379,18 +379,20 @@ def _lines(estimates: Sequence[Estimate], found: Fit, x: Floats, table: Floats, 
             f = (estimate.estimate / estimate.error) ** 2 if estimate.error else None
             p = student_p(estimate.estimate, estimate.error, n - 1) if estimate.error else None
             squares = n * float(beta**2 / share)
-            yield Line(term="effect", effect=estimate.effect, sum_of_squares=squares, df=1, f=f, p=p)
+            yield AnovaLine(term="effect", effect=estimate.effect, sum_of_squares=squares, df=1, f=f, p=p)
     blocks = table.mean(axis=0)
-    yield Line(term="seed", effect=None, sum_of_squares=runs * float(((blocks - blocks.mean()) ** 2).sum()), df=n - 1)
+    yield AnovaLine(
+        term="seed", effect=None, sum_of_squares=runs * float(((blocks - blocks.mean()) ** 2).sum()), df=n - 1
+    )
     unfitted = _basis(np.column_stack([np.ones(runs), x])) @ table
     if unfitted.shape[0]:
         yield _lack_of_fit(unfitted, size)
     if runs > 1:
         left = table - table.mean(axis=1, keepdims=True) - blocks + table.mean()
-        yield Line(term="error", effect=None, sum_of_squares=float((left**2).sum()), df=(runs - 1) * (n - 1))
+        yield AnovaLine(term="error", effect=None, sum_of_squares=float((left**2).sum()), df=(runs - 1) * (n - 1))
 
 
-def _lack_of_fit(contrasts: Floats, size: float) -> Line:
+def _lack_of_fit(contrasts: Floats, size: float) -> AnovaLine:
     """That of the contrasts [contrasts, seeds] which no effect fits, against how they vary over seeds."""
     df, n = contrasts.shape
     means = contrasts.mean(axis=1)
@@ -402,7 +404,7 @@ def _lack_of_fit(contrasts: Floats, size: float) -> Line:
         epsilon = shape.epsilon if shape else 1.0
         f = squares / df / error
         p = float(fdtrc(epsilon * df, epsilon * df * (n - 1), f))
-    return Line(term="lack of fit", effect=None, sum_of_squares=squares, df=df, f=f, p=p)
+    return AnovaLine(term="lack of fit", effect=None, sum_of_squares=squares, df=df, f=f, p=p)
 
 
 def _check(levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats) -> None:

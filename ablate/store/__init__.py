@@ -20,20 +20,20 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     durable.py      files that are wholly there or not at all
     lock.py         one driver at a time
     claim.py        who trains a trial: the lock of its worker
-    lines.py        text lines with a checksum
+    checksummed_lines.py        text lines with a checksum
     records.py      what those lines say, as types; what another version has written
     requests.py     what runs were asked for, each kept twice
-    segment.py      a trial while it runs
+    open_trial.py      a trial while it runs
     sealed.py       a trial that has ended
     ending.py       how it ended
     checkpoints.py  where it goes on from
     ledger.py       plans and outcomes
-    ends.py         how trials ended and with which numbers, read without a lock
-    standing.py     how every trial of every space stands now
-    course.py       what a trial's numbers came to up to a step
+    trial_ends.py         how trials ended and with which numbers, read without a lock
+    trial_status.py     how every trial of every space stands now
+    trial_rows.py       what a trial's numbers came to up to a step
     verdicts.py     what a space was judged to be
     questions.py    how questions were judged over time
-    describe.py     a trial and a plan as JSON
+    serialise.py     a trial and a plan as JSON
     versions.py     what it ran with
     results.py      `Results`: the one that writes
     tables.sql      the tables of the DuckDB file, with their comments
@@ -42,16 +42,16 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     repair/         a folder put right: what `ablate doctor` does, and what a run needs before it writes
     schema.py       the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
     comments.py     comments of views, from the columns they pass on
-    changes.py      what the journal says and a database does not know yet
+    pending_rows.py      what the journal says and a database does not know yet
     loading.py      that put into its tables
     projection.py   the DuckDB file
     query.py        SQL over it, also while a run is writing
     cookbook.py     the ready queries, by name
     cookbook.sql    what people ask
-    pace.py         how long trials took
+    trial_duration.py         how long trials took
     pages.py        what the page of a space reads: curves, layers, gains, endings
     differences.py  paired differences from a baseline over training
-    paces.py        how long a training step takes, as it was measured once
+    step_times.py        how long a training step takes, as it was measured once
     noise.py        what is known of noise: pairs of any space that differ in block, seed or salt alone
     mirror.py       MLflow, as the rest of the program sees it
     mlflow/         the MLflow mirror

@@ -21,7 +21,7 @@ Over: TypeAlias = Literal["mean", "largest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceCourse:
+class DifferenceCurve:
     """A variant's differences in a metric against the step: mean and sd over `n` seeds; `log` of logarithms.
 
     `over` is what a seed's value is over the parts measured. `measured` is the number of steps it was measured at.
@@ -40,7 +40,7 @@ class DifferenceCourse:
 
 def differences(
     folder: Path, trials: Mapping[str, str], baseline: str, asked: Sequence[tuple[str, Over, bool]]
-) -> tuple[DifferenceCourse, ...]:
+) -> tuple[DifferenceCurve, ...]:
     """The courses of trials (id → variant's id) in each metric asked for: its name, what of its parts, and whether of
     logarithms. InputError without results.
     """
@@ -53,7 +53,7 @@ def differences(
             }  # fmt: skip
             for variant, group in groupby(ask(_SQL, values).rows, key=lambda row: row[0]):
                 _, steps, n, mean, sd, measured = zip(*group, strict=True)
-                course = DifferenceCourse(
+                course = DifferenceCurve(
                     variant=variant,
                     metric=metric,
                     over=over,

@@ -23,10 +23,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ablate.store import lines, segment
-from ablate.store.describe import digest, plan_id
+from ablate.store import checksummed_lines, open_trial
+from ablate.store.checksummed_lines import Reading, compact
 from ablate.store.ending import Ending
-from ablate.store.lines import Reading, compact
 from ablate.store.records import (
     EndedRecord,
     ForeignError,
@@ -36,6 +35,7 @@ from ablate.store.records import (
     TrialRecord,
     understood,
 )
+from ablate.store.serialise import digest, plan_id
 from ablate.train.events import Outcome
 
 PLANS = "plans.jsonl"
@@ -53,7 +53,7 @@ RESOLVED = re.compile(rb'"source":"(?:[^"\\]|\\.)*","resolved":')
 DECODER = json.JSONDecoder()
 
 
-class Document(Mapping[str, Any]):
+class KeptDocument(Mapping[str, Any]):
     """A JSON object of a `kind` of record as it was written at `path`, parsed when it is first looked into."""
 
     def __init__(self, written: bytes, kind: Any, path: Path):
@@ -91,11 +91,11 @@ class Document(Mapping[str, Any]):
 
 def text_of(document: Mapping[str, Any]) -> str:
     """A document as one line of JSON."""
-    return document.text if isinstance(document, Document) else compact(document)
+    return document.text if isinstance(document, KeptDocument) else compact(document)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KeptPlans:
     """What was asked: the latest plan of each space with its digest, and every trial's specification.
 
     `earlier` has by space and plan what else was asked by that name, in the order in which it was last asked, and
@@ -126,20 +126,20 @@ class Asked:
         latest = self.plans[space]
         return {**self.earlier.get(space, {}), id_of(space, latest[1]): latest}
 
-    def copy(self) -> Asked:
+    def copy(self) -> KeptPlans:
         """What was asked so far."""
         earlier = {space: dict(plans) for space, plans in self.earlier.items()}
-        return Asked(dict(self.plans), dict(self.trials), earlier, dict(self.first_seen))
+        return KeptPlans(dict(self.plans), dict(self.trials), earlier, dict(self.first_seen))
 
 
 def id_of(space: str, plan: Mapping[str, Any]) -> str:
     """The id of a plan by its document, of which no more is parsed than what it was resolved to."""
-    return plan_id(space, asked=digest(plan.resolved() if isinstance(plan, Document) else plan["resolved"]))
+    return plan_id(space, asked=digest(plan.resolved() if isinstance(plan, KeptDocument) else plan["resolved"]))
 
 
-def asked(reading: Reading) -> Asked:
+def asked(reading: Reading) -> KeptPlans:
     """What the lines of `plans.jsonl` say."""
-    found = Asked({}, {})
+    found = KeptPlans({}, {})
     for body in reading.bodies:
         if body.startswith(b'["seen"'):
             seen = understood(SeenRecord, next(iter(json.loads(body)[1:]), None), reading.path)
@@ -151,7 +151,10 @@ def asked(reading: Reading) -> Asked:
             continue
         is_trial = head["key"] == b"trial"
         written = body[head.start("document") : -1]
-        name, document = _name(head["name"]), Document(written, TrialRecord if is_trial else PlanRecord, reading.path)
+        name, document = (
+            _name(head["name"]),
+            KeptDocument(written, TrialRecord if is_trial else PlanRecord, reading.path),
+        )
         if is_trial:
             found.trials[name] = document
         else:
@@ -216,14 +219,14 @@ def known_outcomes(folder: Path) -> dict[str, Outcome]:
     A trial that has a segment is not in it: it runs, or was interrupted, or has been begun anew. Nor is one whose
     sealed file is gone.
     """
-    known = endings(lines.read(folder / OUTCOMES))
+    known = endings(checksummed_lines.read(folder / OUTCOMES))
     known_still = sealed_trials(folder) - open_trials(folder)
     return {trial_id: ending.outcome for trial_id, ending in known.items() if trial_id in known_still}
 
 
 def open_trials(folder: Path) -> set[str]:
     """The trials that have a segment."""
-    return _stems(folder / segment.FOLDER, ".jsonl")
+    return _stems(folder / open_trial.FOLDER, ".jsonl")
 
 
 def sealed_trials(folder: Path) -> set[str]:

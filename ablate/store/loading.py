@@ -18,9 +18,9 @@ import pyarrow
 
 from ablate.errors import RefusedError
 from ablate.store import sealed
-from ablate.store.changes import OF_PLANS, Changes, table_of
+from ablate.store.open_trial import Segment
+from ablate.store.pending_rows import OF_PLANS, Changes, table_of
 from ablate.store.schema import quoted
-from ablate.store.segment import Segment
 
 SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
 

@@ -26,7 +26,7 @@ from ablate.store.mlflow.sent import (
     report_digest,
     write_sent,
 )
-from ablate.store.mlflow.sync import Done, Experiment, experiment_of, runs_there, send_ended, synchronise
+from ablate.store.mlflow.sync import Done, MlflowExperiment, experiment_of, runs_there, send_ended, synchronise
 from ablate.store.mlflow.values import Page
 from ablate.store.repair.report import Finding, Severity
 
@@ -56,7 +56,7 @@ def mirror(
     *,
     uri: str | None = None,
     reports: Mapping[str, Report] | None = None,
-    known: Mapping[str, Experiment] | None = None,
+    known: Mapping[str, MlflowExperiment] | None = None,
 ) -> Mirrored:
     """Bring MLflow up to date with the results: `<folder>/mlflow.db`, or the tracking server at `uri`.
 
@@ -88,7 +88,7 @@ def mirror(
 
 
 def mirror_ended(
-    folder: Path, space: str, trials: Collection[str], known: dict[str, Experiment], *, uri: str | None = None
+    folder: Path, space: str, trials: Collection[str], known: dict[str, MlflowExperiment], *, uri: str | None = None
 ) -> int:
     """Send the trials of a space that have ended, while others still run; how many were sent.
 

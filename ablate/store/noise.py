@@ -68,31 +68,31 @@ Row = tuple[str, str, str | None, float, float, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class KnownNoise:
     """What is known of the judged metrics under a plan's conditions: their noise floors, and the baseline's means."""
 
     floors: tuple[Floor, ...] = ()
     means: Mapping[str, float] = field(default_factory=dict)
 
 
-def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
+def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
     """The noise floor of each judged metric under the conditions of a plan's baseline, where one was measured.
 
     The DuckDB file as it is has to do; a folder that has none yet gives none.
     """
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
     if like is None or not (folder / DATABASE).exists():
-        return Noise()
+        return KnownNoise()
     given = {"conditions": like.conditions}
     try:
         with reading(folder / DATABASE) as connection:
             if not is_ours(connection):
-                return Noise()
+                return KnownNoise()
             found: list[Row] = connection.execute(STATEMENT, given).fetchall()
             edits: list[Edited] = connection.execute(EDITS, {**given, "variant": plan.baseline}).fetchall()
             means = dict(connection.execute(MEANS, {**given, "variant": plan.baseline}).fetchall())
     except RefusedError:  # another program writes to it, or it is damaged; whoever needs its content says so
-        return Noise()
+        return KnownNoise()
     by_metric = {metric: list(rows) for metric, rows in groupby(found, key=itemgetter(0))}
     floors = (
         floor
@@ -102,7 +102,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> Noise:
             or _floor(metric, judged, by_metric.get(metric, []), plan)
         )
     )
-    return Noise(floors=tuple(floors), means={name: mean for name, mean in means.items() if name in judge.metrics})
+    return KnownNoise(floors=tuple(floors), means={name: mean for name, mean in means.items() if name in judge.metrics})
 
 
 def _of_edits(metric: str, judged: Judged, rows: list[tuple[str, float, float]], plan: Plan) -> list[Floor]:

@@ -32,7 +32,7 @@ OF_HEADS = "gain_of_head"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class MetricCurve:
     """A metric of a variant against the step, over the `n` seeds with a finite value there, `lost` without one.
 
     `of` is what a seed's value is: `whole` the model's own number, `mean` or `largest` over the parts measured, or the
@@ -54,7 +54,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCourse:
+class LayerCurve:
     """A metric of one layer (`3`) or another part (`head`) of a variant against the step: means over `n` seeds."""
 
     variant: str
@@ -78,7 +78,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TrialEnd:
     """How a trial stands: as `trials.status` has it. `address` is the first part that was not finite, where that is
     known; `seconds` from its begin to its end, None before it; `spaces` ask for it. `at` is when it ended, in seconds
     since 1970.
@@ -106,11 +106,11 @@ class Measured:
     `versions` are what trials ran with by `versions_id`, `definitions` what each metric means by name.
     """
 
-    curves: tuple[Course, ...]
-    layers: tuple[LayerCourse, ...]
-    gains: tuple[Course, ...]
+    curves: tuple[MetricCurve, ...]
+    layers: tuple[LayerCurve, ...]
+    gains: tuple[MetricCurve, ...]
     kernels: tuple[Kernel, ...]
-    endings: tuple[Ended, ...]
+    endings: tuple[TrialEnd, ...]
     versions: Mapping[str, Mapping[str, str]]
     definitions: Mapping[str, str]
 
@@ -129,7 +129,7 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
         )
 
 
-def _curves(ask: Ask, trials: Trials) -> tuple[Course, ...]:
+def _curves(ask: Ask, trials: Trials) -> tuple[MetricCurve, ...]:
     """Every metric but rates and gains, of each variant: the model's own number where there is one, else the mean and
     the largest over parts.
     """
@@ -137,7 +137,7 @@ def _curves(ask: Ask, trials: Trials) -> tuple[Course, ...]:
     return tuple(_courses(rows))
 
 
-def _layers(ask: Ask, trials: Trials) -> tuple[LayerCourse, ...]:
+def _layers(ask: Ask, trials: Trials) -> tuple[LayerCurve, ...]:
     """Every probe by layer: of several parts of a layer the largest, of gradient norms the root of the sum of squares.
 
     Parts outside layers go by the first word of their address. Of one model-wide number there is no map.
@@ -148,7 +148,7 @@ def _layers(ask: Ask, trials: Trials) -> tuple[LayerCourse, ...]:
         of = list(group)
         steps, n, mean = (tuple(row[place] for row in of) for place in (3, 4, 5))
         made.append(
-            LayerCourse(variant=variant, metric=metric, part=part, steps=steps, n=n, mean=mean, measured=of[0][6])
+            LayerCurve(variant=variant, metric=metric, part=part, steps=steps, n=n, mean=mean, measured=of[0][6])
         )
     return tuple(made)
 
@@ -162,9 +162,9 @@ def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
         yield Kernel(variant=variant, address=address, step=step, n=n, cells=tuple((i, j, v) for i, j, v, _ in cells))
 
 
-def _endings(ask: Ask, trials: Trials) -> tuple[Ended, ...]:
+def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
     """How each trial stands, in the order of `trials`; one that the results have never heard of is not in it."""
-    found = {row[0]: Ended(*row) for row in _ask(ask, _ENDINGS, trials)}
+    found = {row[0]: TrialEnd(*row) for row in _ask(ask, _ENDINGS, trials)}
     return tuple(found[id] for id in trials if id in found)
 
 
@@ -179,11 +179,11 @@ def _ask(ask: Ask, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ..
     return ask(sql, {"trials": list(trials), "variants": list(trials.values()), **more}).rows
 
 
-def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[Course]:
+def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[MetricCurve]:
     for (variant, metric, of), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
         columns = list(zip(*group, strict=True))
         steps, n, lost, mean, sd, log_mean, log_sd, measured = columns[3:]
-        yield Course(
+        yield MetricCurve(
             variant=variant,
             metric=metric,
             of=of,

@@ -14,11 +14,11 @@ from typing import Any
 import duckdb
 
 from ablate.errors import RefusedError
-from ablate.store import changes as changed
 from ablate.store import comments
-from ablate.store.changes import Changes, Journal, Stored
+from ablate.store import pending_rows as changed
 from ablate.store.durable import DAMAGED, UNFINISHED, put_in_place, remove, set_aside, unfinished_in, writing
 from ablate.store.loading import SUMMARIES, load
+from ablate.store.pending_rows import Changes, Journal, Stored
 from ablate.store.schema import DDL
 
 DATABASE = "ablate.duckdb"

@@ -21,12 +21,12 @@ import duckdb
 from ablate.errors import InputError, RefusedError
 from ablate.source.excerpt import drawn
 from ablate.source.problems import quote
-from ablate.store import changes as changed
 from ablate.store import comments
-from ablate.store.changes import Changes
+from ablate.store import pending_rows as changed
 from ablate.store.durable import UNFINISHED, check_folder, put_in_place
 from ablate.store.loading import KEYS, OF_ROWS, load, replaces
 from ablate.store.lock import Lock
+from ablate.store.pending_rows import Changes
 from ablate.store.projection import (
     CLOSED,
     DATABASE,
@@ -53,7 +53,7 @@ ALONE = "`ablate sql` works on these results alone; open ablate.duckdb with Duck
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """A table: the names of its columns and its rows."""
 
     columns: tuple[str, ...]
@@ -67,7 +67,7 @@ def query(
     parameters: Mapping[str, Any] | None = None,
     writable: bool = False,
     say: Say = warnings.warn,
-) -> Answer:
+) -> QueryResult:
     """What `sql` gives, with values for its `$names` in `parameters`; of several statements, what the last one gives.
 
     `writable` lets it change the DuckDB file (tables and views of one's own stay when it is refreshed; what is done to
@@ -84,7 +84,7 @@ def query(
         return answer
 
 
-Ask = Callable[[str, Mapping[str, Any]], Answer]
+Ask = Callable[[str, Mapping[str, Any]], QueryResult]
 """What SQL gives, with values for its `$names`."""
 
 
@@ -135,14 +135,14 @@ def _reading(folder: Path, say: Say) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _read(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, folder: Path
-) -> Answer:
+) -> QueryResult:
     for kind in _kinds(connection, sql):
         if kind not in READING:
             raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
     return _execute(connection, sql, parameters, folder / DATABASE)
 
 
-def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> Answer:
+def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> QueryResult:
     with Lock(folder):
         refresh(folder, changed.read_journal(folder)[0], say)
         path = folder / DATABASE
@@ -278,14 +278,14 @@ def _in_duckdbs_words(error: duckdb.Error) -> str:
 
 def _execute(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, path: Path
-) -> Answer:
+) -> QueryResult:
     if parameters:
         statements = _statements(connection, sql)
         _refuse_unknown(parameters, {name for one in statements for name in one.named_parameters})
     try:
         result = connection.execute(sql, dict(parameters) if parameters else None)
         columns = tuple(column[0] for column in result.description or ())
-        return Answer(columns, tuple(result.fetchall()) if columns else ())
+        return QueryResult(columns, tuple(result.fetchall()) if columns else ())
     except duckdb.Error as error:
         if is_damage(error):
             raise RefusedError(unreadable(path, error)) from error

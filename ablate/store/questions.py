@@ -19,11 +19,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ablate.store import lines, verdicts
-from ablate.store.describe import digest
-from ablate.store.lines import Appender, Reading, compact
+from ablate.store import checksummed_lines, verdicts
+from ablate.store.checksummed_lines import Appender, Reading, compact
 from ablate.store.records import ForeignError, QuestionRecord, understood
 from ablate.store.schema import TABLES
+from ablate.store.serialise import digest
 
 FILE = "questions.jsonl"
 WORD = "question"
@@ -52,7 +52,7 @@ def basis_of(one: Document) -> Basis:
 
 def read(folder: Path) -> dict[str, tuple[Document, ...]]:
     """The judgements of each question, by their numbers, with what each last found; by both files."""
-    return _latest([*_of(lines.read(folder / FILE)), *_of(lines.read(folder / verdicts.FILE))])
+    return _latest([*_of(checksummed_lines.read(folder / FILE)), *_of(checksummed_lines.read(folder / verdicts.FILE))])
 
 
 def by_space(folder: Path) -> dict[str, tuple[Document, ...]]:
@@ -80,7 +80,7 @@ def record(folder: Path, documents: Sequence[Document]) -> None:
 
 def lacking(folder: Path) -> tuple[list[Document], list[Document]]:
     """What `questions.jsonl` lacks and its copies have, and the other way round."""
-    own, copies = _of(lines.read(folder / FILE)), _of(lines.read(folder / verdicts.FILE))
+    own, copies = _of(checksummed_lines.read(folder / FILE)), _of(checksummed_lines.read(folder / verdicts.FILE))
     return [one for one in copies if one not in own], [one for one in own if one not in copies]
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ablate.grammar.named_files import as_typed
-from ablate.store import ledger, lines
-from ablate.store.ledger import Asked
-from ablate.store.lines import Appender, Reading
+from ablate.store import checksummed_lines, ledger
+from ablate.store.checksummed_lines import Appender, Reading
+from ablate.store.ledger import KeptPlans
 from ablate.store.records import RunRecord, understood
 
 FILE = "runs.jsonl"
@@ -54,7 +54,7 @@ def record(folder: Path, request: Request) -> None:
 
 def length(request: Request) -> int:
     """The bytes of the line of a request."""
-    return len(lines.encode(["run", asdict(request)]))
+    return len(checksummed_lines.encode(["run", asdict(request)]))
 
 
 def append(path: Path, requests: list[Request]) -> None:
@@ -68,7 +68,7 @@ def append(path: Path, requests: list[Request]) -> None:
 
 def latest(folder: Path) -> dict[str, Request]:
     """The last run of each space, the one asked last coming last; what one of the two files has lost, by the other."""
-    return last_of(kept(lines.read(folder / FILE), lines.read(folder / ledger.PLANS)))
+    return last_of(kept(checksummed_lines.read(folder / FILE), checksummed_lines.read(folder / ledger.PLANS)))
 
 
 def last_of(requests: tuple[Request, ...]) -> dict[str, Request]:
@@ -116,13 +116,13 @@ def lacking(runs: Reading, plans: Reading) -> tuple[list[Request], list[Request]
     return [one for one in copies if one not in own], [one for one in own if one not in copies]
 
 
-def found_again(asked: Asked, known: Mapping[str, Request]) -> dict[str, Request | None]:
+def found_again(asked: KeptPlans, known: Mapping[str, Request]) -> dict[str, Request | None]:
     """The spaces of plans that no request is known of: a request for the file that has the text of their plan, as far
     as there is one in the folder it was in; what was laid over it, and where its trials ran, is not known."""
     return {space: _by_text(asked, space) for space in asked.plans.keys() - known.keys()}
 
 
-def _by_text(asked: Asked, space: str) -> Request | None:
+def _by_text(asked: KeptPlans, space: str) -> Request | None:
     plan = asked.plans[space][1]
     trials = (asked.trials[trial_id] for trial_id, *_ in plan["trials"] if trial_id in asked.trials)
     folders = sorted({str(trial["folder"]) for trial in trials if "folder" in trial})

@@ -18,25 +18,25 @@ from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.store import (
     checkpoints,
-    course,
-    describe,
     ledger,
+    open_trial,
     projection,
     questions,
     sealed,
-    segment,
+    serialise,
+    trial_rows,
     verdicts,
 )
-from ablate.store.changes import Journal
-from ablate.store.course import Course
-from ablate.store.describe import Documents
+from ablate.store.checksummed_lines import Appender, encode
 from ablate.store.durable import write_whole, writing
-from ablate.store.lines import Appender, encode
 from ablate.store.lock import Lock
+from ablate.store.open_trial import Beginning, TrialStart
+from ablate.store.pending_rows import Journal
 from ablate.store.projection import Say
 from ablate.store.repair import open_trials
 from ablate.store.repair.opening import make_ready
-from ablate.store.segment import Beginning, Start
+from ablate.store.serialise import Documents
+from ablate.store.trial_rows import TrialRows
 from ablate.store.versions import installed
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
 
@@ -69,7 +69,7 @@ class Results:
         self._guard = threading.RLock()
         self._refreshing = threading.Lock()
         self._open: dict[str, Appender] = {}
-        self._starts: dict[str, Start] = {}
+        self._starts: dict[str, TrialStart] = {}
         self._handed_out: dict[str, float] = {}
         self._last_step: dict[str, tuple[int, set[tuple[str, str]]]] = {}
         self._failure: BaseException | None = None
@@ -78,7 +78,7 @@ class Results:
     def __enter__(self) -> Results:
         self._lock.acquire()
         try:
-            for name in (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
+            for name in (open_trial.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
                 with writing(self.folder / name):
                     (self.folder / name).mkdir(exist_ok=True)
             self._asked, self._endings = make_ready(self.folder, self.say)
@@ -127,15 +127,15 @@ class Results:
 
     def saved(self, trial_id: str) -> int:
         """The step of the last checkpoint of a trial that has not ended; 0 where it has none."""
-        found = segment.read(segment.path_of(self.folder, trial_id))
+        found = open_trial.read(open_trial.path_of(self.folder, trial_id))
         return found.marks[-1].saved.step if found and found.marks else 0
 
-    def course(self, trial_id: str) -> Course | None:
+    def course(self, trial_id: str) -> TrialRows | None:
         """The rows of a trial, ended or paused, and what they come to; None where there are none."""
         if trial_id in self._unfinished():
-            return course.paused(self.folder, trial_id)
+            return trial_rows.paused(self.folder, trial_id)
         ending = self._endings.get(trial_id)
-        return None if ending is None else course.ended(self.folder, ending)
+        return None if ending is None else trial_rows.ended(self.folder, ending)
 
     def prune(self, trial: Trial, step: int, detail: Mapping[str, Any]) -> None:
         """End a trial that has paused, and that no search lets go on."""
@@ -147,8 +147,8 @@ class Results:
 
     def record_plan(self, plan: Plan, documents: Documents) -> None:
         """Keep a plan with its documents, and each trial's specification; the same twice is once."""
-        document = describe.plan_document(plan, documents)
-        digest = describe.digest(document)
+        document = serialise.plan_document(plan, documents)
+        digest = serialise.digest(document)
         with self._guard:
             self._record_trials(plan.trials)
             if self._asked.plans.get(plan.space, ("", {}))[0] != digest:
@@ -162,7 +162,7 @@ class Results:
         with self._guard:
             plan, outcomes = self.plan(document["space"]), self.outcomes()
             states = {trial_id: outcomes[trial_id].kind for trial_id, *_ in plan["trials"] if trial_id in outcomes}
-            marks = {"asked": describe.digest(plan["resolved"]), "ended": verdicts.ended_digest(states)}
+            marks = {"asked": serialise.digest(plan["resolved"]), "ended": verdicts.ended_digest(states)}
             verdicts.record(self.folder, {**document, **marks})
 
     def record_questions(self, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -170,7 +170,7 @@ class Results:
         with self._guard:
             questions.record(self.folder, documents)
 
-    def begin(self, trial: Trial) -> Start:
+    def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; where it goes on from.
 
         An unfinished trial goes on from its last checkpoint, and what it had yielded after it is cut off and will come
@@ -181,7 +181,7 @@ class Results:
                 raise ValueError(f"trial {trial.id} is open already")
             self._record_trials([trial])
             self._plans.sync()
-            path = segment.path_of(self.folder, trial.id)
+            path = open_trial.path_of(self.folder, trial.id)
             start = open_trials.go_on(self.folder, trial.id, self.say) if path.exists() else None
             if start is None:
                 start = self._new_segment(trial.id, self.versions)
@@ -232,7 +232,7 @@ class Results:
             del self._starts[trial_id], self._handed_out[trial_id], self._last_step[trial_id]
             try:
                 if outcome.kind not in GOES_ON:
-                    appender.write([segment.outcome_record(outcome, time.time())])
+                    appender.write([open_trial.outcome_record(outcome, time.time())])
             finally:
                 appender.close()
             if outcome.kind not in GOES_ON:
@@ -267,7 +267,7 @@ class Results:
             self._asked.first_seen[plan] = now
 
     def _record_trials(self, trials: Iterable[Trial]) -> None:
-        new = [describe.trial_document(trial) for trial in trials if trial.id not in self._asked.trials]
+        new = [serialise.trial_document(trial) for trial in trials if trial.id not in self._asked.trials]
         if new:
             self._plans.write(map(ledger.trial_record, new))
             self._asked.trials.update((document["trial"], document) for document in new)
@@ -280,7 +280,7 @@ class Results:
                 if isinstance(event, Row):
                     self._refuse_double(trial_id, event)
             if events:
-                self._open[trial_id].write(segment.event_records(events))
+                self._open[trial_id].write(open_trial.event_records(events))
 
     def _refuse_double(self, trial_id: str, row: Row) -> None:
         """Refuse a second row of one key among those of the step being yielded; sealing looks at all of them."""
@@ -295,7 +295,7 @@ class Results:
         """Say that a state is on the disk, and let the ones before it go."""
         with self._guard:
             appender = self._open[trial_id]
-            appender.write([segment.checkpoint_record(saved)])
+            appender.write([open_trial.checkpoint_record(saved)])
             appender.sync()
             checkpoints.drop(self.folder, trial_id, before=saved.step)
 
@@ -320,14 +320,14 @@ class Results:
         to be before the trial was handed out, nor after now."""
         return min(max(began.at, self._handed_out[trial_id]), time.time())
 
-    def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> Start:
+    def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:
         """Put a segment that has begun, and says nothing else, in the place of what is there."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
-        path = segment.path_of(self.folder, trial_id)
+        path = open_trial.path_of(self.folder, trial_id)
         began = time.time() if began is None else began
-        write_whole(path, encode(segment.begin_record(Beginning(trial_id, attempt, began, versions))))
+        write_whole(path, encode(open_trial.begin_record(Beginning(trial_id, attempt, began, versions))))
         self._open[trial_id] = Appender(path)
-        return Start(None, dict(versions))
+        return TrialStart(None, dict(versions))
 
     def _sync_always(self) -> None:
         """Sync every open segment now and then. What goes wrong is raised by the next write."""

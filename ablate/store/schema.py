@@ -30,7 +30,7 @@ ARROW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSchema:
     """A column of a table: its name, its SQL type, whether it always has a value, and what it means."""
 
     name: str
@@ -45,12 +45,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSchema:
     """A table: its name, what its rows are, and its columns in their order."""
 
     name: str
     comment: str
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnSchema, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,16 +90,18 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def parse(text: str) -> Iterator[Table]:
+def parse(text: str) -> Iterator[TableSchema]:
     """Read the tables that a text declares; ValueError for a line that is neither comment, table nor column."""
     above: list[str] = []
-    name, columns = "", list[Column]()
+    name, columns = "", list[ColumnSchema]()
     for number, line in enumerate(text.splitlines(), 1):
         if name and line == ");":
-            yield Table(name, " ".join(above), tuple(columns))
+            yield TableSchema(name, " ".join(above), tuple(columns))
             above, name, columns = [], "", []
         elif name and (column := DECLARES.match(line)):
-            columns.append(Column(column["name"], column["type"], column["required"] is not None, column["comment"]))
+            columns.append(
+                ColumnSchema(column["name"], column["type"], column["required"] is not None, column["comment"])
+            )
         elif not name and line.startswith("-- "):
             above.append(line.removeprefix("-- "))
         elif not name and above and (begin := BEGINS.match(line)):
@@ -110,7 +112,7 @@ def parse(text: str) -> Iterator[Table]:
             raise ValueError(f"tables.sql, line {number}: neither a comment, nor a table or a column with one: {line}")
 
 
-TABLES: Mapping[str, Table] = {
+TABLES: Mapping[str, TableSchema] = {
     table.name: table
     for table in parse(resources.files("ablate.store").joinpath("tables.sql").read_text(encoding="utf-8"))
 }

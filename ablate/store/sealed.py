@@ -23,11 +23,11 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from ablate.errors import RefusedError
+from ablate.store.checksummed_lines import compact
 from ablate.store.durable import set_aside, write_whole, writing
 from ablate.store.ending import Ending
-from ablate.store.lines import compact
+from ablate.store.open_trial import Segment
 from ablate.store.records import EndedRecord, ForeignError, understood
-from ablate.store.segment import Segment
 
 FOLDER = "trials"
 SCHEMA = pyarrow.schema(

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ablate.store import lines
-from ablate.store.describe import digest, plan_id
-from ablate.store.lines import Appender, Reading
+from ablate.store import checksummed_lines
+from ablate.store.checksummed_lines import Appender, Reading
 from ablate.store.records import ForeignError, JudgedRecord, effect_fields, understood
 from ablate.store.schema import TABLES
+from ablate.store.serialise import digest, plan_id
 
 FILE = "verdicts.jsonl"
 HEAD = re.compile(rb'\["judged","([^"]*)"')
@@ -33,7 +33,7 @@ Verdicts: TypeAlias = Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]]
 def read(folder: Path) -> dict[str, dict[str, tuple[str, Mapping[str, Any]]]]:
     """The latest verdicts of each space, by the ids of its plans."""
     found: dict[str, dict[str, tuple[str, Mapping[str, Any]]]] = {}
-    for record in lines.read(folder / FILE).records:
+    for record in checksummed_lines.read(folder / FILE).records:
         match record:
             case ["judged", str(mark), document]:
                 space = understood(JudgedRecord, document, folder / FILE)["space"]

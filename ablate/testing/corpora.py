@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablate import api
-from ablate.data.text import Skipped, Source, Text
+from ablate.data.text import Skipped, Text, TextSource
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
 from ablate.source.document import NO_HINTS
@@ -107,11 +107,11 @@ class CorpusContract:
             raise InputError(f"{type(self).__name__}.corpus names no corpus: {written!r}\n  = name one of a plugin")
         return chosen
 
-    def opened(self, chosen: CorpusChoice | None = None) -> Source:
+    def opened(self, chosen: CorpusChoice | None = None) -> TextSource:
         """What reads the texts, made anew."""
         chosen = chosen or self.chosen()
         spec = self._known()[chosen.name]
-        source: Source = implementation(spec)(spec.read(chosen.settings), Path(self.folder))
+        source: TextSource = implementation(spec)(spec.read(chosen.settings), Path(self.folder))
         return source
 
     def _known(self) -> dict[str, CorpusSpec]:

@@ -35,7 +35,7 @@ from ablate.source.yaml import parse_yaml
 from ablate.space.choice import read_choice
 from ablate.space.optimizers import PARAMETER_KINDS, OptimizerSpec
 from ablate.space.ways import HINTS
-from ablate.train.checkpoint import Progress, load_state, save_state
+from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.loss import cross_entropy
 from ablate.train.optimizer import set_rates, trained_parameters
 from ablate.train.optimizers.declare import Trained
@@ -91,7 +91,7 @@ class OptimizerContract:
         self._train(whole, self._optimizer(whole), range(STEPS))
         optimizer, again = self._optimizer(half), self._optimizer(resumed)
         self._train(half, optimizer, range(2))
-        state = save_state("trial", half, optimizer, TrainingStreams(0), Progress(2))
+        state = save_state("trial", half, optimizer, TrainingStreams(0), TrialProgress(2))
         progress = load_state(state, "trial", resumed, again, TrainingStreams(0))
         self._train(resumed, again, range(progress.step, STEPS))
         self._assert_same(whole, resumed, "after a checkpoint it goes on otherwise")

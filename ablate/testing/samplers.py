@@ -25,7 +25,7 @@ from ablate.execute.search.choose import sampler_on
 from ablate.execute.search.proposer import Proposal, Proposer
 from ablate.execute.search.result import Result
 from ablate.extension.kinds import SAMPLER
-from ablate.grammar.decide import choices
+from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml

@@ -15,8 +15,8 @@
     rows.py         what a step has measured, as rows
     definitions.py  what every number in those rows means
     checkpoint.py   the state of a trial as bytes
-    parts.py        gradient accumulation: a batch in microbatches, the same update
-    ranks.py        data parallel: a batch shared out among the processes of a trial
+    microbatches.py        gradient accumulation: a batch in microbatches, the same update
+    data_parallel.py        data parallel: a batch shared out among the processes of a trial
     threads.py      what a process is told before it trains, so that the same trial gives the same bits
 
 Never here: a write to a disk, a choice of which model or which batches, or a word of who runs it and where.

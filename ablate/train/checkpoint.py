@@ -20,7 +20,7 @@ from ablate.train.loss import device_of
 
 
 @dataclass(slots=True)
-class Progress:
+class TrialProgress:
     """How far a trial has come: `step` updates are done; `last` are the last finite statistics, as JSON-able data."""
 
     step: int = 0
@@ -28,7 +28,7 @@ class Progress:
 
 
 def save_state(
-    trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams, progress: Progress
+    trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams, progress: TrialProgress
 ) -> bytes:
     """Everything needed to go on with the trial of that id."""
     buffer = io.BytesIO()
@@ -47,7 +47,7 @@ def save_state(
 
 def load_state(
     state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
-) -> Progress:
+) -> TrialProgress:
     """Put `model`, `optimizer` and the random streams back where the state was taken.
 
     Only tensors and plain data are read, never code. A state that cannot be read, or of another trial, is a
@@ -72,13 +72,13 @@ def load_state(
 
 def _put_back(
     found: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
-) -> Progress:
+) -> TrialProgress:
     if type(found["step"]) is not int or not isinstance(found["last"], dict):
         raise TypeError("a step is a number, and last statistics have names")
     model.load_state_dict(found["model"])
     optimizer.load_state_dict(found["optimizer"])
     streams.resume(found["random"], found["random_cuda"] if device_of(model).type == "cuda" else None)
-    return Progress(found["step"], found["last"])
+    return TrialProgress(found["step"], found["last"])
 
 
 def _refused(trial: str, why: str) -> RefusedError:

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from ablate.train.data_parallel import Ranks
 from ablate.train.loss import forward
-from ablate.train.parts import Part
-from ablate.train.ranks import Ranks
+from ablate.train.microbatches import Microbatch
 
 
 class Diverged(Exception):
@@ -26,7 +26,7 @@ class Diverged(Exception):
         self.detail = detail
 
 
-def check_finite(model: nn.Module, parts: Sequence[Part], dtype: str, ranks: Ranks, **measured: float) -> None:
+def check_finite(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks, **measured: float) -> None:
     """Raise Diverged, with the part of the model where it begins, if one of the `measured` numbers is not finite.
 
     `parts` are this rank's of the batch; the numbers are the whole batch's, so that all ranks raise it or none.
@@ -37,7 +37,7 @@ def check_finite(model: nn.Module, parts: Sequence[Part], dtype: str, ranks: Ran
         raise Diverged({"cause": ", ".join(wrong), "seen": seen, "address": address, "layer": _layer(address)})
 
 
-def locate(model: nn.Module, parts: Sequence[Part], dtype: str, ranks: Ranks) -> tuple[str, str]:
+def locate(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks) -> tuple[str, str]:
     """What is not finite first, and where, by one forward pass more: (`output` | `gradient` | `loss`, address).
 
     The first part to finish with an output that is not finite is the innermost one that makes it. If all outputs are
@@ -63,7 +63,7 @@ Passed: TypeAlias = list[tuple[str, bool]]
 """The modules in the order in which a forward pass finished them, and whether what each gave is finite."""
 
 
-def _passes(model: nn.Module, parts: Sequence[Part], dtype: str) -> list[Passed]:
+def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[Passed]:
     passes: list[Passed] = []
     with ExitStack() as attached, torch.no_grad():
         for name, module in model.named_modules():

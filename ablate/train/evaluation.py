@@ -23,11 +23,11 @@ from ablate.probes.watch import watching
 from ablate.train.divergence import check_finite
 from ablate.train.events import Row, Timing
 from ablate.train.loss import cross_entropy, device_of, forward
-from ablate.train.parts import Cut, averaged
+from ablate.train.microbatches import BatchShares, averaged
 
 
 def evaluate(
-    model: nn.Module, windows: Windows, step: int, trial: Trial, cut: Cut, probes: Sequence[Probe] = ()
+    model: nn.Module, windows: Windows, step: int, trial: Trial, cut: BatchShares, probes: Sequence[Probe] = ()
 ) -> Iterator[Row | Timing]:
     """The mean loss over all windows, a batch of them at a time, cut as batches are, and the `probes` on each; sums in
     float64.

@@ -28,22 +28,22 @@ from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
-from ablate.train.checkpoint import Progress, load_state, save_state
+from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
+from ablate.train.data_parallel import dropout_seed
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
 from ablate.train.loss import device_of
+from ablate.train.microbatches import BatchShares, Passes
 from ablate.train.optimizer import build_optimizer, set_rates
-from ablate.train.parts import Cut, Passes
-from ablate.train.ranks import dropout_seed
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import rate_schedule
 
 VERSION: Final = 1
 """Of the numbers of a trial's training and evaluation: see `plan/versions.py`."""
 
-WHOLE = Cut()
+WHOLE = BatchShares()
 """Each batch at once, in this process."""
 
 NO_MEMORY = (
@@ -58,7 +58,7 @@ handle there is none, or nothing in it), or for cuDNN."""
 
 
 @runtime_checkable
-class Batches(Protocol):
+class BatchSource(Protocol):
     """The training data: the batch of a step is a function of the step."""
 
     def at(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
@@ -69,13 +69,13 @@ class Batches(Protocol):
 def train(
     model: nn.Module,
     trial: Trial,
-    batches: Batches,
+    batches: BatchSource,
     evaluation: Windows,
     *,
     resume: bytes | None = None,
     should_stop: Callable[[], bool],
     until: int | None = None,
-    cut: Cut = WHOLE,
+    cut: BatchShares = WHOLE,
     catalogue: Catalogue | None = None,
 ) -> Iterator[Training]:
     """Train `model` as `trial` says, and yield what happens; the last event is the outcome.
@@ -88,9 +88,10 @@ def train(
 
     What the trial names, such as its optimiser, is looked up in the `catalogue`; without one in that of what ships.
 
-    `cut` says how each batch is shared out (`parts.py`). Of several ranks all begin from the parameters and buffers of
-    rank 0 and yield the same but the states, which only rank 0 has, and only its `should_stop` is asked; RankLost on
-    those that are left where one is gone. RefusedError where there are more ranks than sequences in a batch.
+    `cut` says how each batch is shared out (`microbatches.py`). Of several ranks all begin from the parameters and
+    buffers of rank 0 and yield the same but the states, which only rank 0 has, and only its `should_stop` is asked;
+    RankLost on those that are left where one is gone. RefusedError where there are more ranks than sequences in a
+    batch.
     """
     if cut.ranks.size > trial.recipe.batch:
         raise RefusedError(
@@ -101,7 +102,7 @@ def train(
     known = catalogue or declarations()
     optimizer = build_optimizer(model, trial.recipe.optimizer, known)
     schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
-    progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else Progress()
+    progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else TrialProgress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
     loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes)
     try:
@@ -123,14 +124,14 @@ class _Loop:
     optimizer: optim.Optimizer
     schedule: Callable[[int], float]
     trial: Trial
-    progress: Progress
+    progress: TrialProgress
     streams: TrainingStreams
-    cut: Cut
+    cut: BatchShares
     probes: tuple[Probe, ...]
 
     def run(
         self,
-        batches: Batches,
+        batches: BatchSource,
         evaluation: Windows,
         until: int | None,
         should_stop: Callable[[], bool],

@@ -21,7 +21,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class WeightedSum:
     """A weighted sum over variants."""
 
     weights: tuple[tuple[str, float], ...]
@@ -35,13 +35,13 @@ class Term:
     runs: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-Contrast: TypeAlias = Difference | Sum | Term
+Contrast: TypeAlias = Difference | WeightedSum | Term
 
 
 def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast:
     """What a comparison asks. ValueError for an effect that its factorial does not estimate."""
     if comparison.weights:
-        return Sum(comparison.weights)
+        return WeightedSum(comparison.weights)
     if comparison.before and comparison.after:
         one, other = sorted((comparison.before, comparison.after))
         return Difference(one, other)
@@ -52,7 +52,7 @@ def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast
     raise ValueError(f"{comparison.change!r} is no effect of this plan's factorial under {comparison.terms!r}")
 
 
-class Design(Protocol):
+class ContrastSource(Protocol):
     """What asks: a plan, or an experiment."""
 
     @property
@@ -64,12 +64,12 @@ class Design(Protocol):
         """The runs of its factorials, by terms."""
 
 
-def contrasts(design: Design) -> tuple[Contrast | None, ...]:
+def contrasts(design: ContrastSource) -> tuple[Contrast | None, ...]:
     """What each comparison asks, in its order; None for noise, which is not judged."""
     factors = dict(design.factors)
     return tuple(None if one.kind == "noise" else contrast(one, factors) for one in design.comparisons)
 
 
-def family_size(design: Design, *, metrics: int = 1) -> int:
+def family_size(design: ContrastSource, *, metrics: int = 1) -> int:
     """How many distinct questions are asked of so many metrics together."""
     return len(set(contrasts(design)) - {None}) * metrics

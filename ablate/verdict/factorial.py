@@ -14,7 +14,7 @@ from ablate.output.numbers import chance
 from ablate.output.words import listed
 from ablate.plan.designs.terms import estimable, in_estimates
 from ablate.plan.plan import Alias, Factors
-from ablate.statistics import Analysis, Estimate, Line, Sphericity
+from ablate.statistics import Analysis, AnovaLine, Estimate, Sphericity
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.contrasts import CROSS
 from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
@@ -33,7 +33,7 @@ class Analysed:
     """A test of each effect, by its edits, the lines of the analysis of variance, and its test of sphericity."""
 
     tested: Mapping[tuple[str, ...], Tested]
-    lines: tuple[Line, ...]
+    lines: tuple[AnovaLine, ...]
     sphericity: Sphericity | None
 
 

@@ -34,7 +34,7 @@ Value: TypeAlias = "float | str | None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class UnequalQuantity:
     """One quantity in which a variant (its id, and the name shown) is not as the baseline.
 
     `share` is here / baseline - 1, None where it has none. `baseline` and `here` are numbers or words as they are
@@ -58,7 +58,7 @@ class Unequal:
 
     terms: str
     declared: str
-    rows: tuple[Row, ...]
+    rows: tuple[UnequalQuantity, ...]
     equal: str
 
 
@@ -78,7 +78,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
     others = [(variant, of.all(variant)) for variant in variants if variant.id != plan.baseline]
     said = {*DECLARED[terms.budget], *([PARAMETERS] if isinstance(terms.match, Match) else [])}
     rows = tuple(
-        Row(
+        UnequalQuantity(
             variant=variant.id,
             name=variant.name,
             quantity=quantity,

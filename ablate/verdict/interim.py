@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ablate import statistics
 from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
-from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts
+from ablate.verdict.contrasts import Contrast, Difference, Term, WeightedSum, contrasts
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
@@ -22,7 +22,7 @@ from ablate.verdict.summary import Metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class InterimAnalysis:
     """Every question tested at the first seeds of a plan, and what its p's come to among all; `factorials` are by
     metric and terms, `rulings` by metric.
     """
@@ -44,7 +44,7 @@ class InterimAnalyses:
     `asked` in all; `held` is by metric the level that adjusted p's are held against.
     """
 
-    looks: tuple[Look, ...]
+    looks: tuple[InterimAnalysis, ...]
     looked: int | None
     every: Mapping[str, Side]
     held: Mapping[str, float]
@@ -52,7 +52,7 @@ class InterimAnalyses:
     asked: int = 0
 
     @property
-    def look(self) -> Look:
+    def look(self) -> InterimAnalysis:
         """The last of them."""
         return self.looks[-1]
 
@@ -91,7 +91,7 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
     )
 
 
-def _uncounted(look: Look, account: Account) -> Look:
+def _uncounted(look: InterimAnalysis, account: Account) -> InterimAnalysis:
     """A look at which nothing is found on metrics whose judgement does not count."""
     counted = {one: account.get(one[0], FIRST).counted for one in look.tested}
     if all(counted.values()):
@@ -114,7 +114,7 @@ def _each_look(
         name: statistics.boundaries(experiment.looks, tests, alpha=level, margin=margin).levels if level > 0 else None
         for name, level in held.items()
     }
-    reached: list[Look] = []
+    reached: list[InterimAnalysis] = []
     for place, n in enumerate(experiment.looks):
         seeds = experiment.seeds[:n]
         complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(experiment, every).values())
@@ -142,7 +142,7 @@ def _each_look(
     return InterimAnalyses(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
 
 
-def is_decided(one: Asked, looks: Sequence[Look], level: float) -> bool:
+def is_decided(one: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
     """Whether a question has an answer: a difference, none that matters, or that what diverged cannot be asked."""
     found = stand(one, looks, level)
     return found.difference is not None or found.inside is not None or lost(one[1], looks[-1])
@@ -154,18 +154,18 @@ class Findings:
     the interval of the last look leaves out what an earlier one found: `no_difference` and `not_inside` are that one.
     """
 
-    difference: Look | None
-    inside: Look | None
-    no_difference: Look | None
-    not_inside: Look | None
+    difference: InterimAnalysis | None
+    inside: InterimAnalysis | None
+    no_difference: InterimAnalysis | None
+    not_inside: InterimAnalysis | None
 
     @property
-    def shown(self) -> Look | None:
+    def shown(self) -> InterimAnalysis | None:
         """The look whose numbers bear the verdict out, None where nothing is found: those inside come first."""
         return self.inside or self.difference
 
 
-def stand(one: Asked, looks: Sequence[Look], level: float) -> Findings:
+def stand(one: Asked, looks: Sequence[InterimAnalysis], level: float) -> Findings:
     """What the looks found of a question, the last of them at hand.
 
     A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
@@ -199,7 +199,7 @@ def _beyond(test: Tested, margin: float) -> bool:
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
-def lost(question: Contrast, look: Look) -> bool:
+def lost(question: Contrast, look: InterimAnalysis) -> bool:
     """Whether a variant that it is about diverged at every seed, so that there is nothing to compare."""
     if isinstance(question, Term):
         analysed = [one for (_, effect), one in look.tested.items() if effect == question]
@@ -212,7 +212,7 @@ def variants_of(question: Contrast) -> tuple[str, ...]:
     """The ids of the variants whose results it is about."""
     if isinstance(question, Difference):
         return question.one, question.other
-    if isinstance(question, Sum):
+    if isinstance(question, WeightedSum):
         return tuple(variant for variant, _ in question.weights)
     return tuple(dict.fromkeys(variant for variant, _ in question.runs))
 
@@ -235,7 +235,7 @@ def _look(
     seeds: tuple[Seed, ...],
     rulings: Mapping[str, Ruling],
     held: Mapping[str, float],
-) -> Look:
+) -> InterimAnalysis:
     among = frozenset(seeds)
     here = {id: side.at(among) for id, side in _judged(experiment, every).items()}
     names = {variant.id: variant.name for variant in experiment.variants}
@@ -258,7 +258,7 @@ def _look(
             tested[metric.name, question] = (
                 effects[question] if isinstance(question, Term) else _test(question, names, here, metric, ruling)
             )
-    return Look(
+    return InterimAnalysis(
         seeds=seeds,
         sides=here,
         metrics=metrics,
@@ -280,7 +280,7 @@ def _stricter(held: float, level: float) -> float:
 
 
 def _test(
-    question: Difference | Sum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
+    question: Difference | WeightedSum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
 ) -> Tested:
     if isinstance(question, Difference):
         return test_pairs(pair(of[question.one], of[question.other], metric.name, log=metric.log), metric, ruling)

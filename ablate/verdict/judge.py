@@ -15,11 +15,11 @@ from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
 from ablate.verdict.adjusted_interval import adjusted_interval
-from ablate.verdict.contrasts import Contrast, Difference, Sum, Term, contrasts, family_size
+from ablate.verdict.contrasts import Contrast, Difference, Term, WeightedSum, contrasts, family_size
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
-from ablate.verdict.interim import Findings, InterimAnalyses, Look, analyse_looks, lost, stand
+from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand
 from ablate.verdict.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
 from ablate.verdict.margins import absolute_margin
 from ablate.verdict.multiplicity import NOTHING, Corrected
@@ -121,7 +121,7 @@ def _effect(
     return effect if earlier is None else carried_over(effect, earlier, len(now.seeds))
 
 
-def _seen(comparison: Comparison, question: Contrast, name: str, look: Look) -> Tested:
+def _seen(comparison: Comparison, question: Contrast, name: str, look: InterimAnalysis) -> Tested:
     """The test of a question at a look, turned as the comparison has it."""
     test = look.tested[name, question]
     turned = isinstance(question, Difference) and comparison.before != question.one
@@ -129,11 +129,16 @@ def _seen(comparison: Comparison, question: Contrast, name: str, look: Look) -> 
 
 
 def _over_looks(
-    comparison: Comparison, question: Contrast, metric: Metric, found: Findings, shown: Look, now: Look
+    comparison: Comparison,
+    question: Contrast,
+    metric: Metric,
+    found: Findings,
+    shown: InterimAnalysis,
+    now: InterimAnalysis,
 ) -> Iterator[str]:
     """What was found at another look than the one whose numbers are shown, and what the last makes of it."""
 
-    def at(look: Look) -> str:
+    def at(look: InterimAnalysis) -> str:
         test = _seen(comparison, question, metric.name, look)
         seen = numbers.interval(test.estimate, test.low, test.high, log=metric.log)
         return seen if test.ranks is None else f"{seen} of survivors, and by ranks p = {numbers.chance(test.ranks.p)}"
@@ -228,11 +233,11 @@ def _verdict(metric: Metric, found: Findings, test: Tested, *, diverged: bool) -
     return "undecided"
 
 
-def _two_sides(comparison: Comparison, question: Contrast, look: Look) -> tuple[list[Side], list[Side]]:
+def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis) -> tuple[list[Side], list[Side]]:
     """The variants whose results enter with a minus, and those that enter with a plus."""
     if isinstance(question, Difference):
         return [look.sides[comparison.before]], [look.sides[comparison.after]]
-    if isinstance(question, Sum):
+    if isinstance(question, WeightedSum):
         signs = list(question.weights)
     else:
         assert isinstance(question, Term)
@@ -291,7 +296,7 @@ def _level(values: Mapping[Seed, float], *, log: bool) -> Level | None:
     return Level(mean=math.exp(mean) if log else mean, sd=sd, n=numbers.size)
 
 
-def _anova(look: Look) -> Iterator[Anova]:
+def _anova(look: InterimAnalysis) -> Iterator[Anova]:
     for (metric, terms), analysed in look.factorials.items():
         for line in analysed.lines:
             yield Anova(

@@ -22,7 +22,7 @@ from ablate.plan.trial import Trial
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END
 from ablate.statistics.alpha_spending import spent
-from ablate.verdict.contrasts import Contrast, Difference, Sum, contrasts
+from ablate.verdict.contrasts import Contrast, Difference, WeightedSum, contrasts
 from ablate.verdict.finals import Finals
 from ablate.verdict.summary import Effect, Judgement
 
@@ -137,7 +137,7 @@ def comparison_id(question: Contrast) -> str:
     """What is compared, by the ids of its variants: the same for whichever is called before, and after."""
     if isinstance(question, Difference):
         return digest(["difference", question.one, question.other], 16)
-    if isinstance(question, Sum):
+    if isinstance(question, WeightedSum):
         return digest(["sum", sorted(question.weights)], 16)
     return digest(["effect", question.edits, sorted(question.runs)], 16)
 

@@ -20,7 +20,7 @@ import pyarrow.parquet
 
 import ablate
 from ablate.source.located import to_python
-from ablate.store import describe, ledger, lines, sealed
+from ablate.store import checksummed_lines, ledger, sealed, serialise
 from ablate.store.ending import Ending
 from ablate.train.definitions import definitions
 from ablate.train.events import Outcome
@@ -67,9 +67,9 @@ def write(folder: Path, size: Size) -> None:
         for number in range(size.trials // per_space):
             document, trials = _space(number, size, specification, plan)
             for trial in trials:
-                plans.write(lines.encode(ledger.trial_record(trial)))
-                outcomes.write(lines.encode(ledger.ending_record(template.seal(folder, trial))))
-            plans.write(lines.encode(ledger.plan_record(describe.digest(document), document)))
+                plans.write(checksummed_lines.encode(ledger.trial_record(trial)))
+                outcomes.write(checksummed_lines.encode(ledger.ending_record(template.seal(folder, trial))))
+            plans.write(checksummed_lines.encode(ledger.plan_record(serialise.digest(document), document)))
 
 
 class Template:
@@ -117,7 +117,7 @@ class Template:
             ended=1.8e9 + 60 + int(trial_id[:2], 16),
             versions=VERSIONS,
         )
-        metadata = {sealed.METADATA_KEY: lines.compact(ending.document()).encode()}
+        metadata = {sealed.METADATA_KEY: checksummed_lines.compact(ending.document()).encode()}
         buffer = pyarrow.BufferOutputStream()
         pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
         written = buffer.getvalue().to_pybytes()
@@ -129,15 +129,15 @@ def _real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
     """A trial's specification and a plan, as the shipped space gives them."""
     space = ablate.load_space(SPACE)
     plan = ablate.check(space)
-    documents = describe.Documents(
+    documents = serialise.Documents(
         source=SPACE.read_text(encoding="utf-8"),
         resolved=to_python(space.located),
         definitions=definitions(),
         corpus={"files": 1790, "tokens": 31_000_000, "fingerprint": "f" * 64},
     )
-    specification = describe.trial_document(plan.trials[-1]) | {"corpus": "f" * 64}
+    specification = serialise.trial_document(plan.trials[-1]) | {"corpus": "f" * 64}
     specification["architecture"]["block"] *= 2  # 2.5 kB, as a block with two kinds of sublayers has
-    return specification, describe.plan_document(plan, documents)
+    return specification, serialise.plan_document(plan, documents)
 
 
 def _space(

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import ablate
-from ablate.store import ledger, segment
-from ablate.store.pace import trial_seconds
+from ablate.store import ledger, open_trial
 from ablate.store.query import query
 from ablate.store.results import Results
+from ablate.store.trial_duration import trial_seconds
 from ablate.train.events import Outcome, Row
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -83,7 +83,7 @@ def while_it_runs(sql: str) -> Callable[[Path], None]:
             started = time.perf_counter()
             query(folder, sql)
             print(f"  the question itself {time.perf_counter() - started:.2f} s", file=sys.stderr)
-        segment.path_of(folder, trial.id).unlink()
+        open_trial.path_of(folder, trial.id).unlink()
 
     return ask
 

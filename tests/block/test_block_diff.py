@@ -11,22 +11,22 @@ from reading import read_block, transformer
 
 from ablate.block.address import name_parts
 from ablate.block.align import align, sites
-from ablate.block.diff import Difference, Rank, diff, path_order
+from ablate.block.diff import BlockDifference, Rank, diff, path_order
 from ablate.block.expression import Block, Node, Sequence, walk
-from ablate.block.normal import normalise
-from ablate.block.place import places
+from ablate.block.normal_form import normalise
 from ablate.block.printer import print_block
+from ablate.block.sites import places
 
 splits = st.sampled_from([frozenset(), True])
 
 
-def compared(one: str, other: str, split: frozenset[str] | bool = frozenset()) -> Difference:
+def compared(one: str, other: str, split: frozenset[str] | bool = frozenset()) -> BlockDifference:
     named = transformer().blocks
     before, after = (named[text].block if text in named else read_block(text) for text in (one, other))
     return diff(before, after, CATALOGUE, split=split, defaults=transformer().defaults)
 
 
-def names(difference: Difference) -> list[str]:
+def names(difference: BlockDifference) -> list[str]:
     return [edit.name for edit in path_order(difference.edits)]
 
 

@@ -11,7 +11,7 @@ from reading import read_block
 
 from ablate.block.expression import Block, Size
 from ablate.block.fingerprint import DIGITS, canonical, digest, fingerprint
-from ablate.block.normal import fixed, normalise, resolve, units
+from ablate.block.normal_form import fixed, normalise, resolve, units
 from ablate.block.printer import print_value
 from ablate.block.scalars import read_multiple
 from ablate.block.sizes import Sizes

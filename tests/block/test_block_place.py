@@ -8,7 +8,7 @@ from reading import transformer
 
 from ablate.block.address import name_parts
 from ablate.block.diff import diff
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 
 pytestmark = pytest.mark.fast
 

@@ -7,7 +7,7 @@ from builders import CATALOGUE, many_blocks, node, residual, sequence
 from reading import read_block
 
 from ablate.block.expression import Node
-from ablate.block.select import Address, change_parts, node_at, parse_address, parts_by_name, value_at
+from ablate.block.select import Selector, change_parts, node_at, parse_address, parts_by_name, value_at
 
 BLOCK = read_block(
     "[residual: [layer_norm, attention: {entropy: {qk_norm: rms_norm}}],"
@@ -41,7 +41,7 @@ def test_an_address_leads_to_values() -> None:
 def test_layers_in_front_change_nothing() -> None:
     assert parse_address("layers.*.attention.entropy") == parse_address("attention.entropy")
     assert parse_address("attention.entropy").text == "attention.entropy"
-    assert parse_address("mlp") == Address("mlp", ())
+    assert parse_address("mlp") == Selector("mlp", ())
 
 
 @pytest.mark.fast

@@ -7,7 +7,7 @@ from rich.console import Console
 from worlds import write_world
 
 import ablate
-from ablate.cli.asking import show_plan
+from ablate.cli.queries import show_plan
 
 
 def shown(planned, before=None):

@@ -15,7 +15,7 @@ from reading import read_block, transformer
 from ablate.block.catalogue import Branches, ComponentSpec, FieldType, Flag, GainField, Number, Sequenced
 from ablate.block.expression import Block, Gain, Node, Value, walk
 from ablate.block.fingerprint import fingerprint
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError
@@ -54,7 +54,7 @@ RULES = {
     ),
     "dropping nothing is nothing": ("[attention, dropout: 0, mlp]", "[attention, mlp]"),
 }
-"""Every rule of `block/normal.py`, and every `Transparent` and `Same` that a component declares."""
+"""Every rule of `block/normal_form.py`, and every `Transparent` and `Same` that a component declares."""
 
 RULED = [spec for spec in CATALOGUE if spec.transparent or spec.same]
 

@@ -23,13 +23,13 @@ SAID = {
     "probes/attention_entropy.py": {"attention"},  # what a probe reads
     "probes/watch.py": {"attention"},
     "space/metrics.py": {"attention"},
-    "store/describe.py": {"identity"},  # of a trial: the scheme that it is of
-    "store/standing.py": {"identity"},
+    "store/serialise.py": {"identity"},  # of a trial: the scheme that it is of
+    "store/trial_status.py": {"identity"},
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
     "report/screens/machine.py": {"attention"},  # a heading
-    "store/changes.py": {"attention"},  # a column, and the version in it: which backend computes attention
+    "store/pending_rows.py": {"attention"},  # a column, and the version in it: which backend computes attention
     "store/versions.py": {"attention"},
 }
 """Words that components have for names, too, where something else is meant."""

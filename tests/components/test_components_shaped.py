@@ -9,7 +9,7 @@ import torch
 from builders import CATALOGUE, SIZES, architecture, gain, node, sequence
 from matrix_worlds import ZERO, X, close, compiled, joined, parts, run, softmax
 
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.compiler import size_report
 from ablate.kernels import Attend
 from ablate.plan.size import cost

@@ -9,7 +9,7 @@ import pytest
 from worlds import write_world
 
 from ablate import api
-from ablate.data.refusal import CorpusError, Fault
+from ablate.data.refusal import CorpusError, CorpusFault
 from ablate.errors import AblateError, RefusedError
 
 FILES = 'files: ["texts/**/*.txt"]'
@@ -105,7 +105,7 @@ def test_a_data_set_of_the_hub_is_not_asked_for_by_check(space, monkeypatch):
 
 
 def test_a_refused_corpus_comes_through_a_process(space):
-    error = CorpusError([Fault("no text", label="nothing there", notes=("write some",))])
+    error = CorpusError([CorpusFault("no text", label="nothing there", notes=("write some",))])
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.faults) == (str(error), error.faults)
     assert again.mistakes[0].way_out == ("nothing there", "write some")

@@ -20,8 +20,8 @@ from ablate.execute.search.choose import proposer_for, sampler_on
 from ablate.execute.search.proposer import Proposer
 from ablate.execute.search.result import Result
 from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import Came, Job, Search
-from ablate.grammar.decide import choices
+from ablate.execute.search.search import BlockSearch, Job, JobOutcome
+from ablate.grammar.choices import choices
 from ablate.grammar.derivation import Template
 from ablate.grammar.grammar import Grammar
 from ablate.space.choice import Choice
@@ -120,7 +120,7 @@ def search(
     order: Order | None = None,
     ladder: Ladder | None = None,
     seeds: int = 1,
-) -> Search:
+) -> BlockSearch:
     """A search of a grammar; without a budget it goes on until there is nothing new."""
     budget = budget or Budget(trials=trials)
     proposer = proposer_for(asked(sampler, seed, goals, order=order), World(grammar), grammar.catalogue)
@@ -137,8 +137,8 @@ def searched(
     ladder: Ladder | None = None,
     seeds: int = 1,
     block: Block | None = None,
-    kind: type[Search] = Search,
-) -> Search:
+    kind: type[BlockSearch] = BlockSearch,
+) -> BlockSearch:
     """A search whose proposals come from this proposer; `block` is its reference."""
     return kind(
         World(grammar),
@@ -173,27 +173,27 @@ def proposer(sampler: str, grammar: Grammar, seed: int, goals: tuple[Goal, ...])
     return sampler_on(World(grammar), Choice(sampler), seed, goals, grammar.catalogue)
 
 
-def came_of(found: Search, job: Job, surface: Surface) -> Came:
+def came_of(found: BlockSearch, job: Job, surface: Surface) -> JobOutcome:
     """What becomes of a job: at the end what the surface says, at rungs that with noise, the less the later.
 
     What diverges does so on the way to a level that is its own. The reference comes to 0.
     """
     seconds = 100 * (1 + abs(score(1, job.mark, job.rung)))
     if job.k is None:
-        return Came("finished", (0.0,) * len(found.goals), seconds)
+        return JobOutcome("finished", (0.0,) * len(found.goals), seconds)
     result = surface(found.proposed[job.k].proposal.index)
     if result.outcome == "diverged":
         if job.until is None or Random(job.mark).randrange(found.ladder.end + 1) <= (job.rung or 0):
-            return Came("diverged", (), seconds)
-        return Came("paused", (0.0,) * len(found.goals), seconds)
+            return JobOutcome("diverged", (), seconds)
+        return JobOutcome("paused", (0.0,) * len(found.goals), seconds)
     if job.until is None:
-        return Came(result.outcome, result.values, seconds)
+        return JobOutcome(result.outcome, result.values, seconds)
     noise = 1 - job.until / found.ladder.steps
     values = (value + noise * score(2, job.mark, job.rung, n) for n, value in enumerate(result.values))
-    return Came("paused", tuple(values), seconds)
+    return JobOutcome("paused", tuple(values), seconds)
 
 
-def carried_out(found: Search, surface: Surface, *, until: int | None = None) -> Iterator[Job]:
+def carried_out(found: BlockSearch, surface: Surface, *, until: int | None = None) -> Iterator[Job]:
     """Ask and tell one after another, until the search is over or has `until` proposals; all jobs but the reference."""
     while (until is None or len(found.proposed) < until) and (job := found.ask()) is not None:
         found.tell(job.number, came_of(found, job, surface))
@@ -202,14 +202,14 @@ def carried_out(found: Search, surface: Surface, *, until: int | None = None) ->
 
 
 def run(
-    found: Search,
+    found: BlockSearch,
     surface: Surface,
     *,
-    known: Mapping[int, Came] | None = None,
+    known: Mapping[int, JobOutcome] | None = None,
     order: Random | None = None,
     workers: int | None = None,
     ends: int | None = None,
-) -> Search:
+) -> BlockSearch:
     """`found` carried out by so many workers, jobs ending in some order, stopped after `ends` of them.
 
     What is known of a job is told at once.
@@ -230,12 +230,12 @@ def run(
     return found
 
 
-def results(found: Search) -> dict[int, Came]:
+def results(found: BlockSearch) -> dict[int, JobOutcome]:
     """What is known of each job."""
     return {job.number: came for job in found.jobs if (came := found.came(job.number)) is not None}
 
 
-def best(found: Search, proposals: int) -> float:
+def best(found: BlockSearch, proposals: int) -> float:
     """The lowest first value among so many proposals, repeats counted."""
     marks = {one.mark for one in found.proposed[:proposals]}
     ended = (found.came(job.number) for job in found.jobs if job.mark in marks)

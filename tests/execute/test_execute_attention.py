@@ -13,7 +13,7 @@ import ablate
 from ablate.execute import worker
 from ablate.execute.attention import agreed
 from ablate.execute.task import Task
-from ablate.kernels import Choice, Needs, gate
+from ablate.kernels import BackendChoice, Needs, gate
 from ablate.kernels.attend import BACKENDS
 from ablate.store.query import query
 from ablate.store.results import Results
@@ -75,7 +75,7 @@ def test_a_backend_that_adds_a_hundredth_is_caught_before_the_first_step(planned
     assert use.kernel == "eager" and use.refused
     assert re.match(r"sdpa is wrong here \(its output is off by \d+ times what rounding allows\); eager", use.reason)
     # The twin: without the gate it trains on it, and the numbers are others.
-    monkeypatch.setattr(gate.Gate, "choose", lambda self, site: Choice("sdpa", "not looked at"))
+    monkeypatch.setattr(gate.Gate, "choose", lambda self, site: BackendChoice("sdpa", "not looked at"))
     broken = carried_out(planned)
     assert 4 in batches
     assert off(broken, right) > 10 * off(caught, right)
@@ -149,8 +149,8 @@ def test_the_driver_hears_at_once_that_a_trial_was_taken_up(planned):
 def test_agreed_is_the_last_of_what_ranks_chose_in_their_order():
     needs = Needs(causal=True, dtype="bfloat16", d_head=64)
     site = SimpleNamespace(needs=needs, device=torch.device("cuda"))
-    mine = {"layers.1.attention": Choice("xformers", "first choice on cuda", "fa2F@2.5.7-pt")}
-    theirs = {"layers.1.attention": Choice("sdpa", "xformers is wrong here")}
+    mine = {"layers.1.attention": BackendChoice("xformers", "first choice on cuda", "fa2F@2.5.7-pt")}
+    theirs = {"layers.1.attention": BackendChoice("sdpa", "xformers is wrong here")}
     for held in ([mine, theirs], [theirs, mine]):
         ranks = SimpleNamespace(size=2, gathered=lambda found, held=held: held)
         assert agreed(held[0], {"layers.1.attention": site}, ranks) == theirs

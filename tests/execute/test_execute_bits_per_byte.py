@@ -20,7 +20,7 @@ from ablate.execute.task import Task
 from ablate.probes.registry import select
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Outcome, Row
-from ablate.train.parts import Cut
+from ablate.train.microbatches import BatchShares
 
 
 @pytest.fixture(scope="module", params=["bytes", "{bpe: 300}"])
@@ -69,7 +69,7 @@ def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(pl
         streams = prepare(trial.data, planned.space.path.parent, tmp_path / "cache")
         assert windows.bytes == bytes_of(windows.targets.tolist(), streams.tokenizer)
         model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
-        rows = [row for row in evaluate(model, windows, 0, trial, Cut(), select(())) if isinstance(row, Row)]
+        rows = [row for row in evaluate(model, windows, 0, trial, BatchShares(), select(())) if isinstance(row, Row)]
         row = next(row for row in rows if row.metric == "eval_bits_per_byte")
         assert row.value == pytest.approx(nats_of(model, windows) / (math.log(2) * windows.bytes), rel=1e-12)
         assert (row.step, row.address) == (0, "")
@@ -85,5 +85,5 @@ def test_windows_without_text_behind_them_have_no_bits_per_byte(planned, tmp_pat
     trial = planned.plan.trials[0]
     windows = windows_of(trial, tmp_path, monkeypatch)._replace(bytes=None)
     model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
-    rows = {row.metric for row in evaluate(model, windows, 0, trial, Cut()) if isinstance(row, Row)}
+    rows = {row.metric for row in evaluate(model, windows, 0, trial, BatchShares()) if isinstance(row, Row)}
     assert rows == {"eval_loss"}

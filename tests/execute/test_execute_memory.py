@@ -13,7 +13,7 @@ from worlds import write_world
 
 import ablate
 from ablate.compiler import compile_model
-from ablate.compiler.profile import profile
+from ablate.compiler.data_dependent_init import profile
 from ablate.components.registry import declarations
 from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
 from ablate.execute.task import Task

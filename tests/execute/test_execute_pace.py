@@ -13,8 +13,8 @@ from worlds import write_world
 
 from ablate.data.streams import fingerprint
 from ablate.errors import RefusedError
-from ablate.execute import pace as pacing
-from ablate.execute.pace import NoStep, Pace, pace
+from ablate.execute import step_time as pacing
+from ablate.execute.step_time import NoStep, Pace, pace
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.plan.known import Known
@@ -22,7 +22,7 @@ from ablate.plan.models import Models
 from ablate.session.planned import Plans
 from ablate.session.step_time import measure_step_times, read_step_times, step_times_of, timed_models
 from ablate.space.load import load_space
-from ablate.store.paces import kept
+from ablate.store.step_times import kept
 from ablate.train.events import Row, Step
 
 FAIR = "fair={under: {equal steps: {budget: steps}, equal wall-clock: {budget: wallclock}}}"

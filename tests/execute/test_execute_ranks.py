@@ -19,15 +19,15 @@ from crashes import MARK, alive
 from worlds import write_world
 
 import ablate
-from ablate.execute import ranks as together
+from ablate.execute import rank_processes as together
 from ablate.execute import worker
 from ablate.execute.local import Local
 from ablate.execute.policy import REFUSED
 from ablate.execute.task import Task
 from ablate.store import checkpoints, claim
-from ablate.train import ranks as ranks_module
+from ablate.train import data_parallel as ranks_module
+from ablate.train.data_parallel import RankLost, Ranks
 from ablate.train.events import Began, Outcome, Row, Saved
-from ablate.train.ranks import RankLost, Ranks
 
 STEPS, SAVED = 24, 23
 EXACT = {"train_loss", "eval_loss", "gradient_norm", "learning_rate"}
@@ -46,8 +46,8 @@ class Config:
 
 
 if sys.argv[0] == "-c" and sys.argv[1:] == [str(os.getppid())]:  # as ranks but 0 are started; not here
-    from ablate.train.parts import Passes
-    from ablate.train.ranks import Ranks
+    from ablate.train.microbatches import Passes
+    from ablate.train.data_parallel import Ranks
 
     backward, passes = Passes.backward, []
 
@@ -397,6 +397,6 @@ def children(of: int | None = None) -> list[int]:
                 command = (place / "cmdline").read_bytes()
             except OSError:
                 continue
-            if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank" in command:
+            if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank_process" in command:
                 found.append(int(place.name))
     return found

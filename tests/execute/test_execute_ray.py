@@ -232,9 +232,9 @@ def test_only_the_gpus_that_were_asked_for_are_seen(cluster):
     import ray
 
     from ablate.execute.ray.cluster import joined
-    from ablate.execute.ray.worker import Worker
+    from ablate.execute.ray.worker import RayWorker
 
-    class Seen(Worker):
+    class Seen(RayWorker):
         def step(self):
             return {"seen": os.environ.get("CUDA_VISIBLE_DEVICES"), "done": True}
 

@@ -21,8 +21,8 @@ from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer
 from ablate.execute.search.samplers import evolution
 from ablate.execute.search.samplers.evolution import EvolutionProposer
-from ablate.execute.search.search import Came
-from ablate.grammar.decide import choices
+from ablate.execute.search.search import JobOutcome
+from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar
 from ablate.space.design import Budget, Goal
 
@@ -73,7 +73,7 @@ class Spy:
         return Proposal(index, self.grammar.derive(index), 2, 1, {})
 
 
-FINISHED = Came("finished", (0.0,))
+FINISHED = JobOutcome("finished", (0.0,))
 
 
 @pytest.mark.fast
@@ -109,7 +109,7 @@ def test_what_is_the_same_is_not_trained_twice() -> None:
     assert TINY.derive(a) == TINY.derive(b)
     spy = Spy([a, b, a, 8])
     found = searched(TINY, spy)
-    came = Came("finished", (4.0,))
+    came = JobOutcome("finished", (4.0,))
     for number in (0, 1):
         assert found.ask() is not None
         found.tell(number, came)
@@ -126,7 +126,7 @@ def test_a_proposal_that_is_the_reference_folds_with_it() -> None:
     spy = Spy([4, 0, 8])
     found = searched(TINY, spy, block=TINY.derive(4))
     assert found.ask() is not None
-    found.tell(0, Came("finished", (7.0,)))
+    found.tell(0, JobOutcome("finished", (7.0,)))
     job = found.ask()
     assert job is not None and (job.number, job.k) == (1, 1)
     assert (found.proposed[0].same_as, found.trained, found.folded, found.spent.trials) == (0, 1, 1, 2)
@@ -140,7 +140,7 @@ def test_a_repeat_of_what_still_runs_waits_for_it() -> None:
     assert [job.number for _ in range(2) if (job := found.ask())] == [0, 1]
     assert found.ask() is None  # proposal 1 is the same as job 1, which still runs
     assert [one.same_as for one in found.proposed] == [None, 1]
-    found.tell(1, Came("diverged"))
+    found.tell(1, JobOutcome("diverged"))
     assert found.ask() is None  # and so does what was before it
     found.tell(0, FINISHED)
     assert (job := found.ask()) is not None and (job.number, job.k) == (2, 2)
@@ -152,12 +152,12 @@ def test_what_cannot_be_told() -> None:
     found = searched(TINY, Spy([1, 3, 8]))
     assert found.ask() is not None
     with pytest.raises(ValueError, match="expected 1 values, got 2"):
-        found.tell(0, Came("finished", (1.0, 2.0)))
+        found.tell(0, JobOutcome("finished", (1.0, 2.0)))
     with pytest.raises(ValueError, match="expected 0 values, got 1"):
-        found.tell(0, Came("bug", (1.0,)))
+        found.tell(0, JobOutcome("bug", (1.0,)))
     for outcome in ("paused", "interrupted"):
         with pytest.raises(ValueError, match=f"cannot be {outcome}"):
-            found.tell(0, Came(outcome, (1.0,)))
+            found.tell(0, JobOutcome(outcome, (1.0,)))
     found.tell(0, FINISHED)
     with pytest.raises(ValueError, match="told already"):
         found.tell(0, FINISHED)
@@ -246,7 +246,7 @@ def test_a_sampler_is_told_each_derivation_once(sampler: str, monkeypatch: pytes
 @samplers
 def test_a_dead_end_is_found_before_anything_is_handed_out(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = grammar(RULES, constraints="- {forbid: {mlp: any}, because: no mlp}\n" + FORBIDS_ATTENTION)
-    monkeypatch.setattr("ablate.grammar.vary.DRAWS", 500)
+    monkeypatch.setattr("ablate.grammar.mutate.DRAWS", 500)
     with pytest.raises(InputError, match="500 blocks in a row were refused"):
         search(nothing, sampler).rehearse()
     rehearsed, straight = search(SMALL, sampler, trials=5), search(SMALL, sampler, trials=5)

@@ -11,9 +11,9 @@ from search_worlds import STEPS, World, results, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
-from ablate.execute.search.budget import HOUR, Cost, affords, check_reference, used_up
+from ablate.execute.search.budget import HOUR, JobCost, affords, check_reference, used_up
 from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import Came, Search
+from ablate.execute.search.search import BlockSearch, JobOutcome
 from ablate.space.design import Budget
 
 pytestmark = pytest.mark.fast
@@ -42,7 +42,7 @@ def test_what_goes_on_costs_no_trials() -> None:
 def test_flops_are_spent_up_to_the_budget_exactly(ladder: Ladder | None, seeds: int) -> None:
     """What a first search has spent is enough for it to be repeated, and the next number below is not."""
 
-    def spent(flops: float) -> Search:
+    def spent(flops: float) -> BlockSearch:
         return run(search(SMALL, "random", parallel=3, budget=Budget(flops=flops), ladder=ladder, seeds=seeds), SURFACE)
 
     first = spent(5e16)
@@ -63,7 +63,7 @@ def test_a_block_to_the_end_costs_the_same_by_way_of_rungs() -> None:
     job = found.ask()
     reference = found._cost.flops
     assert job is not None
-    found.tell(0, Came("finished", (0.0,)))
+    found.tell(0, JobOutcome("finished", (0.0,)))
     for level in range(ladder.end + 1):
         found._sent |= {} if level == 0 else {found.jobs[-1].mark: level - 1}
         block = TINY.derive(0)
@@ -89,14 +89,14 @@ def test_a_search_out_of_time_lets_nothing_on() -> None:
         job = found.ask()
         assert job is not None
         kind = "finished" if job.until is None else "paused"
-        found.tell(job.number, Came(kind, (float(job.number),), seconds))
+        found.tell(job.number, JobOutcome(kind, (float(job.number),), seconds))
     assert found.ask() is None and found.over
     assert len(found.resting()) == 2
     less = searched(TINY, Spy([0, 4, 8]), budget=Budget(hours=1.0), ladder=ladder)
     for seconds in (0.0, 1000.0, 2599.0):
         job = less.ask()
         assert job is not None
-        less.tell(job.number, Came("finished" if job.until is None else "paused", (float(job.number),), seconds))
+        less.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (float(job.number),), seconds))
     job = less.ask()
     assert job is not None and job.until is None and not less.over
 
@@ -125,12 +125,12 @@ def test_a_budget_that_does_not_pay_for_the_reference() -> None:
 
 
 def test_what_a_budget_bounds() -> None:
-    assert affords(Budget(trials=3), Cost(3, Fraction(10**30)))
-    assert not affords(Budget(trials=3), Cost(4))
-    assert affords(Budget(flops=0.1), Cost(10**9, Fraction(0.1)))
-    assert not affords(Budget(flops=0.1), Cost(0, Fraction(1, 10) + Fraction(1, 10**17)))
-    assert affords(Budget(hours=1.0), Cost(10**9, Fraction(10**30)))
+    assert affords(Budget(trials=3), JobCost(3, Fraction(10**30)))
+    assert not affords(Budget(trials=3), JobCost(4))
+    assert affords(Budget(flops=0.1), JobCost(10**9, Fraction(0.1)))
+    assert not affords(Budget(flops=0.1), JobCost(0, Fraction(1, 10) + Fraction(1, 10**17)))
+    assert affords(Budget(hours=1.0), JobCost(10**9, Fraction(10**30)))
     assert used_up(Budget(hours=1.0), 3600.0) and not used_up(Budget(hours=1.0), 3599.9)
     assert not used_up(Budget(trials=1), 1e12)
-    assert Cost(1, Fraction(2)) + Cost(3, Fraction(4)) == Cost(4, Fraction(6))
-    check_reference(Budget(hours=1.0), Cost(1, Fraction(1)))
+    assert JobCost(1, Fraction(2)) + JobCost(3, Fraction(4)) == JobCost(4, Fraction(6))
+    check_reference(Budget(hours=1.0), JobCost(1, Fraction(1)))

@@ -12,7 +12,7 @@ from worlds import write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.execute import interrupt, ranks, worker
+from ablate.execute import interrupt, rank_processes, worker
 from ablate.plan.trial import Trial
 from ablate.store import ledger
 from ablate.train.events import Outcome, Training
@@ -32,7 +32,7 @@ def space_of(world: Path, more: str = "", *settings: str, **options: Any) -> abl
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Has every third trial, or those chosen, end as `kind` once it has come to `step`: real training until then."""
-    real = ranks.compute
+    real = rank_processes.compute
 
     def every_third(trial: Trial) -> bool:
         return (int(trial.variant, 16) + trial.seed) % 3 == 0
@@ -45,7 +45,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     return
                 yield event
 
-        monkeypatch.setattr(ranks, "compute", compute)
+        monkeypatch.setattr(rank_processes, "compute", compute)
 
     return put
 

@@ -28,10 +28,10 @@ from ablate.compiler import compile_model, size_report
 from ablate.components.registry import implementation
 from ablate.data.batches import Windows
 from ablate.errors import InputError, RefusedError
-from ablate.execute.search.ground import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
 from ablate.execute.search.rungs import ladder_of
+from ablate.execute.search.search_space import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
 from ablate.execute.search.zero_cost import Batch
-from ablate.grammar.vary import draw
+from ablate.grammar.mutate import draw
 from ablate.plan.build import build_plan
 from ablate.plan.trial import Trial
 from ablate.space.design import Pruner, Rungs

@@ -17,7 +17,7 @@ from ablate.execute.search.proposer import Proposer
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import some_place
 from ablate.execute.search.samplers.cmaes import CmaProposer, within_reach
-from ablate.grammar.decide import choices, decide
+from ablate.grammar.choices import choices, decide
 from ablate.grammar.grammar import Grammar
 
 PLACES = 21

@@ -16,7 +16,7 @@ from test_execute_search import SMALL
 from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.execute.search.choose import proposer_for
-from ablate.execute.search.order import Ordered
+from ablate.execute.search.preselection import Ordered
 from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer

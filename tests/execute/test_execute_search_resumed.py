@@ -14,7 +14,7 @@ from test_execute_search import QUICK, SMALL
 
 from ablate.execute.search.budget import HOUR
 from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import Job, Search
+from ablate.execute.search.search import BlockSearch, Job
 from ablate.space.design import Budget, Goal
 
 LADDERS = {
@@ -46,7 +46,7 @@ searches = st.fixed_dictionaries(
 
 def made(
     *, sampler: str, seed: int, parallel: int, budget: str, ladder: str, seeds: int, goals: tuple[Goal, ...]
-) -> tuple[Search, Surface]:
+) -> tuple[BlockSearch, Surface]:
     found = search(
         SMALL,
         sampler,
@@ -60,7 +60,7 @@ def made(
     return found, SURFACE if len(goals) == 1 else TWO
 
 
-def alike(one: Search, other: Search) -> None:
+def alike(one: BlockSearch, other: BlockSearch) -> None:
     """They handed out the same, were told the same, and are over for the same reason."""
     assert one.jobs == other.jobs
     assert one.proposed == other.proposed
@@ -69,7 +69,7 @@ def alike(one: Search, other: Search) -> None:
     assert (one.resting(), one.correlations()) == (other.resting(), other.correlations())
 
 
-def within_budget(found: Search) -> None:
+def within_budget(found: BlockSearch) -> None:
     """Computed anew from the jobs: what was begun, what each of them takes, what all but the last ones have taken."""
     marks = [job.mark for job in found.jobs]
     assert found.spent.trials == found.seeds * len(set(marks))
@@ -85,7 +85,7 @@ def within_budget(found: Search) -> None:
     assert sum(seconds[: len(found.jobs) - found.parallel]) < (found.budget.hours or 1e9) * HOUR
 
 
-def climbs(found: Search) -> None:
+def climbs(found: BlockSearch) -> None:
     """Each block is taken up one level at a time, after it has paused, in jobs of the same proposal."""
     by_mark: dict[str, list[Job]] = {}
     for job in found.jobs:
@@ -115,7 +115,7 @@ def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
 @pytest.mark.parametrize("sampler", QUICK)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_every_sampler_goes_on_as_it_would_have(sampler: str, parallel: int) -> None:
-    def fresh() -> Search:
+    def fresh() -> BlockSearch:
         return search(SMALL, sampler, seed=3, parallel=parallel, trials=20, ladder=LADDERS["asha"])
 
     whole = run(fresh(), SURFACE)
@@ -125,7 +125,7 @@ def test_every_sampler_goes_on_as_it_would_have(sampler: str, parallel: int) -> 
         alike(run(fresh(), SURFACE, order=Random(cut), known=known), whole)
 
 
-class Hasty(Search):
+class Hasty(BlockSearch):
     """Looks at whatever is there."""
 
     def ask(self) -> Job | None:
@@ -137,7 +137,7 @@ class Hasty(Search):
 def test_a_search_that_looks_at_all_there_is_depends_on_what_ends_first(ladder: str) -> None:
     """So that the tests above could fail."""
 
-    def jobs(kind: type[Search], order: Random | None) -> list[Job]:
+    def jobs(kind: type[BlockSearch], order: Random | None) -> list[Job]:
         found = searched(
             SMALL,
             proposer("evolution", SMALL, 1, ("min",)),
@@ -150,7 +150,7 @@ def test_a_search_that_looks_at_all_there_is_depends_on_what_ends_first(ladder: 
 
     orders = [Random(seed) for seed in range(4)]
     assert any(jobs(Hasty, order) != jobs(Hasty, None) for order in orders)
-    assert all(jobs(Search, order) == jobs(Search, None) for order in orders)
+    assert all(jobs(BlockSearch, order) == jobs(BlockSearch, None) for order in orders)
 
 
 def test_the_number_at_once_is_part_of_the_search() -> None:

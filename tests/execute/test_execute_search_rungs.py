@@ -11,10 +11,10 @@ from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
 from ablate.execute.search.correlation import Correlation, correlations, spearman
-from ablate.execute.search.result import Came, Result
+from ablate.execute.search.result import JobOutcome, Result
+from ablate.execute.search.rung_progress import Arrival, Origin, history, told_level
 from ablate.execute.search.rungs import Ladder, ladder_of, let_on
-from ablate.execute.search.search import Search
-from ablate.execute.search.standing import Arrival, Origin, history, told_level
+from ablate.execute.search.search import BlockSearch
 from ablate.space.design import Budget, Pruner, Rungs
 
 pytestmark = pytest.mark.fast
@@ -66,8 +66,8 @@ def test_a_trial_pauses_behind_the_step_of_its_rung() -> None:
     assert [ladder.done(level) for level in (None, 0, 1, 2)] == [0, 11, 31, 100]
 
 
-def paused(*values: float) -> Came:
-    return Came("paused", values)
+def paused(*values: float) -> JobOutcome:
+    return JobOutcome("paused", values)
 
 
 def test_the_best_of_what_has_come_goes_on() -> None:
@@ -78,7 +78,7 @@ def test_the_best_of_what_has_come_goes_on() -> None:
 
 
 def test_what_diverged_is_counted_and_stays() -> None:
-    diverged, bug = Came("diverged"), Came("bug")
+    diverged, bug = JobOutcome("diverged"), JobOutcome("bug")
     assert let_on([paused(1.0), diverged, diverged, paused(2.0)], 2, ("min",)) == [0, 3]
     assert let_on([paused(1.0), bug, bug, paused(2.0)], 2, ("min",)) == [0]
     assert let_on([diverged] * 6, 2, ("min",)) == []
@@ -97,10 +97,10 @@ def test_asha_by_hand() -> None:
     made = []
     while (job := found.ask()) is not None:
         if job.k is None:
-            found.tell(job.number, Came("finished", (0.0,)))
+            found.tell(job.number, JobOutcome("finished", (0.0,)))
             continue
         made.append((names[job.block], job.rung))
-        found.tell(job.number, Came("finished" if job.until is None else "paused", (losses[names[job.block]],)))
+        found.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (losses[names[job.block]],)))
     assert made == [
         ("A", 0),  # of 1, none goes on
         ("B", 0),
@@ -128,7 +128,7 @@ def test_the_highest_rung_comes_first() -> None:
             number = next(n for n in range(len(found.jobs)) if found.came(n) is None)
             k = found.jobs[number].k
             kind = "paused" if found.jobs[number].until else "finished"
-            found.tell(number, Came(kind, (0.0 if k is None else float(k),)))
+            found.tell(number, JobOutcome(kind, (0.0 if k is None else float(k),)))
         else:
             made.append((job.k, job.until))
     assert made[:6] == [(None, None), (0, 10), (1, 10), (2, 10), (3, 10), (4, 10)]
@@ -144,13 +144,13 @@ def test_promotions_go_on_after_the_last_trial_is_begun() -> None:
     jobs = [job for _ in range(5) if (job := found.ask())]
     assert found.ask() is None and not found.over
     for job in (jobs[4], jobs[2], jobs[0], jobs[3]):
-        found.tell(job.number, Came("finished" if job.until is None else "paused", (float(job.number),)))
+        found.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (float(job.number),)))
         assert found.ask() is None and not found.over
     found.tell(1, paused(9.0))
     last = found.ask()
     assert last is not None and (last.number, last.block, last.until) == (5, jobs[2].block, None)
     assert found.ask() is None and not found.over
-    found.tell(5, Came("diverged"))
+    found.tell(5, JobOutcome("diverged"))
     assert found.ask() is None and found.over
     assert jobs[2] not in found.resting() and jobs[1] in found.resting()
 
@@ -179,7 +179,7 @@ def test_brackets_do_not_compete_with_each_other() -> None:
         index = None if job.k is None else found.proposed[job.k].proposal.index
         made.append((index, job.until))
         kind = "finished" if job.until is None else "paused"
-        found.tell(job.number, Came(kind, (0.0 if index is None else losses[index],)))
+        found.tell(job.number, JobOutcome(kind, (0.0 if index is None else losses[index],)))
     assert made == [
         (None, None),
         (0, 10),
@@ -209,7 +209,7 @@ def levels(*values: float | None, job: int = 0) -> dict[int, Arrival]:
     return at(*(None if value is None else paused(value) for value in values), job=job)
 
 
-def at(*came: Came | None, job: int = 0) -> dict[int, Arrival]:
+def at(*came: JobOutcome | None, job: int = 0) -> dict[int, Arrival]:
     """What a block came to at each level, in jobs one after another."""
     return {level: Arrival(job + level, one) for level, one in enumerate(came) if one is not None}
 
@@ -219,10 +219,10 @@ def test_samplers_are_told_of_the_highest_rung_that_ten_have_reached() -> None:
         str(n): levels(float(n), 100.0 + n if n < 10 else None, 200.0 if n < 9 else None, job=10 * n) for n in range(15)
     }
     assert told_level(standing) == 1
-    standing["diverged"] = at(Came("diverged"), job=150)
-    standing["late"] = at(paused(1.0), Came("diverged"), job=160)
-    standing["bug"] = at(paused(1.0), paused(2.0), Came("bug"), job=170)
-    standing["last"] = at(paused(1.0), paused(2.0), Came("diverged"), job=180)
+    standing["diverged"] = at(JobOutcome("diverged"), job=150)
+    standing["late"] = at(paused(1.0), JobOutcome("diverged"), job=160)
+    standing["bug"] = at(paused(1.0), paused(2.0), JobOutcome("bug"), job=170)
+    standing["last"] = at(paused(1.0), paused(2.0), JobOutcome("diverged"), job=180)
     named = [
         *((n, str(n)) for n in range(15)),
         (20, "diverged"),
@@ -256,7 +256,7 @@ def test_what_is_new_is_told_last() -> None:
 def test_before_ten_have_come_anywhere_that_rung_counts_that_most_have_reached() -> None:
     assert told_level({"a": levels(1.0, 2.0), "b": levels(1.0)}) == 0
     assert told_level({"a": levels(1.0, 2.0)}) == 1
-    assert told_level({"a": at(Came("diverged"))}) is None
+    assert told_level({"a": at(JobOutcome("diverged"))}) is None
     assert told_level({}) is None
 
 
@@ -286,12 +286,12 @@ def test_rank_correlations_by_hand() -> None:
 
 def test_correlations_are_between_every_two_levels_and_for_each_objective() -> None:
     standing = {
-        "a": at(paused(1.0, 9.0), paused(1.0, 1.0), Came("finished", (1.0, 1.0))),
+        "a": at(paused(1.0, 9.0), paused(1.0, 1.0), JobOutcome("finished", (1.0, 1.0))),
         "b": at(paused(2.0, 8.0), paused(2.0, 2.0)),
         "c": at(paused(3.0, 7.0), paused(4.0, 3.0)),
         "d": at(paused(4.0, 6.0), paused(3.0, math.nan)),
-        "e": at(paused(9.0, 1.0), Came("diverged")),
-        "reference": at(None, None, Came("finished", (0.0, 0.0))),
+        "e": at(paused(9.0, 1.0), JobOutcome("diverged")),
+        "reference": at(None, None, JobOutcome("finished", (0.0, 0.0))),
     }
     found = correlations(standing, Ladder(100, (10, 30)), 2)
     assert found == (
@@ -317,13 +317,13 @@ def test_correlations_of_a_search() -> None:
 
 
 def test_what_pauses_was_asked_to() -> None:
-    found: Search = searched(TINY, Spy([0]), ladder=Ladder(STEPS, (10,)))
+    found: BlockSearch = searched(TINY, Spy([0]), ladder=Ladder(STEPS, (10,)))
     assert found.ask() is not None
     with pytest.raises(ValueError, match="cannot be paused"):
         found.tell(0, paused(1.0))
-    found.tell(0, Came("finished", (1.0,)))
+    found.tell(0, JobOutcome("finished", (1.0,)))
     assert found.ask() is not None
     with pytest.raises(ValueError, match="cannot be finished"):
-        found.tell(1, Came("finished", (1.0,)))
+        found.tell(1, JobOutcome("finished", (1.0,)))
     found.tell(1, paused(1.0))
     assert [job.number for job in found.resting()] == [1]

@@ -13,7 +13,7 @@ from search_worlds import best, carried_out, search, surface
 
 from ablate.execute.search.sampled import STARTUP
 from ablate.execute.search.search import STUCK
-from ablate.grammar.decide import choices
+from ablate.grammar.choices import choices
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from staged_worlds import all_of, run, write_looks
 from worlds import write_world
 
 import ablate
-from ablate.execute.controller import Controller, Ended
+from ablate.execute.controller import Controller, EndCounts
 from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
 from ablate.report.screens.interrupted import stopped
@@ -24,7 +24,7 @@ from ablate.session.run_protocol import work_of
 from ablate.session.stages import adapts, unfold
 from ablate.store import ledger
 from ablate.store.query import query
-from ablate.store.standing import growing, not_over
+from ablate.store.trial_status import growing, not_over
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_failed_trial_has_ended_without_a_number(calm):
 
 
 def staged_finals(results):
-    from ablate.store.ends import ends_now
+    from ablate.store.trial_ends import ends_now
 
     return ends_now(results, ledger.known_outcomes(results).keys())
 
@@ -279,8 +279,8 @@ def test_what_waits_is_counted_apart_from_what_may_follow(calm, tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "r", executor="inline")
     assert ended == [(0, True)]
-    assert Ended(open=True).interrupted and not Ended().interrupted
-    assert stopped(Ended(Counter(finished=8), 0, open=True), again="x", grows=True).startswith(
+    assert EndCounts(open=True).interrupted and not EndCounts().interrupted
+    assert stopped(EndCounts(Counter(finished=8), 0, open=True), again="x", grows=True).startswith(
         "stopped: 8 trials ended, 0 saved where they were, 0 not begun, more may follow"
     )
 

@@ -23,8 +23,8 @@ from fuzz_seeds import SHIPPED, SMALL, write_texts
 
 from ablate import api
 from ablate.cli import app
-from ablate.cli.asking import check, sql
 from ablate.cli.console import console
+from ablate.cli.queries import check, sql
 from ablate.errors import AblateError, AblateWarning
 from ablate.report.screens import check as check_screen
 from ablate.report.screens.plan import plan_screen

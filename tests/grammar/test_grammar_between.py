@@ -20,10 +20,10 @@ from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
 from ablate.grammar.between import spaced
 from ablate.grammar.census import take_census
-from ablate.grammar.decide import Decision, choices, decide
+from ablate.grammar.choices import Decision, choices, decide
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
-from ablate.grammar.vary import crossover, mutate
+from ablate.grammar.mutate import crossover, mutate
 from ablate.report.screens import check
 
 pytestmark = pytest.mark.fast

@@ -13,9 +13,9 @@ from reading import transformer
 from scipy.stats import chisquare
 
 from ablate.errors import InputError
-from ablate.grammar.decide import Asked, choices, decide, follow, subtrees
+from ablate.grammar.choices import OpenChoice, choices, decide, follow, subtrees
 from ablate.grammar.grammar import Grammar
-from ablate.grammar.vary import crossover, draw, like, mutate
+from ablate.grammar.mutate import crossover, draw, like, mutate
 
 pytestmark = pytest.mark.fast
 NORM = "norm: [none, layer_norm, rms_norm]"
@@ -42,7 +42,7 @@ def taken(small: Grammar, k: int) -> dict[str, int]:
     return {made.name: made.taken for made in choices(small.derivations, k)}
 
 
-def unasked(asked: Asked) -> int:
+def unasked(asked: OpenChoice) -> int:
     raise AssertionError(f"{asked.name} was asked")
 
 
@@ -59,7 +59,7 @@ def test_choices_and_numbers_are_inverse(small: Grammar) -> None:
 
 @kinds
 def test_names_are_unique_and_mean_one_choice(small: Grammar) -> None:
-    meant: dict[str, Asked] = {}
+    meant: dict[str, OpenChoice] = {}
     for k in range(small.count):
         made = choices(small.derivations, k)
         assert len({one.name for one in made}) == len(made)
@@ -75,7 +75,7 @@ def test_a_chooser_that_tries_every_answer_makes_every_derivation(small: Grammar
         answers = pending.pop()
         asked = []
 
-        def chooser(one: Asked, answers: tuple[int, ...] = answers, asked: list[Asked] = asked) -> int:
+        def chooser(one: OpenChoice, answers: tuple[int, ...] = answers, asked: list[OpenChoice] = asked) -> int:
             asked.append(one)
             return answers[len(asked) - 1] if len(asked) <= len(answers) else 0
 

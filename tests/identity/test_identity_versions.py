@@ -120,7 +120,7 @@ def test_everything_that_computes_is_of_something_and_has_a_version() -> None:
 
 CARRY_NO_NUMBERS = {
     "block/architecture.py": "data; enters by its values",
-    "block/own.py": "messages",
+    "block/user_code.py": "messages",
     "block/expression.py": "data; enters by its values",
     "block/catalogue.py": "what a component may hold; checked before",
     "block/cost.py": "counted, not trained",

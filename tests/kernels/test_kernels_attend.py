@@ -260,12 +260,12 @@ class TestOnCUDA:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
     def test_what_the_gate_lets_through_equals_eager_and_is_no_eager(self, bias, length, dtype):
         """On a machine whose backends are right the gate keeps none out that the dispatcher has an operator for."""
-        from ablate.kernels.gate import Gate, Site
+        from ablate.kernels.gate import AttentionSite, Gate
 
         case = Case((1, 4, length, length, 64), bias=bias, dtype=dtype)
         qkv, added = case.draw("cuda")
         core = Attend(causal=True, scale=0.125, biases=() if added is None else (lambda q, k, scale: added,))
-        site = Site(core, core.needs(*qkv), 4, length, length, qkv[0].device)
+        site = AttentionSite(core, core.needs(*qkv), 4, length, length, qkv[0].device)
         choice = Gate().choose(site)
         assert choice.name != "eager", choice
         assert " is wrong here" not in choice.reason, choice

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ablate.kernels import Choice, Needs, choose, flex
+from ablate.kernels import BackendChoice, Needs, choose, flex
 from ablate.kernels.choose import objection, order, reservation
 
 pytestmark = pytest.mark.fast
@@ -22,24 +22,24 @@ def found(monkeypatch):
 
 
 def test_on_cpu():
-    assert choose(PLAIN, "cpu") == Choice("sdpa", "first choice on cpu")
-    assert choose(replace(PLAIN, bias="shared"), "cpu") == Choice("sdpa", "first choice on cpu")
-    assert choose(MAPPED, "cpu") == Choice("eager", "sdpa takes no map on the logits; eager holds all scores")
-    assert choose(LEARNED, "cpu") == Choice("sdpa", "sdpa takes the gradient of a bias for every batch and head")
+    assert choose(PLAIN, "cpu") == BackendChoice("sdpa", "first choice on cpu")
+    assert choose(replace(PLAIN, bias="shared"), "cpu") == BackendChoice("sdpa", "first choice on cpu")
+    assert choose(MAPPED, "cpu") == BackendChoice("eager", "sdpa takes no map on the logits; eager holds all scores")
+    assert choose(LEARNED, "cpu") == BackendChoice("sdpa", "sdpa takes the gradient of a bias for every batch and head")
     dropping = choose(replace(PLAIN, dropout=True), "cpu")
-    assert dropping == Choice("sdpa", "sdpa holds all scores for dropout on cpu")
+    assert dropping == BackendChoice("sdpa", "sdpa holds all scores for dropout on cpu")
 
 
 def test_on_cuda_plain_or_with_a_fixed_bias_xformers(found):
     for needs in (PLAIN, replace(PLAIN, causal=False, dtype="bfloat16"), replace(PLAIN, bias="head", dropout=True)):
-        assert choose(needs, "cuda") == Choice("xformers", "first choice on cuda")
+        assert choose(needs, "cuda") == BackendChoice("xformers", "first choice on cuda")
 
 
 def test_on_cuda_flex_where_a_score_is_changed_or_a_bias_learns(found):
     why = "xformers takes no map on the logits; sdpa takes no map on the logits"
-    assert choose(MAPPED, "cuda") == Choice("flex", why)
+    assert choose(MAPPED, "cuda") == BackendChoice("flex", why)
     dense = "takes the gradient of a bias for every batch and head"
-    assert choose(LEARNED, "cuda") == Choice("flex", f"xformers {dense}; sdpa {dense}")
+    assert choose(LEARNED, "cuda") == BackendChoice("flex", f"xformers {dense}; sdpa {dense}")
     # A bias of every batch and head is no smaller than its gradient.
     assert choose(replace(LEARNED, bias="batch"), "cuda").name == "xformers"
 
@@ -54,12 +54,14 @@ def test_on_cuda_what_flex_cannot_do(found):
 
 def test_on_cuda_in_float64(found):
     double = choose(replace(PLAIN, dtype="float64"), "cuda")
-    assert double == Choice("sdpa", "xformers does not compute in float64; sdpa holds all scores in float64 on cuda")
+    assert double == BackendChoice(
+        "sdpa", "xformers does not compute in float64; sdpa holds all scores in float64 on cuda"
+    )
 
 
 def test_a_backend_that_the_machine_refuses_is_passed_over_with_its_reason(found):
     said = {"xformers": "xformers cannot be imported (no such module)"}
-    assert choose(PLAIN, "cuda", said) == Choice("sdpa", "xformers cannot be imported (no such module)")
+    assert choose(PLAIN, "cuda", said) == BackendChoice("sdpa", "xformers cannot be imported (no such module)")
     said |= {"sdpa": "sdpa is wrong here", "flex": "flex does not compute here"}
     left = choose(PLAIN, "cuda", said)
     assert left.name == "eager"
@@ -101,7 +103,7 @@ def test_flex_has_no_backward_on_cpu():
 
 
 def test_elsewhere_eager():
-    assert choose(PLAIN, "meta") == Choice("eager", "eager holds all scores")
+    assert choose(PLAIN, "meta") == BackendChoice("eager", "eager holds all scores")
 
 
 def test_attention_on_cpu_imports_no_xformers():

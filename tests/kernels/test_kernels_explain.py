@@ -7,7 +7,7 @@ from torch import nn
 
 from ablate.block.expression import Sequence
 from ablate.compiler import compile_model
-from ablate.kernels import Attend, Choice, explain, flex
+from ablate.kernels import Attend, BackendChoice, explain, flex
 from ablate.kernels.attend import BACKENDS
 
 pytestmark = pytest.mark.fast
@@ -28,7 +28,7 @@ def on_cuda(monkeypatch):
 
 
 def test_each_attention_by_its_address():
-    plain = Choice("sdpa", "first choice on cpu")
+    plain = BackendChoice("sdpa", "first choice on cpu")
     assert explain(model(), tokens(), device_type="cpu") == {"layers.1.attention": plain, "layers.2.attention": plain}
 
 
@@ -42,7 +42,7 @@ def test_maps_biases_and_dropout_are_counted(on_cuda):
     capped = chosen("cuda", entropy=(node("softcap", cap=30.0),))
     assert capped.name == "eager"
     assert "flex wants heads of 16 or more" in capped.reason  # heads are 8 wide here
-    assert chosen("cpu", dropout=0.1) == Choice("sdpa", "sdpa holds all scores for dropout on cpu")
+    assert chosen("cpu", dropout=0.1) == BackendChoice("sdpa", "sdpa holds all scores for dropout on cpu")
 
 
 def test_the_type_that_attention_is_computed_in(on_cuda):

@@ -9,7 +9,7 @@ from reading import SPACES, copy_grammar
 from space_worlds import space
 
 from ablate.block.fingerprint import fingerprint
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Comparison, Plan

@@ -9,10 +9,10 @@ from dataclasses import replace
 from report_worlds import BLOCK, LOSS, PEAK, TOKENS, finals, path, rules, trial
 
 from ablate.plan.plan import Alias, Comparison, Factors, Plan, Variant
-from ablate.report.page import PageRecord, Shown
+from ablate.report.page import PageRecord, ShownVariant
 from ablate.statistics import Floor
-from ablate.store.pages import Course, Ended, LayerCourse
-from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.store.pages import LayerCurve, MetricCurve, TrialEnd
+from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 from ablate.verdict.judge import judge
 
 EDITS = ("+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm")
@@ -37,11 +37,11 @@ def ends(plan: Plan, seeds: int) -> dict[str, list[dict[str, float] | str | None
     return {v.id: [values(k, seed) for seed in range(1, seeds + 1)] for k, v in enumerate(plan.variants)}
 
 
-def course(variant: str, metric: str, of: str, start: float, end: float, n: int = 5, **changed: object) -> Course:
+def course(variant: str, metric: str, of: str, start: float, end: float, n: int = 5, **changed: object) -> MetricCurve:
     """A straight course over `STEPS`."""
     line = tuple(start + (end - start) * step / STEPS[-1] for step in STEPS)
     positive = min(line) > 0
-    made = Course(
+    made = MetricCurve(
         variant=variant,
         metric=metric,
         of=of,
@@ -57,7 +57,7 @@ def course(variant: str, metric: str, of: str, start: float, end: float, n: int 
     return replace(made, **changed)
 
 
-def courses(ids: Sequence[str]) -> tuple[Course, ...]:
+def courses(ids: Sequence[str]) -> tuple[MetricCurve, ...]:
     return tuple(
         one
         for k, id in enumerate(ids)
@@ -72,10 +72,10 @@ def courses(ids: Sequence[str]) -> tuple[Course, ...]:
     )
 
 
-def layer_courses(ids: Sequence[str], layers: int = 6) -> tuple[LayerCourse, ...]:
+def layer_courses(ids: Sequence[str], layers: int = 6) -> tuple[LayerCurve, ...]:
     parts = [*(str(layer) for layer in range(1, layers + 1)), "head"]
     return tuple(
-        LayerCourse(
+        LayerCurve(
             variant=id,
             metric="kurtosis",
             part=part,
@@ -89,9 +89,9 @@ def layer_courses(ids: Sequence[str], layers: int = 6) -> tuple[LayerCourse, ...
     )
 
 
-def endings(plan: Plan, status: Callable[[str], str] = lambda _: "finished") -> tuple[Ended, ...]:
+def endings(plan: Plan, status: Callable[[str], str] = lambda _: "finished") -> tuple[TrialEnd, ...]:
     return tuple(
-        Ended(one.id, kind, 120 if kind == "diverged" else 300, "layers.2.mlp" if kind == "diverged" else None,
+        TrialEnd(one.id, kind, 120 if kind == "diverged" else 300, "layers.2.mlp" if kind == "diverged" else None,
               "v0" if kind in ("finished", "diverged") else None, 60.0, 300 * 16 * 64, 1)
         for one in plan.trials
         if (kind := status(one.id)) != "unknown"
@@ -114,7 +114,7 @@ def record(plan: Plan | None = None, outcomes: dict | None = None, **changed: ob
             "kurtosis": "mean s⁴ / (mean s²)²",
         },
         blocks=tuple(
-            Shown(
+            ShownVariant(
                 variant=variant.id,
                 block="[residual: [layer_norm, attention], residual: [layer_norm, mlp]]",
                 edits=tuple((edit, f"nothing → {edit} at attention") for edit in variant.edits),
@@ -133,8 +133,10 @@ def record(plan: Plan | None = None, outcomes: dict | None = None, **changed: ob
                 terms="",
                 declared="equal steps",
                 rows=(
-                    Row(variant="v3", name="op", quantity="parameters", baseline="1,249,024", here="1,246,336",
-                        share=-0.0022, declared=False),
+                    UnequalQuantity(
+                        variant="v3", name="op", quantity="parameters", baseline="1,249,024", here="1,246,336",
+                        share=-0.0022, declared=False,
+                    ),
                 ),
                 equal="the same for all: steps, tokens",
             ),

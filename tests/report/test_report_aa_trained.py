@@ -23,8 +23,8 @@ from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.session.planning import plan_space
 from ablate.space.space import Space
-from ablate.store.ends import ends_now
 from ablate.store.results import Results
+from ablate.store.trial_ends import ends_now
 from ablate.verdict.judge import judge
 
 ARMS, SEEDS, SWEEPS, ALLOWED = 3, 4, 40, 6

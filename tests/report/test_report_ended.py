@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ablate.report.screens import interrupted, status
-from ablate.store.standing import Standing
+from ablate.store.trial_status import TrialStatus
 
 pytestmark = pytest.mark.fast
 
@@ -46,7 +46,7 @@ def test_of_a_plan_that_grows_more_may_follow() -> None:
 
 def shown(*states: str, holder: str | None = None, open: Mapping[str, str] | None = None) -> str:
     console = Console(file=io.StringIO(), width=200)
-    found = [Standing("small", f"t{i}", "pre_ln", i, state, 3, 9) for i, state in enumerate(states)]
+    found = [TrialStatus("small", f"t{i}", "pre_ln", i, state, 3, 9) for i, state in enumerate(states)]
     console.print(status.screen(found, Path("results"), holder, open))
     return console.file.getvalue()
 

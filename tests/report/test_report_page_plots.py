@@ -14,8 +14,8 @@ from page_worlds import QUESTION, course, layer_courses, record
 from ablate.report.html import drawn
 from ablate.report.html.drawn import SERIES, SHADES
 from ablate.report.page import curves, differences, forest, gains, heatmaps, panels, pareto
-from ablate.report.page.heatmaps import Scale, _edges, _join
-from ablate.store.differences import DifferenceCourse
+from ablate.report.page.heatmaps import Shades, _edges, _join
+from ablate.store.differences import DifferenceCurve
 from ablate.verdict.summary import Metric
 
 METRIC = Metric(name="eval_loss", scale="linear", better="lower", margin=0.02, stated="0.02", why_no_margin="")
@@ -120,8 +120,8 @@ def test_two_judged_forms_of_a_probe_have_a_plot_each() -> None:
 
     course_of = {"variant": "v1", "metric": "kurtosis", "log": False, "steps": (0, 1), "n": (2, 2), "sd": (0.1, 0.1)}
     two = (
-        DifferenceCourse(over="largest", mean=(1.0, 2.0), measured=2, **course_of),
-        DifferenceCourse(over="mean", mean=(3.0, 4.0), measured=2, **course_of),
+        DifferenceCurve(over="largest", mean=(1.0, 2.0), measured=2, **course_of),
+        DifferenceCurve(over="mean", mean=(3.0, 4.0), measured=2, **course_of),
     )
     plots = list(differences.difference_plots(replace(found, differences=two)))
     assert [plot.name for plot in plots] == ["differences-kurtosis-largest", "differences-kurtosis-mean"]
@@ -191,7 +191,7 @@ def test_every_variant_is_drawn_or_folded_under_its_name() -> None:
 
 @pytest.mark.parametrize("value", [1.0, 1.5, 2.5, 8.9])
 def test_a_shade_is_that_whose_key_holds_the_value(value: float) -> None:
-    scale = Scale(edges=tuple(float(edge) for edge in range(1, 9)), log=False)
+    scale = Shades(edges=tuple(float(edge) for edge in range(1, 9)), log=False)
     assert scale.shade(value) == min(SHADES - 1, math.floor(value) - 1)
     assert scale.shade(-5.0) == 0 and scale.shade(99.0) == SHADES - 1
 

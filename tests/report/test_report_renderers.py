@@ -31,10 +31,10 @@ from ablate.report.document import (
     ReportDocument,
     RowGroup,
     Section,
-    Span,
     Stacked,
     Statement,
     Statements,
+    StyledText,
     TableOf,
     Verbatim,
     VerdictGrid,
@@ -44,7 +44,7 @@ from ablate.report.html import renderer as html_renderer
 
 pytestmark = pytest.mark.fast
 
-VERDICT = (Span("better, survivors", "better"),)
+VERDICT = (StyledText("better, survivors", "better"),)
 GRID = Grid(title="Sizes", note="of blocks", heading=("block", "size"), rows=(("op", "17"),), numbers=(1,))
 CONFIRMED = GroupedTable(
     title="Confirmed",
@@ -63,7 +63,9 @@ CONFIRMED = GroupedTable(
 PARTS: dict[str, tuple[Part, tuple[str, ...]]] = {
     "Lead": (Lead(("It does.",)), ("It does.",)),
     "Statements": (
-        Statements((Statement((Span("op", "strong"), Span(": "), Span("lowers it", "better")), "→"),)),
+        Statements(
+            (Statement((StyledText("op", "strong"), StyledText(": "), StyledText("lowers it", "better")), "→"),)
+        ),
         ("op", "lowers it"),
     ),
     "Prose": (Prose("Each against pre_ln.", "note"), ("Each against pre_ln.",)),
@@ -213,7 +215,7 @@ def test_a_table_without_a_least_width_stands_side_by_side_where_it_fits() -> No
 
 
 def test_words_are_the_same_without_their_tones() -> None:
-    assert plain("op") == plain((Span("o", "strong"), Span("p"))) == "op"
+    assert plain("op") == plain((StyledText("o", "strong"), StyledText("p"))) == "op"
 
 
 def test_each_kind_of_list_has_its_mark() -> None:

@@ -28,7 +28,7 @@ from ablate.report.page import (
     to_markdown,
     verdicts,
 )
-from ablate.report.page.heatmaps import Maps, Scale
+from ablate.report.page.heatmaps import Maps, Shades
 from ablate.report.screens.result import result_screen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
 
@@ -174,7 +174,7 @@ def test_ticks_are_told_apart(ticks: tuple[float, ...], said: list[str]) -> None
 
 def test_shades_are_told_apart() -> None:
     edges = tuple(1.12 + 0.0004 * place for place in range(8))
-    key = heatmaps.key(Maps(metric="m", plots=(), scale=Scale(edges=edges, log=False), steps=(1, 1)))
+    key = heatmaps.key(Maps(metric="m", plots=(), scale=Shades(edges=edges, log=False), steps=(1, 1)))
     assert len({text for _, text in key[1:]}) == 7 and key[0][1] == key[1][1].replace("from", "below")
     assert panels.apart([1.0, 2.0]) == ["1.00", "2.00"]
 

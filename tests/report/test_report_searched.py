@@ -37,7 +37,7 @@ from searched_worlds import (
 )
 
 from ablate.block.printer import print_block
-from ablate.execute.search.ground import UNBUILT
+from ablate.execute.search.search_space import UNBUILT
 from ablate.plan.build import build_plan
 from ablate.report.searched import answer, ask_next, glossary, history, rows, to_markdown
 from ablate.report.searched.analysis import analyse
@@ -269,7 +269,7 @@ def test_refusals_are_told_apart() -> None:
         "31 by constraints, 4 by the sizes, 3 by an override, 2 by their start, 9 by a veto"
         in history.counts(sixty(), analyse(sixty()))[1]
     )
-    source = (ROOT / "ablate" / "execute" / "search" / "ground.py").read_text(encoding="utf-8")
+    source = (ROOT / "ablate" / "execute" / "search" / "search_space.py").read_text(encoding="utf-8")
     assert all(begins in source for begins in history.KINDS) and UNBUILT in history.KINDS
 
 

@@ -29,7 +29,7 @@ from searched_worlds import (
 
 from ablate.report.html.drawn import shown
 from ablate.report.searched import plots, to_html
-from ablate.report.searched.analysis import Analysis, analyse
+from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.axes import frame
 from ablate.report.searched.record import SearchRecord
 
@@ -68,7 +68,7 @@ class Read(HTMLParser):
         return " ".join("".join(self.text).split())
 
 
-def found_plot(record: SearchRecord, found: Analysis) -> str:
+def found_plot(record: SearchRecord, found: SearchAnalysis) -> str:
     """The plot of its blocks, as on the page."""
     return shown(next(plots.plots(record, found)))
 

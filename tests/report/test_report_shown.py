@@ -31,7 +31,7 @@ def text(renderable: object, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def find(name: str, **sizes: int) -> block.Shown:
+def find(name: str, **sizes: int) -> block.ShownBlock:
     return block.find(name, transformer(), None, sizes)
 
 

@@ -18,7 +18,7 @@ from ablate.report.screens.plan import plan_screen
 from ablate.report.screens.result import result_screen
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import Floor
-from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast
@@ -157,10 +157,11 @@ def test_a_plan_without_aliases_has_no_table_of_them():
 
 def test_what_was_declared_equal_and_what_was_not_is_said():
     rows = (
-        Row(variant="v1", name="op, wide", quantity="parameters", baseline="1,000", here="1,009", share=0.009,
-            declared=True),
-        Row(variant="v1", name="op, wide", quantity="width", baseline="128", here="136", share=0.0625, declared=False),
-        Row(variant="v2", name="sas", quantity="hidden width", baseline="512", here="512, 64", share=None,
+        UnequalQuantity(variant="v1", name="op, wide", quantity="parameters", baseline="1,000", here="1,009",
+            share=0.009, declared=True),
+        UnequalQuantity(variant="v1", name="op, wide", quantity="width", baseline="128", here="136", share=0.0625,
+            declared=False),
+        UnequalQuantity(variant="v2", name="sas", quantity="hidden width", baseline="512", here="512, 64", share=None,
             declared=False),
     )  # fmt: skip
     found = Unequal(terms="wide", declared="equal steps, parameters within 1 %", rows=rows, equal="the same: steps")
@@ -177,7 +178,9 @@ def test_what_was_declared_equal_and_what_was_not_is_said():
 
 
 def test_a_variant_under_several_terms_has_one_line_of_what_is_not_equal():
-    row = Row(variant="v1", name="op", quantity="training FLOPs", baseline="100", here="90", share=-0.1, declared=False)
+    row = UnequalQuantity(
+        variant="v1", name="op", quantity="training FLOPs", baseline="100", here="90", share=-0.1, declared=False
+    )
     steps = Unequal(terms="steps", declared="equal steps", rows=(row,), equal="")
     flops = Unequal(terms="flops", declared="equal FLOPs", rows=(replace(row, declared=True),), equal="")
     (line,) = unequal_lines((steps, flops))

@@ -14,7 +14,7 @@ from torch import nn, optim
 import ablate
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
-from ablate.train.checkpoint import Progress, load_state, save_state
+from ablate.train.checkpoint import TrialProgress, load_state, save_state
 
 pytestmark = pytest.mark.fast
 
@@ -51,8 +51,8 @@ ALLOWED = {
     ("extension/put_off.py", "importlib.util.spec_from_file_location"): "the same",
     ("testing/corpora.py", "pickle.loads"): "what the contract has pickled itself a line before",
     ("kernels/xformers.py", "importlib.import_module"): "a library, by a name that stands there",
-    ("execute/rank.py", "pickle.load"): "its task, by the pipe from the worker that started it",
-    ("execute/ranks.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
+    ("execute/rank_process.py", "pickle.load"): "its task, by the pipe from the worker that started it",
+    ("execute/rank_processes.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
     ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
     (
         "execute/local_worker.py",
@@ -62,7 +62,10 @@ ALLOWED = {
     ("session/mirroring.py", "Connection.recv"): "answers, by the pipe to the process that it started",
     ("store/mlflow/process.py", "Connection.recv"): "what to send, by the pipe from the driver that started it",
     ("store/mlflow/process.py", "pickle.load"): "which folder, by its standard input from that driver",
-    ("train/ranks.py", "torch.distributed.all_gather_object"): "what ranks of this trial found, on this machine alone",
+    (
+        "train/data_parallel.py",
+        "torch.distributed.all_gather_object",
+    ): "what ranks of this trial found, on this machine alone",
     ("train/checkpoint.py", "torch.load"): "weights_only, which reads tensors and plain data",
 }
 
@@ -170,7 +173,7 @@ def tampered(state, **changes):
 
 @pytest.mark.parametrize("where", ["whole", "step", "last", "model", "pickle"])
 def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
-    evil, state = Evil(tmp_path / "code_has_run"), save_state("t", *trained, Progress(3))
+    evil, state = Evil(tmp_path / "code_has_run"), save_state("t", *trained, TrialProgress(3))
     buffer = io.BytesIO()
     torch.save(evil, buffer)
     bad = {"whole": buffer.getvalue(), "pickle": pickle.dumps(evil)}.get(where) or tampered(state, **{where: evil})
@@ -180,7 +183,7 @@ def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
 
 
 def test_the_tampered_state_would_run_code_elsewhere(trained, tmp_path):
-    bad = tampered(save_state("t", *trained, Progress(3)), step=Evil(tmp_path / "code_has_run"))
+    bad = tampered(save_state("t", *trained, TrialProgress(3)), step=Evil(tmp_path / "code_has_run"))
     torch.load(io.BytesIO(bad), weights_only=False)
     assert (tmp_path / "code_has_run").exists()
 
@@ -198,7 +201,7 @@ def test_the_tampered_state_would_run_code_elsewhere(trained, tmp_path):
     ],
 )
 def test_a_state_of_another_shape_is_refused_in_words(changes, trained):
-    bad = tampered(save_state("t", *trained, Progress(3)), **changes)
+    bad = tampered(save_state("t", *trained, TrialProgress(3)), **changes)
     with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint(.|\n)*--fresh"):
         load_state(bad, "t", *trained)
 

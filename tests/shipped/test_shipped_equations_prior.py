@@ -45,7 +45,7 @@ from paper_worlds import (
 from reading import transformer
 
 from ablate.compiler import compile_model
-from ablate.compiler.profile import profile
+from ablate.compiler.data_dependent_init import profile
 
 pytestmark = pytest.mark.fast
 

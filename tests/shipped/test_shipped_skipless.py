@@ -12,7 +12,7 @@ from ablate.data.streams import prepare
 from ablate.probes.registry import select
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Row
-from ablate.train.parts import Cut
+from ablate.train.microbatches import BatchShares
 
 SPACE = Path(__file__).parents[2] / "spaces" / "skipless.yaml"
 
@@ -51,7 +51,7 @@ def starts(seed, share, cache):
         held_out = streams.split(trial.split)
         windows = evaluation_windows(held_out, length, number, seed=trial.seed, split=trial.split)
         windows = Windows(*(each[: number // share] for each in windows[:2]), bytes=None)
-        rows = list(evaluate(model, windows, 0, trial, Cut(), select(trial.measure.probes)))
+        rows = list(evaluate(model, windows, 0, trial, BatchShares(), select(trial.measure.probes)))
         for metric, found in (("token_cosine", cosine), ("token_correlation_rms", joint)):
             values = [row.value for row in rows if isinstance(row, Row) and row.metric == metric]
             assert len(values) == trial.architecture.sizes.n_layers + 1

@@ -12,7 +12,7 @@ from ablate.errors import InputError
 from ablate.signal.affine import Affine
 from ablate.signal.leaky_relu_shaping import leaky_by_correlation, leaky_by_slope
 from ablate.signal.shaping import shape_by_curvature, shape_by_slope
-from ablate.signal.subnetworks import Stack
+from ablate.signal.subnetworks import ResidualStack
 
 
 def erf(z: complex) -> complex:
@@ -81,7 +81,7 @@ NETWORKS = [(6, 5.0, 0.0), (24, 5.0, 0.0), (36, 1.5, 0.0), (100, 5.0, 0.9), (8, 
 @pytest.mark.parametrize(("layers", "zeta", "skip"), NETWORKS)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_dks_of_smooth_activations(name, layers, zeta, skip):
-    affine = shape_by_slope(CATALOGUE[name].config(), name, zeta, Stack(layers, skip))
+    affine = shape_by_slope(CATALOGUE[name].config(), name, zeta, ResidualStack(layers, skip))
     values = expectations(FORMULAS[name], affine)
     assert off(values, mean=0, q=1, q_slope=1) < 1e-6
     assert abs(largest(lambda slope: values["c_slope"] * slope, 1.0, layers, skip) - zeta) < 1e-6
@@ -90,7 +90,7 @@ def test_dks_of_smooth_activations(name, layers, zeta, skip):
 @pytest.mark.parametrize(("layers", "tau", "skip"), [(4, 0.3, 0.0), (24, 0.3, 0.0), (100, 5.0, 0.9), (12, 1.0, 0.5)])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_tat_of_smooth_activations(name, layers, tau, skip):
-    affine = shape_by_curvature(CATALOGUE[name].config(), name, tau, Stack(layers, skip))
+    affine = shape_by_curvature(CATALOGUE[name].config(), name, tau, ResidualStack(layers, skip))
     values = expectations(FORMULAS[name], affine)
     assert off(values, q=1, q_slope=1, c_slope=1) < 1e-6
     assert abs(largest(lambda bend: values["c_curvature"] + bend, 0.0, layers, skip) - tau) < 1e-6
@@ -100,7 +100,7 @@ def test_tat_of_smooth_activations(name, layers, tau, skip):
 
 @pytest.mark.parametrize(("layers", "zeta", "skip"), [(24, 5.0, 0.0), (4, 1.5, 0.0), (100, 5.0, 0.9), (3, 5.0, 0.0)])
 def test_dks_of_relu_solves_the_input_scale_alone(layers, zeta, skip):
-    affine = shape_by_slope(CATALOGUE["relu"].config(), "relu", zeta, Stack(layers, skip))
+    affine = shape_by_slope(CATALOGUE["relu"].config(), "relu", zeta, ResidualStack(layers, skip))
     values = expectations(FORMULAS["relu"], affine, kink=0.0)
     assert abs(affine.input_shift) == 1
     assert affine.input_scale > 0
@@ -112,7 +112,7 @@ def test_dks_of_relu_solves_the_input_scale_alone(layers, zeta, skip):
 @pytest.mark.parametrize(("slope", "layers"), [(0.2, 24), (0.01, 12), (-0.5, 24), (0.2, 6)])
 def test_dks_of_a_leaky_relu_with_a_given_slope(slope, layers):
     inner = CATALOGUE["leaky_relu"].config(slope=slope)
-    affine = shape_by_slope(inner, "leaky_relu", 5.0, Stack(layers))
+    affine = shape_by_slope(inner, "leaky_relu", 5.0, ResidualStack(layers))
     values = expectations(leaky(slope), affine, kink=0.0)
     assert off(values, mean=0, q=1) < 1e-6
     assert abs(values["c_slope"] ** layers - 5) < 1e-6
@@ -120,7 +120,7 @@ def test_dks_of_a_leaky_relu_with_a_given_slope(slope, layers):
 
 @pytest.mark.parametrize(("layers", "zeta", "skip"), [(24, 5.0, 0.0), (6, 5.0, 0.0), (36, 1.5, 0.0), (60, 5.0, 0.8)])
 def test_dks_of_leaky_relu_solves_the_slope(layers, zeta, skip):
-    shaped = leaky_by_slope(zeta, Stack(layers, skip))
+    shaped = leaky_by_slope(zeta, ResidualStack(layers, skip))
     values = expectations(leaky(shaped.slope), shaped.affine, kink=0.0)
     assert 0 <= shaped.slope < 1
     assert off(values, mean=0, q=1, q_slope=1) < 1e-6
@@ -138,7 +138,7 @@ LEAKY = [(24, 0.9, 0.0), (36, 0.9, 0.0), (100, 0.9, 0.9), (6, 0.5, 0.0), (6, 0.4
 
 @pytest.mark.parametrize(("layers", "eta", "skip"), LEAKY)
 def test_tat_of_leaky_relu(layers, eta, skip):
-    shaped = leaky_by_correlation(eta, Stack(layers, skip))
+    shaped = leaky_by_correlation(eta, ResidualStack(layers, skip))
     values = expectations(leaky(shaped.slope), shaped.affine, kink=0.0)
     assert off(values, q=1, q_slope=1, c_slope=1) < 1e-6
     assert shaped.affine == Affine(output_scale=shaped.affine.output_scale)
@@ -147,17 +147,17 @@ def test_tat_of_leaky_relu(layers, eta, skip):
 
 def test_the_conditions_can_fail():
     gelu = FORMULAS["gelu"]
-    solved = shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, Stack(24))
+    solved = shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, ResidualStack(24))
     assert off(expectations(gelu, Affine()), mean=0, q=1, q_slope=1) > 0.1
     nudged = Affine(solved.input_scale + 1e-4, solved.input_shift, solved.output_shift, solved.output_scale)
     assert off(expectations(gelu, nudged), mean=0, q=1, q_slope=1, c_slope=5 ** (1 / 24)) > 1e-5
 
 
 def test_dks_of_gelu_is_the_published_solution():
-    affine = shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, Stack(24))
+    affine = shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, ResidualStack(24))
     found = affine.input_scale, affine.input_shift, affine.output_shift, affine.output_scale
     np.testing.assert_allclose(found, (0.376889, 0.234798, -0.189578, 3.869590), rtol=0, atol=6e-7)
-    other = shape_by_slope(CATALOGUE["gelu_tanh"].config(), "gelu_tanh", 5.0, Stack(24))
+    other = shape_by_slope(CATALOGUE["gelu_tanh"].config(), "gelu_tanh", 5.0, ResidualStack(24))
     assert abs(other.input_shift - 0.234798) > 1e-4  # the digits tell even its approximation apart
 
 
@@ -165,8 +165,8 @@ def test_dks_of_gelu_is_the_published_solution():
 def test_of_mirror_images_the_one_with_a_positive_shift_counts(name):
     config = CATALOGUE[name].config()
     for affine in (
-        shape_by_slope(config, name, 5.0, Stack(24)),
-        shape_by_curvature(config, name, 0.3, Stack(24)),
+        shape_by_slope(config, name, 5.0, ResidualStack(24)),
+        shape_by_curvature(config, name, 0.3, ResidualStack(24)),
     ):
         assert affine.input_scale > 0 < affine.input_shift
         middle = FORMULAS[name](1e-300 + 0j).real
@@ -177,10 +177,10 @@ def test_of_mirror_images_the_one_with_a_positive_shift_counts(name):
 
 def test_solutions_are_kept_and_come_again_to_the_bit():
     config = CATALOGUE["silu"].config()
-    first = shape_by_slope(config, "silu", 5.0, Stack(12))
-    assert shape_by_slope(CATALOGUE["silu"].config(), "silu", 5.0, Stack(12)) is first
+    first = shape_by_slope(config, "silu", 5.0, ResidualStack(12))
+    assert shape_by_slope(CATALOGUE["silu"].config(), "silu", 5.0, ResidualStack(12)) is first
     shape_by_slope.cache_clear()
-    again = shape_by_slope(config, "silu", 5.0, Stack(12))
+    again = shape_by_slope(config, "silu", 5.0, ResidualStack(12))
     assert again is not first
     assert again == first
 
@@ -197,17 +197,17 @@ class Line:
 
 
 def by_slope(name, zeta, layers, skip=0.0, **fields):
-    return lambda: shape_by_slope(CATALOGUE[name].config(**fields), name, zeta, Stack(layers, skip))
+    return lambda: shape_by_slope(CATALOGUE[name].config(**fields), name, zeta, ResidualStack(layers, skip))
 
 
 REFUSED = {
     "shallow_tat_leaky_relu": (
-        lambda: leaky_by_correlation(0.9, Stack(12)),
+        lambda: leaky_by_correlation(0.9, ResidualStack(12)),
         "TAT finds no leaky ReLU that brings C(0) to eta 0.9 over 12 layers; the largest is 0.8971, that of ReLU\n"
         "  = take an eta below 0.897, or more layers",
     ),
     "shallow_dks_leaky_relu": (
-        lambda: leaky_by_slope(5.0, Stack(4)),
+        lambda: leaky_by_slope(5.0, ResidualStack(4)),
         "DKS finds no leaky ReLU with C'(1) = 1.495, as zeta 5 over 4 layers asks; "
         "the largest is 1.467, that of ReLU, which makes zeta 4.631\n"
         "  = take a smaller zeta, or more layers",
@@ -225,23 +225,23 @@ REFUSED = {
         "  = take a smaller zeta, or more layers",
     ),
     "curved_tanh": (
-        lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 5.0, Stack(2)),
+        lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 5.0, ResidualStack(2)),
         "TAT finds no maps around tanh with C''(1) = 2.5, as tau 5 over 2 layers asks; "
         "the largest found is 0.891, which makes tau 1.782\n"
         "  = take a smaller tau, or more layers",
     ),
     "kink": (
-        lambda: shape_by_curvature(CATALOGUE["relu"].config(), "relu", 0.3, Stack(24)),
+        lambda: shape_by_curvature(CATALOGUE["relu"].config(), "relu", 0.3, ResidualStack(24)),
         "TAT bounds C''(1), which is infinite for relu: its slope jumps at 0\n"
         "  = shape a smooth activation; leaky ReLU has a TAT of its own, by C(0)",
     ),
     "no_curve": (
-        lambda: shape_by_slope(Flat(), "flat", 5.0, Stack(24)),
+        lambda: shape_by_slope(Flat(), "flat", 5.0, ResidualStack(24)),
         "flat does not say its derivatives, so nothing can be solved from them\n"
         "  = give its Config a method curve(x) -> (f, f', f''), each a NumPy array",
     ),
     "line": (
-        lambda: shape_by_slope(Line(), "line", 5.0, Stack(24)),
+        lambda: shape_by_slope(Line(), "line", 5.0, ResidualStack(24)),
         "DKS finds no maps around line with C'(1) = 1.069, as zeta 5 over 24 layers asks\n"
         "  = take another zeta or activation",
     ),
@@ -251,11 +251,11 @@ REFUSED = {
         "  = take another zeta or activation",
     ),
     "half_a_layer": (
-        lambda: Stack(2.5),
+        lambda: ResidualStack(2.5),
         "a network of 2.5 nonlinear layers cannot be shaped for\n  = give `layers` a whole number from 1 to 10000",
     ),
     "skip_above_one": (
-        lambda: Stack(2, 1.5),
+        lambda: ResidualStack(2, 1.5),
         "1.5 is no weight of a normalised skip, whose branch has the weight sqrt(1 - skip**2)\n"
         "  = give `skip` a number from 0 (no skip) to 1",
     ),
@@ -273,16 +273,16 @@ def test_what_cannot_be_shaped_is_refused_with_the_reason(case):
 @pytest.mark.parametrize("case", ["shallow_tat_leaky_relu", "shallow_dks_leaky_relu", "curved_tanh"])
 def test_just_within_the_reach_that_a_refusal_names_there_is_a_solution(case):
     {
-        "shallow_tat_leaky_relu": lambda: leaky_by_correlation(0.897, Stack(12)),
-        "shallow_dks_leaky_relu": lambda: leaky_by_slope(4.63, Stack(4)),
-        "curved_tanh": lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 1.78, Stack(2)),
+        "shallow_tat_leaky_relu": lambda: leaky_by_correlation(0.897, ResidualStack(12)),
+        "shallow_dks_leaky_relu": lambda: leaky_by_slope(4.63, ResidualStack(4)),
+        "curved_tanh": lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 1.78, ResidualStack(2)),
     }[case]()
 
 
 def test_the_numbers_of_layers_at_the_limits():
-    assert Stack(1).local_slope(5.0) == 5.0
-    assert Stack(7, 1.0).local_slope(5.0) == 5.0  # nothing passes the branches but the bare branch itself
-    assert math.isclose(Stack(10_000).local_slope(5.0), 5 ** (1 / 10_000), rel_tol=1e-14)
-    assert math.isclose(Stack(10_000).local_curvature(0.3), 0.3 / 10_000, rel_tol=1e-11)
-    assert Stack(10_000).slope(5.0) == math.inf
-    assert Stack(10_000, 0.5).slope(5.0) == math.inf
+    assert ResidualStack(1).local_slope(5.0) == 5.0
+    assert ResidualStack(7, 1.0).local_slope(5.0) == 5.0  # nothing passes the branches but the bare branch itself
+    assert math.isclose(ResidualStack(10_000).local_slope(5.0), 5 ** (1 / 10_000), rel_tol=1e-14)
+    assert math.isclose(ResidualStack(10_000).local_curvature(0.3), 0.3 / 10_000, rel_tol=1e-11)
+    assert ResidualStack(10_000).slope(5.0) == math.inf
+    assert ResidualStack(10_000, 0.5).slope(5.0) == math.inf

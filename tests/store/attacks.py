@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
-from ablate.store import checkpoints, sealed, segment
+from ablate.store import checkpoints, open_trial, sealed
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
 from ablate.train.events import Began
@@ -28,7 +28,7 @@ SEALED = {"a10000", "a10001", "b20000", "b20001"}
 """Those that have ended."""
 
 FILES = {
-    "segment": f"{segment.FOLDER}/{OPEN}.jsonl",
+    "segment": f"{open_trial.FOLDER}/{OPEN}.jsonl",
     "outcomes": "outcomes.jsonl",
     "plans": "plans.jsonl",
     "sealed": f"{sealed.FOLDER}/b20001.parquet",

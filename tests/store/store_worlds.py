@@ -12,13 +12,13 @@ from builders import architecture, op, pre_ln
 from recipes import recipe
 
 from ablate.plan.identity import conditions_of
-from ablate.plan.plan import Comparison, Plan, Proposed, Variant
+from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.space.documents import Data, Evaluation, Measure
 from ablate.space.metrics import Definition
 from ablate.store import checkpoints
-from ablate.store.describe import Documents
 from ablate.store.results import Results
+from ablate.store.serialise import Documents
 from ablate.train.events import Checkpoint, Event, Outcome, Row, Saved, Timing
 
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "ablate": "0.1.0", "platform": "linux-x86_64", "cpu": "test"}
@@ -92,8 +92,8 @@ def plan(seeds: tuple[int, ...] = (0, 1), space: str = "small") -> Plan:
         trials=tuple(trial(variant, seed) for seed in seeds for variant in VARIANTS),
         notes=("nothing was folded",),
         proposals=(
-            Proposed(k=0, derivation=2**70, variant="b2", repeat=False, choices=3, random=3),
-            Proposed(k=1, derivation=5, variant="b2", repeat=True, choices=2, random=0),
+            KeptProposal(k=0, derivation=2**70, variant="b2", repeat=False, choices=3, random=3),
+            KeptProposal(k=1, derivation=5, variant="b2", repeat=True, choices=2, random=0),
         ),
     )
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from store_worlds import DOCUMENTS, course, hear, opened, plan, trial
 
 from ablate.errors import RefusedError
-from ablate.store import ledger, lines
+from ablate.store import checksummed_lines, ledger
 from ablate.store.lock import Lock
 from ablate.store.repair import open_trials, repair, text_lines
 from ablate.store.repair.faults import put_right
@@ -152,8 +152,8 @@ def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
     for bytes_left in range(1, last - 1):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
-        put_right(text_lines.torn(path, lines.read(path)), said.append)
-        known = ledger.asked(lines.read(path))
+        put_right(text_lines.torn(path, checksummed_lines.read(path)), said.append)
+        known = ledger.asked(checksummed_lines.read(path))
         one_line(said, str(path), f"ends in the middle of a line; {bytes_left} bytes are cut off")
         assert len(known.trials) == 6 and known.plans == {}
     one_line(ends_well(folder, worlds), str(path), "lacked 1 plan; got back from ablate.duckdb")
@@ -178,9 +178,9 @@ def test_specifications_and_plans_come_again_with_the_next_run_without_the_datab
     path = folder / FILES["plans"]
     flip(path, 100)
     flip(path, path.stat().st_size - 100)
-    before = len(ledger.asked(lines.read(path)).trials)
+    before = len(ledger.asked(checksummed_lines.read(path)).trials)
     one_line(ends_well(folder, worlds), str(path), "is damaged in line 1, 8", "`ablate doctor` takes it out")
-    after = ledger.asked(lines.read(path))
+    after = ledger.asked(checksummed_lines.read(path))
     assert (before, len(after.trials), set(after.plans)) == (5, 6, {"small"})
 
 

@@ -19,10 +19,10 @@ from test_store_verdicts import judged
 
 from ablate.data.text import SPLITS
 from ablate.space.documents import Bpe
-from ablate.store import lines
+from ablate.store import checksummed_lines
 from ablate.store.cookbook import find
-from ablate.store.describe import trial_document
 from ablate.store.query import query
+from ablate.store.serialise import trial_document
 from ablate.train.events import Outcome, Row
 
 
@@ -210,7 +210,7 @@ def test_mixed_versions(ask):
 
 def test_recipe_differences(told, ask):
     rows = keyed(ask("recipe_differences"), "path", "value")
-    here = json.loads(lines.compact(trial_document(trial())))
+    here = json.loads(checksummed_lines.compact(trial_document(trial())))
     assert here["recipe"]["optimizer"]["adamw"]["lr"] == 0.01
     lr = "recipe.optimizer.adamw.lr"
     assert {key: (row["trials"], row["spaces"]) for key, row in rows.items()} == {

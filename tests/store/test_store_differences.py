@@ -11,7 +11,7 @@ from worlds import write_world
 
 import ablate
 from ablate.report.page.differences import band
-from ablate.store.differences import DifferenceCourse, differences
+from ablate.store.differences import DifferenceCurve, differences
 from ablate.store.query import query
 
 
@@ -51,7 +51,7 @@ def test_they_are_paired_by_seed_at_every_step(results: Path, metric: str, over:
 
 
 def test_a_band_is_students_interval_of_each_step() -> None:
-    course = DifferenceCourse(
+    course = DifferenceCurve(
         variant="v",
         metric="m",
         over="mean",

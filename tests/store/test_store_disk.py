@@ -17,7 +17,7 @@ from store_worlds import DOCUMENTS, course, hear, opened, plan, rows_at, trial
 from worlds import rows_of, write_world
 
 from ablate.errors import RefusedError
-from ablate.store import checkpoints, ledger, segment
+from ablate.store import checkpoints, ledger, open_trial
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.train.events import Checkpoint, Outcome
@@ -70,7 +70,7 @@ def test_full_while_rows_are_written(disk, expected):
         with refused(folder / FILES["segment"], FULL):
             for step in range(30, 3000):
                 hear(results, OPEN, rows_at(OPEN, step))
-    assert segment.read(folder / FILES["segment"]).torn == 0, "no half line is left"
+    assert open_trial.read(folder / FILES["segment"]).torn == 0, "no half line is left"
     assert set(ledger.known_outcomes(folder)) == SEALED
     assert goes_on(disk, expected) == []
 

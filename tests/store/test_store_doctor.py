@@ -11,8 +11,8 @@ from attacks import FILES, OPEN, flip, half_way, mended, only, run, tables
 from store_worlds import VERSIONS, course, fill, hear, opened, trial
 
 from ablate.errors import InputError
-from ablate.store import ledger, lines, projection, sealed, segment
-from ablate.store.lines import Appender
+from ablate.store import checksummed_lines, ledger, open_trial, projection, sealed
+from ablate.store.checksummed_lines import Appender
 from ablate.store.repair import repair
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     found = repair(folder, dry_run=True).found[0]
     assert (found.kind, found.where, found.line, found.severity) == ("damaged line", path, 1, "repaired")
     mended(folder)
-    assert lines.read(path).damaged == () and tables(folder) == before
+    assert checksummed_lines.read(path).damaged == () and tables(folder) == before
     (kept,) = (folder / "damaged").iterdir()
     assert kept.read_bytes().startswith(damaged)
     shutil.rmtree(folder / "damaged")
@@ -107,7 +107,7 @@ def test_a_torn_line_is_cut_off(folder, name):
 @pytest.mark.parametrize("place", ["last", "middle"])
 def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place):
     path, before = folder / FILES[name], tables(folder)
-    written, whole = path.read_bytes(), lines.read(path)
+    written, whole = path.read_bytes(), checksummed_lines.read(path)
     end = whole.ends[-1 if place == "last" else 1]
     path.write_bytes(written[: end - 1] + written[end:])
     (folder / FILES["database"]).unlink()
@@ -136,7 +136,7 @@ def test_a_damaged_file_whose_rows_the_database_has_is_sealed_anew(folder):
 
 
 def known(folder):
-    return ledger.endings(lines.read(folder / "outcomes.jsonl"))
+    return ledger.endings(checksummed_lines.read(folder / "outcomes.jsonl"))
 
 
 def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
@@ -213,7 +213,7 @@ def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
     assert (found.kind, found.remedy) == ("damaged line", "the trial goes on from step 20")
     assert found.line == path.read_bytes()[: path.stat().st_size - 100].count(b"\n") + 1
     mended(folder)
-    assert segment.read(path).marks[-1].end == path.stat().st_size
+    assert open_trial.read(path).marks[-1].end == path.stat().st_size
     assert (folder / "damaged" / path.name).exists()
 
 
@@ -251,9 +251,9 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
         flip(path, 20)
         assert repair(folder, dry_run=True).found[0].what == "has lost its first line"
     else:
-        beginning = segment.Beginning("a10000", 1, 1.8e9, VERSIONS)
-        path = segment.path_of(folder, "a10000")
-        path.write_bytes(lines.encode(segment.begin_record(beginning)))
+        beginning = open_trial.Beginning("a10000", 1, 1.8e9, VERSIONS)
+        path = open_trial.path_of(folder, "a10000")
+        path.write_bytes(checksummed_lines.encode(open_trial.begin_record(beginning)))
         assert only(folder).what == "is of a trial that is sealed already"
     mended(folder)
     assert not path.exists()
@@ -262,8 +262,11 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
 def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_path):
     fill(tmp_path)
     path = tmp_path / "outcomes.jsonl"
-    without = [["ended", {k: v for k, v in record[1].items() if k != "file"}] for record in lines.read(path).records]
-    path.write_bytes(b"".join(map(lines.encode, without)))
+    without = [
+        ["ended", {k: v for k, v in record[1].items() if k != "file"}]
+        for record in checksummed_lines.read(path).records
+    ]
+    path.write_bytes(b"".join(map(checksummed_lines.encode, without)))
     assert repair(tmp_path, dry_run=True).found == ()
     flip(sealed.path_of(tmp_path, "a10000"), 200)
     assert only(tmp_path).kind == "sealed"

@@ -20,17 +20,17 @@ from ablate.errors import AblateError, RefusedError
 from ablate.session.judging import account_of, document, judgements
 from ablate.session.resuming import resumable
 from ablate.space.documents import Judge, Judged
-from ablate.store import claim, ledger, lines, paces, questions, requests, segment, verdicts
-from ablate.store.lines import compact
-from ablate.store.paces import Conditions, Paces
+from ablate.store import checksummed_lines, claim, ledger, open_trial, questions, requests, step_times, verdicts
+from ablate.store.checksummed_lines import compact
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.requests import Request
-from ablate.store.standing import standings
+from ablate.store.step_times import Conditions, Paces
+from ablate.store.trial_status import standings
 from ablate.verdict.judge import judge
 
-SEGMENT = f"{segment.FOLDER}/{OPEN}.jsonl"
-FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, questions.FILE, paces.FILE, SEGMENT)
+SEGMENT = f"{open_trial.FOLDER}/{OPEN}.jsonl"
+FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, questions.FILE, step_times.FILE, SEGMENT)
 RULES = Judge(metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="a1", confidence=0.95)
 
 
@@ -42,7 +42,7 @@ def place(tmp_path_factory):
     half_way(folder)
     requests.record(folder, Request(space="small", path=str(place / "small.yaml"), place={"executor": "local"}, at=1.0))
     here = Conditions(batch=1, dtype="float32", threads=1)
-    paces.record(folder, Paces(reference="m", seconds={"m": 0.1}, conditions=here, machine={}))
+    step_times.record(folder, Paces(reference="m", seconds={"m": 0.1}, conditions=here, machine={}))
     with opened(folder) as results:
         seen = results.finals([trial.id for trial in plan().trials])
         results.record_verdicts(document(judge(plan(), RULES, seen), plan()))
@@ -68,7 +68,7 @@ def answers(folder: Path) -> list[str]:
         "status": lambda: standings(folder),
         "sql": lambda: query(folder, "SELECT count(*) FROM trials, spaces", say=lambda said: None),
         "resume": lambda: resumable(folder, gone),
-        "paces": lambda: paces.kept(folder),
+        "paces": lambda: step_times.kept(folder),
         "look": lambda: repair(folder, dry_run=True),
         "doctor": lambda: repair(folder, dry_run=False, say=lambda said: None),
         "run": lambda: run(folder, lambda said: None),
@@ -87,7 +87,7 @@ def answers(folder: Path) -> list[str]:
 def put(folder: Path, name: str, *records: object) -> None:
     """Write lines behind those of a file, each whole."""
     with (folder / name).open("ab") as file:
-        file.writelines(map(lines.encode, records))
+        file.writelines(map(checksummed_lines.encode, records))
 
 
 def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the tests below can fail
@@ -108,7 +108,7 @@ KNOWN = {
     ledger.OUTCOMES: ["ended", "forgotten"],
     verdicts.FILE: ["judged"],
     questions.FILE: ["question"],
-    paces.FILE: ["paces"],
+    step_times.FILE: ["paces"],
     SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
 }
 
@@ -120,7 +120,7 @@ def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(fol
         (folder / name).write_bytes(content)
         put(folder, name, record)
         if word == "begin":  # only the first line of a segment begins it
-            (folder / name).write_bytes(lines.encode(record))
+            (folder / name).write_bytes(checksummed_lines.encode(record))
         refused = answers(folder)
         assert refused, record
         assert all(str(folder / name) in one and "is not as this version of ablate writes it" in one for one in refused)
@@ -145,14 +145,16 @@ def test_a_truth_value_is_no_number(folder, record):
     ],
 )
 def test_a_specification_that_says_something_else_is_refused_in_words(folder, field, other):
-    specification = next(said for word, *_, said in lines.read(folder / ledger.PLANS).records if word == "trial")
+    specification = next(
+        said for word, *_, said in checksummed_lines.read(folder / ledger.PLANS).records if word == "trial"
+    )
     put(folder, ledger.PLANS, ["trial", {**specification, field: other}])
     refused = answers(folder)
     assert refused and all(f"plans.jsonl is not as this version of ablate writes it: {field}" in one for one in refused)
 
 
 def test_an_outcome_of_a_newer_version_is_said_with_what_it_is(folder):
-    _, ending = lines.read(folder / ledger.OUTCOMES).records[0]
+    _, ending = checksummed_lines.read(folder / ledger.OUTCOMES).records[0]
     put(folder, ledger.OUTCOMES, ["ended", {**ending, "kind": "teleported"}])
     with pytest.raises(RefusedError, match=r"outcomes.jsonl is not as .* writes it: kind: input should be 'finished'"):
         standings(folder)
@@ -160,7 +162,7 @@ def test_an_outcome_of_a_newer_version_is_said_with_what_it_is(folder):
 
 def test_what_a_newer_version_says_besides_is_of_no_harm(folder):
     for name in (requests.FILE, ledger.PLANS, ledger.OUTCOMES):
-        word, *said = lines.read(folder / name).records[0]
+        word, *said = checksummed_lines.read(folder / name).records[0]
         put(folder, name, [word, *said[:-1], {**said[-1], "mood": "good"}])
     assert answers(folder) == []
 
@@ -180,7 +182,7 @@ def test_a_whole_line_that_is_not_json_is_refused_in_words(folder):
     for name in FILES:
         copy = shutil.copytree(folder, folder.parent / f"copy{FILES.index(name)}")
         with (copy / name).open("ab") as file:
-            file.write(lines.framed(b'["run", {'))
+            file.write(checksummed_lines.framed(b'["run", {'))
         assert all(name in one for one in answers(copy)), name
 
 
@@ -222,11 +224,11 @@ def survives(place, name: str, which: int, where: int, other: object) -> None:
     copy = place / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(place / "results", copy)
-    records = list(lines.read(copy / name).records)
+    records = list(checksummed_lines.read(copy / name).records)
     which %= len(records)
     ways = places(records[which])
     records[which] = changed(records[which], ways[where % len(ways)], other)
-    (copy / name).write_bytes(b"".join(map(lines.encode, records)))
+    (copy / name).write_bytes(b"".join(map(checksummed_lines.encode, records)))
     answers(copy)
 
 

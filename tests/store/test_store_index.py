@@ -13,12 +13,12 @@ import pytest
 from store_worlds import DOCUMENTS, RECIPE, VERSIONS, fill, opened, plan, trial
 
 from ablate.errors import RefusedError
-from ablate.store import describe, ledger, lines
+from ablate.store import checksummed_lines, ledger, serialise
+from ablate.store.checksummed_lines import encode
 from ablate.store.ending import Ending
-from ablate.store.ledger import Document, known_outcomes
-from ablate.store.lines import encode
-from ablate.store.pace import trial_seconds
+from ablate.store.ledger import KeptDocument, known_outcomes
 from ablate.store.records import TrialRecord
+from ablate.store.trial_duration import trial_seconds
 from ablate.train.events import Outcome
 
 
@@ -39,20 +39,20 @@ def test_five_thousand_trials_are_known_at_once(tmp_path):
 
 
 def test_what_was_asked_is_read_as_it_was_written(tmp_path):
-    document = describe.trial_document(trial())
-    first, second = (describe.plan_document(plan(seeds), DOCUMENTS) for seeds in ((0,), (0, 1)))
+    document = serialise.trial_document(trial())
+    first, second = (serialise.plan_document(plan(seeds), DOCUMENTS) for seeds in ((0,), (0, 1)))
     odd = {**first, "space": 'a "quoted" \\ name → é\n', "seeds": []}
     records = [["trial", document], ["plan", "1", first], ["plan", "o", odd], ["plan", "2", second], ["later", {}]]
     (tmp_path / "plans.jsonl").write_bytes(b"".join(map(encode, records)))
-    asked = ledger.asked(lines.read(tmp_path / "plans.jsonl"))
-    written = [lines.read(tmp_path / "plans.jsonl").records[place][-1] for place in range(4)]
+    asked = ledger.asked(checksummed_lines.read(tmp_path / "plans.jsonl"))
+    written = [checksummed_lines.read(tmp_path / "plans.jsonl").records[place][-1] for place in range(4)]
     assert asked.trials == {trial().id: written[0]}
     assert asked.plans == {"small": ("2", written[3]), odd["space"]: ("o", odd)}
-    assert ledger.text_of(asked.trials[trial().id]) == ledger.text_of(document) == lines.compact(document)
+    assert ledger.text_of(asked.trials[trial().id]) == ledger.text_of(document) == checksummed_lines.compact(document)
 
 
 def test_a_document_is_parsed_when_it_is_looked_into(tmp_path):
-    broken = Document(b'{"trial":', TrialRecord, tmp_path / "plans.jsonl")
+    broken = KeptDocument(b'{"trial":', TrialRecord, tmp_path / "plans.jsonl")
     assert broken.text == '{"trial":'
     with pytest.raises(RefusedError, match=r"plans.jsonl is not as this version of ablate writes it: a line"):
         broken["trial"]
@@ -61,7 +61,7 @@ def test_a_document_is_parsed_when_it_is_looked_into(tmp_path):
 def test_pace_is_the_median_of_finished_trials_of_that_size(tmp_path):
     assert trial_seconds(tmp_path, trial()) is None
     fill(tmp_path)
-    known = ledger.endings(lines.read(tmp_path / ledger.OUTCOMES)).values()
+    known = ledger.endings(checksummed_lines.read(tmp_path / ledger.OUTCOMES)).values()
     took = [ending.ended - ending.began for ending in known if ending.outcome.kind == "finished"]
     assert len(took) == 5
     assert trial_seconds(tmp_path, trial()) == pytest.approx(statistics.median(took), abs=1e-6)

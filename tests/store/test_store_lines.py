@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import RefusedError
-from ablate.store import lines, requests
+from ablate.store import checksummed_lines, requests
 from ablate.store.requests import Request
 
 pytestmark = pytest.mark.fast
@@ -25,14 +25,14 @@ RECORDS = [
 
 
 def written(path, records=RECORDS):
-    appender = lines.Appender(path)
+    appender = checksummed_lines.Appender(path)
     appender.write(records)
     appender.close()
     return path
 
 
 def test_a_line_is_its_checksum_and_strict_json():
-    line = lines.encode(["row", 1, "x", "", math.nan])
+    line = checksummed_lines.encode(["row", 1, "x", "", math.nan])
     checksum, body = line[:8], line[9:-1]
     assert int(checksum, 16) == zlib.crc32(body)
     assert json.loads(body, parse_constant=pytest.fail) == ["row", 1, "x", "", "NaN"]
@@ -40,20 +40,20 @@ def test_a_line_is_its_checksum_and_strict_json():
 
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**53), 2**53) | st.text()))
 def test_every_value_comes_back(values):
-    (body,) = [json.loads(lines.encode(values)[9:])]
+    (body,) = [json.loads(checksummed_lines.encode(values)[9:])]
     assert [float(b) if isinstance(v, float) else b for b, v in zip(body, values, strict=True)] == values
 
 
 def test_appending_goes_on_where_it_stopped(tmp_path):
     path = written(tmp_path / "a.jsonl")
     written(path, [["more"]])
-    reading = lines.read(path)
+    reading = checksummed_lines.read(path)
     assert list(reading.records) == [*RECORDS, ["more"]]
     assert (reading.torn, reading.damaged, reading.ends[-1]) == (0, (), path.stat().st_size)
 
 
 def test_no_file_is_no_lines(tmp_path):
-    assert lines.read(tmp_path / "none.jsonl") == lines.NOTHING
+    assert checksummed_lines.read(tmp_path / "none.jsonl") == checksummed_lines.NOTHING
 
 
 def test_cut_anywhere_the_whole_lines_remain(tmp_path):
@@ -61,7 +61,7 @@ def test_cut_anywhere_the_whole_lines_remain(tmp_path):
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for length in range(len(whole) + 1):
         (tmp_path / "cut.jsonl").write_bytes(whole[:length])
-        reading = lines.read(tmp_path / "cut.jsonl")
+        reading = checksummed_lines.read(tmp_path / "cut.jsonl")
         left = sum(end - 1 <= length for end in ends)  # a line is whole before its newline is there
         without = length + 1 in ends
         assert list(reading.records) == RECORDS[:left]
@@ -74,7 +74,7 @@ def test_a_line_whose_newline_is_lost_is_kept_and_so_is_the_next(tmp_path):
     for number in (1, 2):
         torn = [line.rstrip(b"\n") if place == number else line for place, line in enumerate(whole, 1)]
         (tmp_path / "joined.jsonl").write_bytes(b"".join(torn))
-        reading = lines.read(tmp_path / "joined.jsonl")
+        reading = checksummed_lines.read(tmp_path / "joined.jsonl")
         assert list(reading.records) == RECORDS
         assert (reading.torn, reading.damaged, reading.joined) == (0, (), (number,))
         assert reading.numbers == ((1, 1, 2), (1, 2, 2))[number - 1]
@@ -84,7 +84,7 @@ def test_a_whole_line_behind_half_a_line_is_kept_and_the_half_one_is_damaged(tmp
     first, second, third = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
     for count in range(1, len(second) - 1):
         (tmp_path / "half.jsonl").write_bytes(first + second[:count] + third)
-        reading = lines.read(tmp_path / "half.jsonl")
+        reading = checksummed_lines.read(tmp_path / "half.jsonl")
         assert list(reading.records) == [RECORDS[0], RECORDS[2]]
         assert (reading.torn, reading.damaged, reading.joined) == (0, (2,), ())
         assert reading.ends == (len(first), len(first + second[:count] + third))
@@ -94,17 +94,17 @@ def test_a_whole_line_before_zeros_is_kept(tmp_path):
     path = written(tmp_path / "a.jsonl")
     size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-1] + bytes(100))
-    reading = lines.read(path)
+    reading = checksummed_lines.read(path)
     assert list(reading.records) == RECORDS and (reading.torn, reading.rest) == (100, 100)
     assert reading.ends[-1] == size - 1
 
 
 def test_what_looks_like_a_line_within_a_whole_one_is_none(tmp_path):
-    inner = lines.encode(["trial", {"trial": "x"}]).decode()
-    harmed = bytearray(lines.encode(["plan", "d", {"source": f"{inner}{inner}"}]))
+    inner = checksummed_lines.encode(["trial", {"trial": "x"}]).decode()
+    harmed = bytearray(checksummed_lines.encode(["plan", "d", {"source": f"{inner}{inner}"}]))
     harmed[2:4] = b"??"
     (tmp_path / "a.jsonl").write_bytes(bytes(harmed))
-    assert lines.read(tmp_path / "a.jsonl").records == ()
+    assert checksummed_lines.read(tmp_path / "a.jsonl").records == ()
 
 
 def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
@@ -113,7 +113,9 @@ def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
     for length in (len(whole) - 1, len(whole) - 5):
         path.write_bytes(whole[:length])
         written(path, [["more"], ["and more"]])
-        assert path.read_bytes() == whole[:length] + b"\n" + lines.encode(["more"]) + lines.encode(["and more"])
+        assert path.read_bytes() == whole[:length] + b"\n" + checksummed_lines.encode(
+            ["more"]
+        ) + checksummed_lines.encode(["and more"])
 
 
 def test_any_changed_bit_is_noticed(tmp_path):
@@ -124,7 +126,7 @@ def test_any_changed_bit_is_noticed(tmp_path):
             changed = bytearray(whole)
             changed[place] ^= 1 << bit
             (tmp_path / "flip.jsonl").write_bytes(changed)
-            reading = lines.read(tmp_path / "flip.jsonl")
+            reading = checksummed_lines.read(tmp_path / "flip.jsonl")
             assert all(record in RECORDS for record in reading.records)
             if whole[place] == ord("\n"):  # every line is whole, and that one has another end is noticed
                 assert list(reading.records) == RECORDS and (reading.joined or reading.torn == 1)
@@ -142,7 +144,7 @@ def test_without_a_checksum_a_changed_digit_would_pass(tmp_path):  # the test ab
 def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     path = written(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    appender = lines.Appender(path)
+    appender = checksummed_lines.Appender(path)
     real = os.write
 
     def full(descriptor, content):
@@ -158,13 +160,13 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     assert path.read_bytes() == before
     appender.write([["after"]])
     appender.close()
-    assert list(lines.read(path).records) == [*RECORDS, ["after"]]
+    assert list(checksummed_lines.read(path).records) == [*RECORDS, ["after"]]
 
 
 def test_a_run_written_by_a_newer_version_is_read_without_what_is_new(tmp_path):
     asked = Request(space="small", path="/s.yaml", settings=("a=1",), place={"name": "local", "workers": 2}, at=1.0)
     requests.record(tmp_path, asked)
-    (record,) = lines.read(tmp_path / requests.FILE).records
+    (record,) = checksummed_lines.read(tmp_path / requests.FILE).records
     written(tmp_path / requests.FILE, [["run", {**record[1], "space": "other", "moon": "full"}]])
     assert requests.latest(tmp_path)["small"] == asked
     assert requests.latest(tmp_path)["other"].place == {"name": "local", "workers": 2}

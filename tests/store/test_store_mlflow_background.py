@@ -16,7 +16,7 @@ from store_worlds import DOCUMENTS, course, opened, plan, refuse
 
 from ablate.errors import RefusedError
 from ablate.session import mirroring
-from ablate.session.mirroring import FailedError, Mirroring
+from ablate.session.mirroring import MirrorError, Mirroring
 from ablate.store.mirror import mirror
 
 KILLED = """
@@ -155,7 +155,7 @@ def test_a_sender_that_dies_is_told_as_such_and_the_next_run_sends_what_it_has_n
         for trial in trials[1:]:
             end(results, sender, trial)
         results.refresh()
-        with pytest.raises(FailedError, match="its process ended with -9"):
+        with pytest.raises(MirrorError, match="its process ended with -9"):
             sender.finish({}, lambda text: None)
     assert mirror(tmp_path).sent == 5 and len(sent_of(tmp_path)) == 6
 

@@ -13,11 +13,11 @@ from attacks import flip, state
 from typer.testing import CliRunner
 
 from ablate.cli import app
-from ablate.store import ledger, lines
+from ablate.store import checksummed_lines, ledger
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
-from ablate.store.standing import standings
+from ablate.store.trial_status import standings
 
 FOLDERS = Path(__file__).parent / "folders"
 ENDED = ("0826c3b86c942510", "d7359feb327b3291")
@@ -67,7 +67,7 @@ def test_a_folder_of_510446e_is_whole_and_its_tables_are_filled(folder):
 def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folder):
     path = folder / ledger.OUTCOMES
     whole = path.read_bytes()
-    last = lines.read(path).records[-1][1]["trial"]
+    last = checksummed_lines.read(path).records[-1][1]["trial"]
     path.write_bytes(whole[:-20])
     done = healed(folder)
     assert {told(finding) for finding in done.found} - LEFT_OUT == {
@@ -101,7 +101,7 @@ def test_its_rows_are_sealed_anew_where_its_database_has_them(folder):
 
 def test_its_lost_plan_is_said_to_be_lost(folder):
     path = folder / ledger.PLANS
-    number = 1 + next(n for n, body in enumerate(lines.read(path).bodies) if body.startswith(b'["plan"'))
+    number = 1 + next(n for n, body in enumerate(checksummed_lines.read(path).bodies) if body.startswith(b'["plan"'))
     flip(path, path.read_bytes().index(b'["plan"') + 40)
     done = healed(folder)
     (lost,) = (finding for finding in done.found if finding.severity == "lost")

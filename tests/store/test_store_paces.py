@@ -2,8 +2,8 @@
 
 import pytest
 
-from ablate.store.lines import encode
-from ablate.store.paces import FILE, Conditions, Paces, holding, kept, record
+from ablate.store.checksummed_lines import encode
+from ablate.store.step_times import FILE, Conditions, Paces, holding, kept, record
 
 pytestmark = pytest.mark.fast
 

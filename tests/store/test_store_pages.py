@@ -33,23 +33,23 @@ def read(folder: Path, trials: dict[str, str] | None = None) -> pages.Measured:
     return pages.measured(folder, trials or {}, trials or {})
 
 
-def curves(folder: Path, trials: dict[str, str]) -> tuple[pages.Course, ...]:
+def curves(folder: Path, trials: dict[str, str]) -> tuple[pages.MetricCurve, ...]:
     return read(folder, trials).curves
 
 
-def gains(folder: Path, trials: dict[str, str]) -> tuple[pages.Course, ...]:
+def gains(folder: Path, trials: dict[str, str]) -> tuple[pages.MetricCurve, ...]:
     return read(folder, trials).gains
 
 
-def layers(folder: Path, trials: dict[str, str]) -> tuple[pages.LayerCourse, ...]:
+def layers(folder: Path, trials: dict[str, str]) -> tuple[pages.LayerCurve, ...]:
     return read(folder, trials).layers
 
 
-def endings(folder: Path, trials: dict[str, str]) -> tuple[pages.Ended, ...]:
+def endings(folder: Path, trials: dict[str, str]) -> tuple[pages.TrialEnd, ...]:
     return read(folder, trials).endings
 
 
-def one(found: tuple[pages.Course, ...], variant: str, metric: str, of: str) -> pages.Course:
+def one(found: tuple[pages.MetricCurve, ...], variant: str, metric: str, of: str) -> pages.MetricCurve:
     (course,) = [c for c in found if (c.variant, c.metric, c.of) == (variant, metric, of)]
     return course
 

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 from ablate.cli.app import app
 from ablate.session.judging import document
-from ablate.store import describe, ledger, lines, verdicts
+from ablate.store import checksummed_lines, ledger, serialise, verdicts
 from ablate.store.cookbook import find
 from ablate.store.query import query
 from ablate.store.repair import from_database, repair
-from ablate.store.standing import plan_counts
+from ablate.store.trial_status import plan_counts
 from ablate.verdict.judge import judge
 
 OTHER = replace(DOCUMENTS, resolved={"space": "small", "seeds": [0, 1, 2], "recipe": {"lr": 0.5}})
@@ -47,7 +47,7 @@ def run(folder, asked, documents):
         summary = judge(asked, RULES, results.finals([one.id for one in asked.trials]))
         results.record_verdicts(document(summary, asked))
         results.refresh()
-    return describe.plan_id(asked.space, asked=describe.digest(dict(documents.resolved)))
+    return serialise.plan_id(asked.space, asked=serialise.digest(dict(documents.resolved)))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_both_have_their_verdicts(twice):
 
 def test_what_is_of_a_space_is_of_the_plan_that_it_was_last_asked_as(twice):
     folder, _, second = twice
-    resolved = lines.compact(OTHER.resolved)
+    resolved = checksummed_lines.compact(OTHER.resolved)
     assert ask(folder, "SELECT plan, seeds, resolved FROM spaces") == ((second, [1, 2], resolved),)
     joined = "FROM memberships m JOIN variants v USING (space, variant_id) JOIN spaces s USING (space)"
     assert ask(folder, f"SELECT count(*), count(DISTINCT trial_id) {joined} WHERE s.space = 'small'") == ((6, 6),)
@@ -125,7 +125,7 @@ def test_a_plan_that_grows_stays_one(tmp_path):
             results.refresh()
     assert ask(tmp_path, "SELECT seeds, trials, open FROM plans") == (([0, 1], 6, False),)
     assert plan_counts(tmp_path) == {"small": 1}
-    kinds = [record[0] for record in lines.read(tmp_path / ledger.PLANS).records]
+    kinds = [record[0] for record in checksummed_lines.read(tmp_path / ledger.PLANS).records]
     assert (kinds.count("plan"), kinds.count("seen")) == (2, 1)
 
 
@@ -135,9 +135,9 @@ def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     ((text, digest, variants, trials, seen),) = ask(
         tmp_path, "SELECT document, plan_digest, variants, trials, first_seen FROM plans"
     )
-    kept = ledger.asked(lines.read(tmp_path / ledger.PLANS)).plans["small"]
+    kept = ledger.asked(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
     assert (digest, json.loads(text)) == (kept[0], dict(kept[1])) and text == ledger.text_of(kept[1])
-    assert describe.digest(json.loads(text)) == digest
+    assert serialise.digest(json.loads(text)) == digest
     assert (variants, trials) == (3, 6) and before <= seen <= time.time()
 
 
@@ -146,7 +146,7 @@ def test_every_plan_of_a_lost_record_comes_back(twice):
     before = contents(folder, but=("timings", "costs"))
     (folder / ledger.PLANS).unlink()
     found = from_database.records(folder, [], ["small"])
-    assert [describe.plan_id("small", asked=describe.digest(plan["resolved"])) for _, _, plan in found] == [
+    assert [serialise.plan_id("small", asked=serialise.digest(plan["resolved"])) for _, _, plan in found] == [
         first,
         second,
     ]
@@ -160,16 +160,16 @@ def test_every_plan_of_a_lost_record_comes_back(twice):
 
 def without(path, *lost):
     """Take the lines out whose records begin so."""
-    begin = tuple(lines.compact(list(words))[:-1].encode() for words in lost)
-    bodies = lines.read(path).bodies
+    begin = tuple(checksummed_lines.compact(list(words))[:-1].encode() for words in lost)
+    bodies = checksummed_lines.read(path).bodies
     left = [body for body in bodies if not body.startswith(begin)]
-    path.write_bytes(b"".join(map(lines.framed, left)))
+    path.write_bytes(b"".join(map(checksummed_lines.framed, left)))
     assert len(left) < len(bodies)
 
 
 def harmed(path, number):
     """Change a bit in the middle of a line."""
-    ends = (0, *lines.read(path).ends)
+    ends = (0, *checksummed_lines.read(path).ends)
     flip(path, (ends[number - 1] + ends[number]) // 2)
 
 
@@ -187,7 +187,7 @@ def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(
     if harm == "gone":
         without(path, ["plan", digest])
     else:
-        (number,) = (number for number, _, other in ledger.plan_lines(lines.read(path)) if other == digest)
+        (number,) = (number for number, _, other in ledger.plan_lines(checksummed_lines.read(path)) if other == digest)
         harmed(path, number)
     if by == "doctor":
         (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
@@ -200,7 +200,7 @@ def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(
         with opened(folder, say=said.append) as results:
             results.refresh()
         assert said[-1] == f"{path} lacked 1 plan; got back from ablate.duckdb"
-    known = ledger.asked(lines.read(path))
+    known = ledger.asked(checksummed_lines.read(path))
     assert list(known.every("small")) == [first, second] and known.first_seen.keys() == {first, second}
     assert contents(folder, but=("timings", "costs")) == before
 
@@ -212,7 +212,7 @@ def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twi
     (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
     assert found.what == "lacks the plan of small"
     assert repair(folder, dry_run=False).exit_code == 0
-    assert list(ledger.asked(lines.read(path)).every("small")) == [first, second]
+    assert list(ledger.asked(checksummed_lines.read(path)).every("small")) == [first, second]
     assert contents(folder, but=("timings", "costs")) == before
 
 
@@ -226,9 +226,9 @@ def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twi
     (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
     assert found.what == "lacks 2 earlier plans of small"
     assert repair(folder, dry_run=False).exit_code == 0
-    every = ledger.asked(lines.read(folder / ledger.PLANS)).every("small")
+    every = ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).every("small")
     assert set(every) > {first, second} and list(every)[-1] not in (first, second)
-    assert ask(folder, "SELECT resolved FROM spaces") == ((lines.compact(third.resolved),),)
+    assert ask(folder, "SELECT resolved FROM spaces") == ((checksummed_lines.compact(third.resolved),),)
 
 
 def test_a_plan_that_had_grown_comes_back_whole(tmp_path):
@@ -258,7 +258,7 @@ def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to
 def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     folder, *_ = twice
     path, seen = folder / ledger.PLANS, ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan")
-    kinds = [record[0] for record in lines.read(path).records]
+    kinds = [record[0] for record in checksummed_lines.read(path).records]
     if harm == "gone":
         without(path, ["seen"])
     elif harm == "all":
@@ -268,7 +268,7 @@ def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     done = repair(folder, dry_run=False)
     assert (done.exit_code, {found.severity for found in done.found}) == (0, {"repaired"})
     assert not [found for found in done.found if found.kind == "database"]
-    assert tuple(sorted(ledger.asked(lines.read(path)).first_seen.items())) == seen
+    assert tuple(sorted(ledger.asked(checksummed_lines.read(path)).first_seen.items())) == seen
     assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
 
 
@@ -312,9 +312,9 @@ def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
 def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
     folder, *_ = twice
     path = folder / verdicts.FILE
-    records = lines.read(path).records
+    records = checksummed_lines.read(path).records
     older = ["judged", "0" * 16, {**records[0][2], "confidence": 0.9}]
-    path.write_bytes(b"".join(map(lines.encode, [older, *records])))
+    path.write_bytes(b"".join(map(checksummed_lines.encode, [older, *records])))
     harmed(path, 1)
     (found,) = repair(folder, dry_run=True).found
     assert found.severity == "repaired" and "what every plan was last judged to be stands in others" in found.remedy
@@ -326,8 +326,8 @@ def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
 def test_plans_of_an_earlier_version_are_read_without_their_time(twice):
     folder, first, second = twice
     path = folder / ledger.PLANS
-    records = [record for record in lines.read(path).records if record[0] != "seen"]
-    path.write_bytes(b"".join(map(lines.encode, records)))
+    records = [record for record in checksummed_lines.read(path).records if record[0] != "seen"]
+    path.write_bytes(b"".join(map(checksummed_lines.encode, records)))
     (folder / "ablate.duckdb").unlink()
     assert ask(folder, "SELECT plan, current, first_seen FROM plans ORDER BY current") == (
         (first, False, None),

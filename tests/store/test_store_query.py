@@ -6,7 +6,7 @@ import pytest
 from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan, rows_at, trial
 
 from ablate.errors import InputError, RefusedError
-from ablate.store import segment
+from ablate.store import open_trial
 from ablate.store.query import query
 from ablate.train.events import Outcome, Row
 
@@ -113,7 +113,7 @@ def test_values_are_given_by_name(running):
 def test_a_half_written_line_is_not_seen_and_not_touched(running):
     folder, results = running
     results._open["b20002"].sync()
-    path = segment.path_of(folder, "b20002")
+    path = open_trial.path_of(folder, "b20002")
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'0badc0de ["row",1,"train_lo')

@@ -12,7 +12,7 @@ from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
 from ablate.report import footnotes, wording
 from ablate.session.judging import account_of, judged
 from ablate.space.documents import Judge, Judged
-from ablate.store import lines, questions, verdicts
+from ablate.store import checksummed_lines, questions, verdicts
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.train.events import Outcome, Row
@@ -146,7 +146,7 @@ def test_who_only_reads_gives_no_verdict_that_does_not_count(folder):
 
     assert read().effects[1].verdict == "undecided" and read().effects[1].p < 0.001
     assert any("these seeds are not in the record of questions" in note for note in read().notes)
-    assert len(lines.read(folder / questions.FILE).records) == 1
+    assert len(checksummed_lines.read(folder / questions.FILE).records) == 1
     judged_at(folder, FIVE)
     assert read().effects[1].verdict == "better"
 
@@ -338,7 +338,7 @@ def test_a_line_cut_short_is_a_judgement_that_was_told_to_nobody(folder):
         body = (folder / name).read_bytes()
         (folder / name).write_bytes(body[: len(whole) + 40] if name == questions.FILE else whole_of(body))
     assert level_of(judged_at(folder, EIGHT, say=lambda said: None)) == (2, 0.008)
-    assert len(lines.read(path).records) == 2
+    assert len(checksummed_lines.read(path).records) == 2
 
 
 def whole_of(body: bytes) -> bytes:
@@ -363,4 +363,4 @@ def test_a_damaged_line_is_got_back_from_the_other_file(folder):
     found = repair(folder, dry_run=True)
     assert {f.severity for f in found.found if f.where == path} == {"repaired"}
     assert repair(folder, dry_run=False, say=print).left == ()
-    assert len(lines.read(path).records) == 3 and not lines.read(path).damaged
+    assert len(checksummed_lines.read(path).records) == 3 and not checksummed_lines.read(path).damaged

@@ -23,9 +23,9 @@ from store_worlds import (
     trial,
 )
 
-from ablate.store import checkpoints, lines, sealed, segment
+from ablate.store import checkpoints, checksummed_lines, open_trial, sealed
+from ablate.store.open_trial import TrialStart
 from ablate.store.repair import open_trials
-from ablate.store.segment import Start
 from ablate.train.events import Began, Checkpoint, Outcome, Row, Saved, Timing
 
 SAVED = saved(20, state_of("a10000"))
@@ -109,13 +109,13 @@ def test_interrupted_is_not_an_end(tmp_path):
         hear(results, "a10000", [*rows_at("a10000", 0), SAVED, Outcome("interrupted", 20)])
         assert results.outcomes() == {}
     with opened(tmp_path) as results:
-        assert results.begin(trial()) == Start(SAVED, VERSIONS)
+        assert results.begin(trial()) == TrialStart(SAVED, VERSIONS)
 
 
 def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
     folder, said = tmp_path / "torn", []
     interrupt(folder, course("a10000")[:25])
-    path = segment.path_of(folder, "a10000")
+    path = open_trial.path_of(folder, "a10000")
     path.write_bytes(path.read_bytes()[:-7])
     assert run_on(folder, trial(), say=said.append) == SAVED
     assert len(said) == 1 and "a10000 ends in the middle of a line" in said[0]
@@ -126,7 +126,7 @@ def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
 def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturbed, line, goes_on):
     folder, said = tmp_path / "flipped", []
     interrupt(folder, course("a10000")[:30])
-    path = segment.path_of(folder, "a10000")
+    path = open_trial.path_of(folder, "a10000")
     content = bytearray(path.read_bytes())
     place = sum(len(one) for one in bytes(content).splitlines(keepends=True)[: line - 1]) + 30
     content[place] ^= 1
@@ -141,7 +141,7 @@ def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturb
 def test_a_segment_without_its_first_line_says_nothing(tmp_path, undisturbed, left):
     folder, said = tmp_path / "headless", []
     interrupt(folder, course("a10000")[:25])
-    path = segment.path_of(folder, "a10000")
+    path = open_trial.path_of(folder, "a10000")
     path.write_bytes(path.read_bytes()[:left])
     assert run_on(folder, trial(), say=said.append) is None
     assert said == (["the journal of trial a10000 has lost its first line; the trial starts over"] if left else [])
@@ -232,7 +232,7 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
         assert again.outcomes() == {"a10000": Outcome("finished", 40)}
     assert sealed_rows(folder) == sealed_rows(undisturbed)
     assert not list((folder / "journal").iterdir()) and not list((folder / "checkpoints").iterdir())
-    assert len(lines.read(folder / "outcomes.jsonl").records) == 1
+    assert len(checksummed_lines.read(folder / "outcomes.jsonl").records) == 1
 
 
 def test_an_outcome_keeps_its_kind_step_and_detail(tmp_path):
@@ -268,7 +268,9 @@ def test_begun_anew_a_paused_trial_starts_over(tmp_path, undisturbed):
     interrupt(folder, course("a10000")[:25])
     with opened(folder) as results:
         results.begin_anew([trial()])
-        assert not checkpoints.steps(folder, "a10000") and not segment.read(segment.path_of(folder, "a10000")).rows
+        assert (
+            not checkpoints.steps(folder, "a10000") and not open_trial.read(open_trial.path_of(folder, "a10000")).rows
+        )
         assert results.begin(trial()).resume is None
         with pytest.raises(ValueError, match="a10000 is open already"):
             results.begin_anew([trial()])

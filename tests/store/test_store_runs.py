@@ -10,7 +10,7 @@ from store_worlds import DOCUMENTS, opened, plan
 
 from ablate.errors import RefusedError
 from ablate.session.resuming import resumable
-from ablate.store import ledger, lines, requests
+from ablate.store import checksummed_lines, ledger, requests
 from ablate.store.repair import repair
 from ablate.store.requests import Request
 
@@ -39,8 +39,8 @@ def repaired(folder):
 def without_copies(folder):
     """As a version wrote it that kept each once."""
     path = folder / ledger.PLANS
-    bodies = [body for body in lines.read(path).bodies if not body.startswith(b'["run"')]
-    path.write_bytes(b"".join(map(lines.framed, bodies)))
+    bodies = [body for body in checksummed_lines.read(path).bodies if not body.startswith(b'["run"')]
+    path.write_bytes(b"".join(map(checksummed_lines.framed, bodies)))
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -104,9 +104,9 @@ def test_a_run_that_only_the_plan_knows_is_lost_and_its_file_found_by_its_text(f
 
 
 def test_the_file_of_a_plan_is_known_by_its_text(tmp_path):
-    known = ledger.Asked({"small": ("d", {"trials": [["t", "v", 0]], "source": DOCUMENTS.source})}, {})
+    known = ledger.KeptPlans({"small": ("d", {"trials": [["t", "v", 0]], "source": DOCUMENTS.source})}, {})
     assert requests.found_again(known, {}) == {"small": None}
-    there = ledger.Asked(known.plans, {"t": {"folder": str(tmp_path)}})
+    there = ledger.KeptPlans(known.plans, {"t": {"folder": str(tmp_path)}})
     assert requests.found_again(there, {}) == {"small": None}
     (tmp_path / "a.yaml").write_text("another: text")
     (tmp_path / "b.yaml").write_text(DOCUMENTS.source, encoding="utf-8")
@@ -119,11 +119,13 @@ def test_what_one_file_has_lost_stands_where_it_stood(tmp_path):
     asked = [request(float(at), "ab"[at % 2]) for at in range(6)]
     for one in asked:
         requests.record(tmp_path, one)
-    bodies = lines.read(tmp_path / requests.FILE).bodies
+    bodies = checksummed_lines.read(tmp_path / requests.FILE).bodies
     for gone in range(6):
-        left = b"".join(lines.framed(body) for place, body in enumerate(bodies) if place != gone)
+        left = b"".join(checksummed_lines.framed(body) for place, body in enumerate(bodies) if place != gone)
         (tmp_path / requests.FILE).write_bytes(left)
-        found = requests.kept(lines.read(tmp_path / requests.FILE), lines.read(tmp_path / ledger.PLANS))
+        found = requests.kept(
+            checksummed_lines.read(tmp_path / requests.FILE), checksummed_lines.read(tmp_path / ledger.PLANS)
+        )
         assert [one.at for one in found] == [one.at for one in asked]
 
 
@@ -133,4 +135,4 @@ def test_a_run_is_kept_beside_the_plan_that_it_is_of(folder):
         requests.record(folder, request(1.0))
         results.record_plan(plan(), DOCUMENTS)
     assert requests.latest(folder)["small"].at == 1.0
-    assert ledger.asked(lines.read(folder / ledger.PLANS)).plans["small"][1]["seeds"] == [0, 1]
+    assert ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).plans["small"][1]["seeds"] == [0, 1]

@@ -14,7 +14,7 @@ from ablate.session import dataframes
 from ablate.store import comments, projection, records, schema
 from ablate.store.query import query
 from ablate.store.records import ForeignError, JudgedRecord, effect_fields, understood
-from ablate.store.schema import TABLES, Column, Table, parse
+from ablate.store.schema import TABLES, ColumnSchema, TableSchema, parse
 from ablate.verdict.summary import Effect
 
 DECLARED = """-- Of this text.
@@ -30,12 +30,12 @@ CREATE TABLE things (
 
 def test_a_table_is_what_its_text_says():
     (table,) = parse(DECLARED)
-    assert table == Table(
+    assert table == TableSchema(
         "things",
         "One row for each thing, the user's own",
         (
-            Column("name", "VARCHAR", True, "What it is called, as in 'this'"),
-            Column("sizes", "BIGINT[]", False, "Its sizes; NULL for none"),
+            ColumnSchema("name", "VARCHAR", True, "What it is called, as in 'this'"),
+            ColumnSchema("sizes", "BIGINT[]", False, "Its sizes; NULL for none"),
         ),
     )
     assert table.arrow() == pyarrow.schema([("name", pyarrow.string()), ("sizes", pyarrow.list_(pyarrow.int64()))])

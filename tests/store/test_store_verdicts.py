@@ -13,7 +13,7 @@ from ablate.plan.plan import Alias, Comparison, Factors
 from ablate.plan.setting import Setting
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
-from ablate.store import describe, ledger, lines, projection, verdicts
+from ablate.store import checksummed_lines, ledger, projection, serialise, verdicts
 from ablate.store.durable import DAMAGED
 from ablate.store.query import query
 from ablate.store.repair import from_database, repair
@@ -128,7 +128,7 @@ def test_the_same_twice_is_once_and_the_latest_counts(folder):
     with opened(folder) as results:
         results.record_verdicts({**kept, "effects": []})
         results.refresh()
-    assert len(lines.read(folder / verdicts.FILE).records) == 2
+    assert len(checksummed_lines.read(folder / verdicts.FILE).records) == 2
     assert query(folder, "SELECT count(*) FROM judged").rows == ((0,),)
 
 
@@ -227,14 +227,14 @@ def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
     with opened(tmp_path) as results:
         results.record_plan(asked, DOCUMENTS)
         results.refresh()
-    kept = ledger.asked(lines.read(tmp_path / ledger.PLANS)).plans["small"]
+    kept = ledger.asked(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
     ((word, digest, document),) = from_database.records(tmp_path, [], ["small"])
-    assert (word, digest) == ("plan", kept[0]) and lines.compact(document) == ledger.text_of(kept[1])
+    assert (word, digest) == ("plan", kept[0]) and checksummed_lines.compact(document) == ledger.text_of(kept[1])
 
 
 def test_a_plan_without_the_new_is_written_as_before():
     """So that what was kept by an earlier version is proven by its digest still."""
-    told = describe.plan_document(plan(), DOCUMENTS)
+    told = serialise.plan_document(plan(), DOCUMENTS)
     assert not {"looks", "factors"} & set(told)
     assert all(set(one) == {"kind", "change", "detail", "before", "after"} for one in told["comparisons"])
     assert all(not {"terms", "setting", "breaks"} & set(one) for one in told["variants"])

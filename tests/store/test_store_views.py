@@ -23,8 +23,8 @@ from store_worlds import (
     trial,
 )
 
-from ablate.store import ledger, lines, loading, projection
-from ablate.store.changes import OF_PLANS
+from ablate.store import checksummed_lines, ledger, loading, projection
+from ablate.store.pending_rows import OF_PLANS
 from ablate.train.events import Outcome, Row
 
 
@@ -172,7 +172,7 @@ def test_costs_and_standings_count_everyone(folder):
     spent = {
         name: sum(
             ending.ended - ending.began
-            for id, ending in ledger.endings(lines.read(folder / ledger.OUTCOMES)).items()
+            for id, ending in ledger.endings(checksummed_lines.read(folder / ledger.OUTCOMES)).items()
             if VARIANTS[id[:2]] == name
         )
         for name in tokens

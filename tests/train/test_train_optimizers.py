@@ -16,7 +16,7 @@ from ablate.compiler import compile_model
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.extension.loader import implementation
 from ablate.space.optimizers import OptimizerSpec
-from ablate.train.checkpoint import Progress, load_state, save_state
+from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.divergence import Diverged
 from ablate.train.optimizer import set_rates, trained_parameters
 from ablate.train.optimizers.declare import Trained
@@ -216,7 +216,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, shape, kind, dtype):
 
     whole, _ = run(STEPS)
     half, optimizer = run(7)
-    state = save_state("a", half, optimizer, TrainingStreams(0), Progress(7))
+    state = save_state("a", half, optimizer, TrainingStreams(0), TrialProgress(7))
     resumed, again = started(name, 0 * start, chosen, kind=kind, dtype=dtype)
     progress = load_state(state, "a", resumed, again, TrainingStreams(0))
     go_on(resumed, again, range(progress.step, STEPS), grads)

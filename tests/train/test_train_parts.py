@@ -13,14 +13,14 @@ from ablate.data.batches import Windows
 from ablate.errors import RefusedError
 from ablate.probes.registry import probe_names, select
 from ablate.space.metrics import SITES
-from ablate.train import parts as parts_module
-from ablate.train import ranks as ranks_module
+from ablate.train import data_parallel as ranks_module
+from ablate.train import microbatches as parts_module
+from ablate.train.data_parallel import Ranks
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.loop import train
 from ablate.train.loss import parameter_type
-from ablate.train.parts import Cut, Passes, most_parts
-from ablate.train.ranks import Ranks
+from ablate.train.microbatches import BatchShares, Passes, most_parts
 
 pytestmark = pytest.mark.fast
 
@@ -70,7 +70,7 @@ def regulated(make_trial):
 
 
 def run(model, trial, batches, *, parts=1, **how):
-    cut = Cut(parts)
+    cut = BatchShares(parts)
     events = list(train(model, trial, batches, batches.evaluation, should_stop=lambda: False, cut=cut, **how))
     assert isinstance(events[-1], Outcome)
     return events
@@ -103,8 +103,8 @@ def test_weights_by_parts_train_another(regulated, trial, data, monkeypatch):  #
     expected = rows(run(regulated("float64"), made, batches))
     monkeypatch.setattr(
         parts_module,
-        "Part",
-        lambda tokens, targets, weight: dataclasses.make_dataclass("Part", ["tokens", "targets", "weight"])(
+        "Microbatch",
+        lambda tokens, targets, weight: dataclasses.make_dataclass("Microbatch", ["tokens", "targets", "weight"])(
             tokens, targets, 1 / 3
         ),
     )
@@ -152,7 +152,7 @@ def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data
 
 @pytest.mark.parametrize(("sequences", "within"), [(1, 0.5), (4, 0.1), (16, 0.03)])
 def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
-    """In four parts of so many sequences of six tokens; the docstring of `parts.py` says these numbers."""
+    """In four parts of so many sequences of six tokens; the docstring of `microbatches.py` says these numbers."""
     off = 0.0
     for stream in range(24):
         batches = Batches(data, batch=4 * sequences)
@@ -221,7 +221,16 @@ def test_a_trial_pauses_once_its_rung_is_measured_and_goes_on_with_the_same_bits
 def test_more_ranks_than_sequences_are_refused(build, trial, data):
     batches = Batches(data)
     with pytest.raises(RefusedError, match="a batch of 7 sequences cannot be shared out among 8 ranks"):
-        list(train(build(), trial(), batches, batches.evaluation, should_stop=lambda: False, cut=Cut(1, Ranks(0, 8))))
+        list(
+            train(
+                build(),
+                trial(),
+                batches,
+                batches.evaluation,
+                should_stop=lambda: False,
+                cut=BatchShares(1, Ranks(0, 8)),
+            )
+        )
 
 
 def test_a_batch_is_shared_out_whole_and_in_order():
@@ -229,7 +238,8 @@ def test_a_batch_is_shared_out_whole_and_in_order():
     for ranks in (1, 2, 3, 7):
         for parts in (1, 2, 5):
             cut = [
-                Cut(parts, Ranks(rank, ranks)).of(windows, windows + 1, torch.device("cpu")) for rank in range(ranks)
+                BatchShares(parts, Ranks(rank, ranks)).of(windows, windows + 1, torch.device("cpu"))
+                for rank in range(ranks)
             ]
             pieces = [part for here in cut for part in here]
             assert torch.equal(torch.cat([part.tokens for part in pieces]), windows)
@@ -271,7 +281,8 @@ def test_a_rank_that_has_no_window_adds_nothing_and_reads_at_the_same_places(bui
     )
     probes = [probe for probe in select(probe_names()) if not probe.of_parameters]
     alone, first, second = (
-        rows(evaluate(model, window, 0, made, Cut(1, ranks), probes)) for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
+        rows(evaluate(model, window, 0, made, BatchShares(1, ranks), probes))
+        for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
     )
     assert first == alone and second == dict.fromkeys(alone, 0.0)
     assert {metric for metric, _, _ in alone} > {"eval_loss", "kurtosis", "attention_entropy"}

@@ -16,11 +16,11 @@ is not 0; attention is left out. Of the two kinds of solutions the steep one, wh
 It acts elementwise, on any shape.
 """
 
-from ablate.block.fill import PartMaker
+from ablate.block.config_values import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
 from ablate.components.solved import BetweenMaps
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, Stack
+from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
 
 
 @component(
@@ -39,7 +39,7 @@ class Config(BetweenMaps):
         from ablate.signal.shaping import shape_by_curvature
 
         inner = self.activation.config
-        return shape_by_curvature(inner, inner.spec.name, self.tau, Stack(self.layers, self.skip))
+        return shape_by_curvature(inner, inner.spec.name, self.tau, ResidualStack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

@@ -17,7 +17,7 @@ It acts elementwise, on any shape.
 from ablate.components.declare import Sizes, arithmetic, component, implements, number
 from ablate.components.solved import LeakyReLUBeforeMap
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlation
-from ablate.signal.subnetworks import MOST_LAYERS, Stack
+from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
 
 
 @component(
@@ -32,7 +32,7 @@ class Config(LeakyReLUBeforeMap):
 
     def shaped(self) -> ShapedLeakyReLU:
         """The slope and the output map, solved once a process; InputError where there are none."""
-        return leaky_by_correlation(self.eta, Stack(self.layers, self.skip))
+        return leaky_by_correlation(self.eta, ResidualStack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ablate.block.fill import PartMaker
+from ablate.block.config_values import PartMaker
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
-from ablate.signal.skipless import Step, exponential_step
+from ablate.signal.skipless import LayerStep, exponential_step
 
 
 @component("e_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="decay", version=1)
@@ -42,7 +42,7 @@ class Config:
     repetition: float = arithmetic(at_least=0.0, below=1.0)
     mlp: PartMaker | None = part("activation", optional=True)
 
-    def step(self, sizes: Sizes) -> Step:
+    def step(self, sizes: Sizes) -> LayerStep:
         """Decay rates around this layer's attention; InputError outside the layers, or beside too large a skip."""
         if sizes.layer is None:
             raise InputError("e_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")
@@ -63,7 +63,7 @@ class Config:
             causal=sizes.causal,
         )
 
-    def _behind_mlp(self, step: Step, activation: Any, sizes: Sizes) -> Callable[[int], Any]:
+    def _behind_mlp(self, step: LayerStep, activation: Any, sizes: Sizes) -> Callable[[int], Any]:
         from ablate.signal.kernel_maps import correlations_through, curved
         from ablate.signal.skipless_mlp import exponential_through
 

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ablate.block.fill import PartMaker
+from ablate.block.config_values import PartMaker
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
-from ablate.signal.skipless import Step, uniform_step
+from ablate.signal.skipless import LayerStep, uniform_step
 
 
 @component("u_spa", slots=("matrix",), source="He et al. 2023, arXiv:2302.10322", shorthand="correlation", version=1)
@@ -40,7 +40,7 @@ class Config:
     power: float = number(above=0.0)
     mlp: PartMaker | None = part("activation", optional=True)
 
-    def step(self, sizes: Sizes) -> Step:
+    def step(self, sizes: Sizes) -> LayerStep:
         """Correlations around this layer's attention; InputError outside the layers, or where there is no such A."""
         if sizes.layer is None:
             raise InputError("u_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ablate.block.fill import PartMaker
+from ablate.block.config_values import PartMaker
 from ablate.block.notation import grouped
 from ablate.components.declare import (
     Cost,

@@ -49,10 +49,10 @@ from pydantic import BaseModel
 from ablate.data.local_files import NamedFiles
 from ablate.data.local_rows import NamedRows
 from ablate.data.refusal import CORPUS, CorpusError
-from ablate.data.refusal import Fault as CorpusFault
-from ablate.data.text import Skipped, Source, Text
+from ablate.data.refusal import CorpusFault as CorpusFault
+from ablate.data.text import Skipped, Text, TextSource
 from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import Fault, implements
+from ablate.extension.declaration import DeclarationFault, implements
 from ablate.space.corpora import Bytes, CorpusSpec, Patterns, Settings
 
 __all__ = [
@@ -65,8 +65,8 @@ __all__ = [
     "Patterns",
     "Settings",
     "Skipped",
-    "Source",
     "Text",
+    "TextSource",
     "corpus",
     "implements",
 ]
@@ -83,14 +83,16 @@ def corpus(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S
     return declare_settings(CorpusSpec, name, source=source, version=version, defaults=True, faults=faults)
 
 
-def _faults(name: str, settings: type[BaseModel]) -> Iterator[Fault]:
+def _faults(name: str, settings: type[BaseModel]) -> Iterator[DeclarationFault]:
     """What is wrong with the settings of a corpus: a space names it by its first field."""
     if not issubclass(settings, Settings):
         way = "derive it from Settings of ablate.data.corpora.declare"
-        yield Fault("the settings of a corpus derive from Settings", "class", (way,))
+        yield DeclarationFault("the settings of a corpus derive from Settings", "class", (way,))
     first = next(iter(settings.model_fields), name)
     if first != name:
         way = f"declare {name} first: corpus: {{{name}: …}} is how a space names it"
-        yield Fault(f"the first setting of corpus {name!r} has its name, not {first!r}", first, (way,))
+        yield DeclarationFault(f"the first setting of corpus {name!r} has its name, not {first!r}", first, (way,))
     elif settings.model_fields and not settings.model_fields[name].is_required():
-        yield Fault(f"setting {name!r} names the corpus, so it has no default", name, ("leave its default out",))
+        yield DeclarationFault(
+            f"setting {name!r} names the corpus, so it has no default", name, ("leave its default out",)
+        )

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ablate.data.corpora.declare import CorpusError, CorpusFault, Settings, Skipped, Text, corpus, implements
+from ablate.data.corpora.declare import (
+    CorpusError,
+    CorpusFault,
+    Settings,
+    Skipped,
+    Text,
+    corpus,
+    implements,
+)
 from ablate.data.survey import FoundFile, look_at, stamp_of
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})

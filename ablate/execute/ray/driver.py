@@ -50,7 +50,7 @@ def escaping() -> Iterator[None]:
 
 
 @dataclass
-class _Running:
+class _RayTrial:
     """A trial that was handed to Tune and has not ended. `worker` is None until it has one that is there, `begun` is
     that worker's answer to being given the task, and `place` is empty until it spoke."""
 
@@ -79,7 +79,7 @@ class Conductor:
         sharing: int = 1,
         say: Callable[[str], None] = warnings.warn,
     ):
-        self.running: dict[str, _Running] = {}
+        self.running: dict[str, _RayTrial] = {}
         self.stopping = False
         self.over = False
         self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
@@ -99,7 +99,7 @@ class Conductor:
                 return None
             gpus = self._gpus(task)
         step = task.resume.step if task.resume else 0
-        self.running[name] = _Running(_held(task, gpus, self._sharing), gpus, time.monotonic(), step=step)
+        self.running[name] = _RayTrial(_held(task, gpus, self._sharing), gpus, time.monotonic(), step=step)
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
@@ -187,7 +187,7 @@ def _anywhere(task: Task) -> Task:
     )
 
 
-def _outcome_of(running: _Running, error: Exception) -> Outcome:
+def _outcome_of(running: _RayTrial, error: Exception) -> Outcome:
     limit, trial_id = running.task.limit, running.task.trial.id
     if isinstance(error, RayTaskError) and isinstance(error.cause, RefusedError):
         return Outcome("interrupted", running.step, {"error": str(error.cause), REFUSED: str(error.cause)})

@@ -123,7 +123,7 @@ class RayTune:
         from ray import tune
 
         from ablate.execute.ray.driver import GPUS, Conductor, Ear, StopWaiting, Tasks
-        from ablate.execute.ray.worker import Worker
+        from ablate.execute.ray.worker import RayWorker
 
         demand = self._demand
         conductor = Conductor(
@@ -140,7 +140,9 @@ class RayTune:
         try:
             tune.run(
                 # One node for all of a trial. Tune hands a worker on only to a trial that has the same.
-                tune.with_resources(Worker, lambda config: tune.PlacementGroupFactory([demand.bundle(config[GPUS])])),
+                tune.with_resources(
+                    RayWorker, lambda config: tune.PlacementGroupFactory([demand.bundle(config[GPUS])])
+                ),
                 name=folder.name,
                 num_samples=-1,
                 search_alg=Tasks(conductor),

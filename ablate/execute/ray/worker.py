@@ -25,7 +25,7 @@ WARNING = "warning"
 """And what the user should know of the worker, if anything."""
 
 
-class Worker(Trainable):
+class RayWorker(Trainable):
     """Each step of Tune is one message. Ray calls an actor's methods in the order they were sent, so what the driver
     sends between two steps, a task or the wish to stop, is there before the next."""
 

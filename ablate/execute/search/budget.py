@@ -17,18 +17,18 @@ HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class JobCost:
     """What jobs take of a budget, known before they begin: exact, so that the shares of a trial are the whole of it."""
 
     trials: int = 0
     flops: Fraction = field(default_factory=Fraction)
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.trials + other.trials, self.flops + other.flops)
+    def __add__(self, other: JobCost) -> JobCost:
+        return JobCost(self.trials + other.trials, self.flops + other.flops)
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SearchSpending:
     """What a search has spent: trials begun, flops of the jobs handed out, seconds of those that have come back."""
 
     trials: int
@@ -36,7 +36,7 @@ class Spent:
     seconds: float
 
 
-def affords(budget: Budget, spent: Cost) -> bool:
+def affords(budget: Budget, spent: JobCost) -> bool:
     """Whether so much may be spent in all."""
     if budget.trials is not None and spent.trials > budget.trials:
         return False
@@ -48,7 +48,7 @@ def used_up(budget: Budget, seconds: float) -> bool:
     return budget.hours is not None and seconds >= budget.hours * HOUR
 
 
-def check_reference(budget: Budget, cost: Cost) -> None:
+def check_reference(budget: Budget, cost: JobCost) -> None:
     """InputError where the budget does not pay for the reference, which every search trains first."""
     if affords(budget, cost):
         return

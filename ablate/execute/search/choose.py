@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
-from ablate.execute.search.order import Ordered
+from ablate.execute.search.preselection import Ordered
 from ablate.execute.search.proposer import Proposer
 from ablate.extension.loader import implementation
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.space.choice import Choice
 from ablate.space.design import Goal, Search
 from ablate.space.samplers import SamplerSpec
 
 if TYPE_CHECKING:
-    from ablate.execute.search.ground import SearchGround
+    from ablate.execute.search.search_space import SearchGround
 
 
 def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> Proposer:
@@ -30,7 +30,9 @@ def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> 
     return Ordered(ground, tuple(proposers), order.by)
 
 
-def sampler_on(ground: Ground, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue) -> Proposer:
+def sampler_on(
+    ground: DerivationSource, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue
+) -> Proposer:
     """A proposer of the sampler that is chosen; InputError for several objectives where it has one."""
     spec = catalogue.of_kind(SamplerSpec)[chosen.name]
     if len(goals) > 1 and spec.objectives == "one":

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
+from ablate.execute.search.rung_progress import Standing
 from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.standing import Standing
 
 LEAST = 3
 """Two blocks are always in the same order or in the opposite one."""

@@ -9,7 +9,7 @@ from ablate.execute.search.proposer import Proposal
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposedBlock:
     """Proposal number k, and the mark of its block; `same_as` is the job that was first with it, where it is known."""
 
     k: int

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from ablate.block.expression import Block
 from ablate.execute.search.result import Result
-from ablate.grammar.decide import choices
-from ablate.grammar.vary import Ground, draw
+from ablate.grammar.choices import choices
+from ablate.grammar.mutate import DerivationSource, draw
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Proposer(Protocol):
         """Proposal k, from the results it may see. InputError where constraints leave practically nothing."""
 
 
-def uniform(ground: Ground, rng: random.Random) -> Proposal:
+def uniform(ground: DerivationSource, rng: random.Random) -> Proposal:
     """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
     drawn = draw(ground, rng)
     made = len(choices(ground.derivations, drawn.index))

@@ -23,7 +23,7 @@ VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class JobOutcome:
     """What became of a job: one value for each objective as it is written where it finished, or paused at its rung.
 
     `seconds` of training that this job took, summed over its trials; what an earlier job of the block took is not of
@@ -44,7 +44,7 @@ class Result:
     values: tuple[float, ...] = ()
 
 
-def told(history: Sequence[Result | Came], goals: Sequence[Goal]) -> list[Losses | None]:
+def told(history: Sequence[Result | JobOutcome], goals: Sequence[Goal]) -> list[Losses | None]:
     """The losses that each result is told with, None for one that is not told."""
     signs = [1.0 if goal == "min" else -1.0 for goal in goals]
     rows = [_losses(result, signs) for result in history]
@@ -52,7 +52,7 @@ def told(history: Sequence[Result | Came], goals: Sequence[Goal]) -> list[Losses
     return [None if row is None else _filled(row, worst) for row in rows]
 
 
-def _losses(result: Result | Came, signs: Sequence[float]) -> Losses | None:
+def _losses(result: Result | JobOutcome, signs: Sequence[float]) -> Losses | None:
     if result.outcome == "diverged":
         return (math.inf,) * len(signs)
     if result.outcome in VALUED and result.values:

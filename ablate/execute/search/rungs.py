@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ablate.errors import InputError
 from ablate.execute.search.ranking import ranked
-from ablate.execute.search.result import Came, told
+from ablate.execute.search.result import JobOutcome, told
 from ablate.space.design import Goal, Pruner
 from ablate.space.search import misplaced, rung_steps
 
@@ -66,7 +66,7 @@ def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
     return Ladder(steps, rungs, pruner.rungs.factor, brackets)
 
 
-def let_on(arrived: Sequence[Came], factor: int, goals: Sequence[Goal]) -> list[int]:
+def let_on(arrived: Sequence[JobOutcome], factor: int, goals: Sequence[Goal]) -> list[int]:
     """Of what has come to a rung, the places of the best floor(n / factor) by their values there, best first.
 
     Those that diverged on the way are among the n, as the worst, and never go on. What ended otherwise is not of them.

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ablate.execute.search.proposer import Proposal, generator, seed_of
 from ablate.execute.search.result import Losses, Result, told
-from ablate.grammar.decide import Asked, Decision, Derived, choices, decide
-from ablate.grammar.vary import Ground, mutate, solved
+from ablate.grammar.choices import Decision, Derived, OpenChoice, choices, decide
+from ablate.grammar.mutate import DerivationSource, mutate, solved
 from ablate.space.design import Goal
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SampledProposer:
     `sampler` makes a fresh one from a seed, which models nothing until `startup` trials have a value.
     """
 
-    ground: Ground
+    ground: DerivationSource
     seed: int
     goals: tuple[Goal, ...]
     sampler: Callable[[int], BaseSampler]
@@ -121,7 +121,7 @@ class SampledProposer:
         before = {name for name, _, _ in known}
         said: dict[str, int] = {}
 
-        def chooser(asked: Asked) -> int:
+        def chooser(asked: OpenChoice) -> int:
             n = len(asked.words)
             if asked.name not in before:
                 return rng.randrange(n)
@@ -187,7 +187,7 @@ class SampledProposer:
         return self._apart[index]
 
 
-def mutated(ground: Ground, index: int, times: int, rng: random.Random) -> int:
+def mutated(ground: DerivationSource, index: int, times: int, rng: random.Random) -> int:
     """A derivation after so many mutations."""
     for _ in range(times):
         index = mutate(ground.derivations, index, rng)

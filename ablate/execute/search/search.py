@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Literal
 
 from ablate.block.expression import Block
 from ablate.errors import InputError
-from ablate.execute.search.budget import Cost, Spent, affords, check_reference, used_up
+from ablate.execute.search.budget import JobCost, SearchSpending, affords, check_reference, used_up
 from ablate.execute.search.correlation import Correlation, correlations
-from ablate.execute.search.job import Job, Proposed
+from ablate.execute.search.job import Job, ProposedBlock
 from ablate.execute.search.proposer import Proposer, generator, uniform
-from ablate.execute.search.result import VALUED, Came
+from ablate.execute.search.result import VALUED, JobOutcome
+from ablate.execute.search.rung_progress import Arrival, Origin, Standing, history
 from ablate.execute.search.rungs import Ladder, let_on
-from ablate.execute.search.standing import Arrival, Origin, Standing, history
 from ablate.space.design import Budget, Goal
 
 if TYPE_CHECKING:
-    from ablate.execute.search.ground import SearchGround
+    from ablate.execute.search.search_space import SearchGround
 
-__all__ = ["Came", "Job", "Proposed", "Search"]
+__all__ = ["BlockSearch", "Job", "JobOutcome", "ProposedBlock"]
 
 STUCK = 10
 """After this many known proposals in a row, uniform draws are made until one is new: the same results asked again would
@@ -43,7 +43,7 @@ REPEATS = 100
 hundred ends so."""
 
 
-class Search:
+class BlockSearch:
     """Hands out blocks to be trained, and is told what became of them.
 
     `steps` is how many a trial takes, `seeds` how many trials a job stands for. Raises InputError where the budget does
@@ -68,16 +68,16 @@ class Search:
         self.ground, self.goals, self.budget, self.parallel, self.seeds = ground, goals, budget, parallel, seeds
         self.ladder = ladder or Ladder(steps)
         self.jobs: list[Job] = []
-        self.proposed: list[Proposed] = []
+        self.proposed: list[ProposedBlock] = []
         self.why_over: Literal["", "budget", "exhausted"] = ""
         self._proposer = proposer
-        self._came: dict[int, Came] = {}
+        self._came: dict[int, JobOutcome] = {}
         # By mark: the first job of each block, and the level that it was sent to last.
         self._first: dict[str, int] = {}
         self._sent: dict[str, int] = {}
         # By derivation.
         self._origins: dict[int, Origin] = {}
-        self._cost = Cost()
+        self._cost = JobCost()
         # The results of so many jobs, from 0 on, are what the next one is chosen from.
         self._visible = 0
         # Why nothing more is proposed; what was proposed may still go on.
@@ -132,11 +132,11 @@ class Search:
         return bool(self.why_over)
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> SearchSpending:
         """What was spent: trials and flops of what was handed out, seconds of what has come back."""
-        return Spent(self._cost.trials, float(self._cost.flops), self._seconds(self._came))
+        return SearchSpending(self._cost.trials, float(self._cost.flops), self._seconds(self._came))
 
-    def came(self, number: int) -> Came | None:
+    def came(self, number: int) -> JobOutcome | None:
         """What became of a job; None until it is told."""
         return self._came.get(number)
 
@@ -179,7 +179,7 @@ class Search:
                 self._look_further()
         return None
 
-    def tell(self, number: int, came: Came) -> None:
+    def tell(self, number: int, came: JobOutcome) -> None:
         """What became of a job.
 
         ValueError for one that was not handed out, that is told twice, whose values are not one for each objective (or
@@ -235,7 +235,7 @@ class Search:
 
     def _proposal(self, standing: Standing) -> Job | None:
         """The next proposal; None where it is known already, and where it is beyond the budget or there are no new."""
-        if not affords(self.budget, self._cost + Cost(trials=self.seeds)):
+        if not affords(self.budget, self._cost + JobCost(trials=self.seeds)):
             self._closed = "budget"
             return None
         if len(self._origins) == self.ground.count:
@@ -260,7 +260,7 @@ class Search:
             self._visible = max(self._visible, same_as + 1)
             if self._repeats >= REPEATS:
                 self._closed = "exhausted"
-        self.proposed.append(Proposed(k, proposal, mark, same_as))
+        self.proposed.append(ProposedBlock(k, proposal, mark, same_as))
         self._origins.setdefault(proposal.index, Origin(proposal.index, mark, len(self.jobs)))
         return job
 
@@ -274,12 +274,12 @@ class Search:
     def _affords(self, job: Job) -> bool:
         return affords(self.budget, self._cost + self._cost_of(job))
 
-    def _cost_of(self, job: Job) -> Cost:
+    def _cost_of(self, job: Job) -> JobCost:
         """What a job takes beyond what those before it took with its block."""
         begun = self._sent.get(job.mark)
         steps = self.ladder.done(self._level(job)) - self.ladder.done(begun)
         flops = Fraction(self.ground.flops(job.block)) * self.seeds * Fraction(steps, self.ladder.steps)
-        return Cost(self.seeds if begun is None else 0, flops)
+        return JobCost(self.seeds if begun is None else 0, flops)
 
     def _standing(self, visible: int) -> Standing:
         """What is known of the first so many jobs."""

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field, replace
 from ablate.errors import RefusedError
 from ablate.execute.controller import Work
 from ablate.execute.policy import FAILED, is_settled
-from ablate.execute.search.chosen import best_blocks
-from ablate.execute.search.result import Came
-from ablate.execute.search.search import Job, Search
+from ablate.execute.search.confirmation import best_blocks
+from ablate.execute.search.result import JobOutcome
+from ablate.execute.search.search import BlockSearch, Job
 from ablate.plan.models import Models
-from ablate.plan.plan import Plan, Proposed, Variant
+from ablate.plan.plan import KeptProposal, Plan, Variant
 from ablate.plan.proposals import Joined, grown, join
 from ablate.plan.trial import Trial
 from ablate.space.design import Confirm
@@ -64,7 +64,7 @@ class SearchSource:
 
     def __init__(
         self,
-        search: Search,
+        search: BlockSearch,
         models: Models,
         plan: Plan,
         store: Results,
@@ -216,7 +216,7 @@ class SearchSource:
         self.search.tell(job.number, self._came(job))
         self.blocks[job.mark].sent = job.until
 
-    def _came(self, job: Job) -> Came:
+    def _came(self, job: Job) -> JobOutcome:
         """What the trials of a job came to together: as bad as the worst of them."""
         block = self.blocks[job.mark]
         outcomes = [outcome for trial in block.trials if (outcome := self._outcomes.get(trial.id))]
@@ -227,10 +227,10 @@ class SearchSource:
         seconds = math.fsum(course.seconds(after, job.until) for course in courses)
         bad = next((kind for kind in (*FAILED, "diverged") if kind in kinds), None)
         if bad is not None:
-            return Came(bad, (), seconds)
+            return JobOutcome(bad, (), seconds)
         numbers = [course.numbers(job.until) for course in courses]
         values = tuple(self._mean(metric, [one.get(metric, math.nan) for one in numbers]) for metric in self._metrics)
-        return Came("finished" if job.until is None else "paused", values, seconds)
+        return JobOutcome("finished" if job.until is None else "paused", values, seconds)
 
     @property
     def _metrics(self) -> tuple[str, ...]:
@@ -304,10 +304,10 @@ class SearchSource:
         trials = [trial for block in self.blocks.values() for trial in block.trials]
         return grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
 
-    def _proposals(self) -> Iterator[Proposed]:
+    def _proposals(self) -> Iterator[KeptProposal]:
         for one in self.search.proposed:
             if one.mark in self.blocks:
-                yield Proposed(
+                yield KeptProposal(
                     k=one.k,
                     derivation=one.proposal.index,
                     variant=self.blocks[one.mark].variant.id,

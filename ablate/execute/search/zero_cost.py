@@ -35,7 +35,7 @@ MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialModel:
     """A model at its initialisation. A number that is not finite is one of the model, not a mistake."""
 
     loss: float
@@ -50,13 +50,13 @@ def measure_start(
     *,
     seed: int,
     threads: int,
-) -> Start:
+) -> InitialModel:
     """Loss and gradient norm of a model at `seed`, on a batch of tokens and what is to be predicted at each.
 
     Raises InputError where the model cannot be built.
     """
     from ablate.compiler import compile_model
-    from ablate.compiler.profile import profile
+    from ablate.compiler.data_dependent_init import profile
     from ablate.compiler.random_streams import seeded, stream_seed
     from ablate.train.clipping import gradient_norm
     from ablate.train.loss import cross_entropy, forward, parameter_type
@@ -68,7 +68,7 @@ def measure_start(
         model.eval()
         loss = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT)
         loss.backward()  # type: ignore[no-untyped-call]
-        return Start(loss.item(), gradient_norm(model).item())
+        return InitialModel(loss.item(), gradient_norm(model).item())
 
 
 @contextmanager

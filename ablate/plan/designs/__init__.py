@@ -13,6 +13,6 @@ wording.py       all of it in words
 """
 
 from ablate.plan.designs.lay_out import lay_out
-from ablate.plan.designs.layout import Arm, Contrast, Layout
+from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 
-__all__ = ["Arm", "Contrast", "Layout", "lay_out"]
+__all__ = ["Contrast", "DesignArm", "Layout", "lay_out"]

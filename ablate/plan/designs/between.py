@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.block.diff import Difference, Edit, diff, path_order
+from ablate.block.diff import BlockDifference, Edit, diff, path_order
 from ablate.block.fingerprint import fingerprint
 from ablate.source.located import Span
 from ablate.source.problems import Problems, quote
@@ -13,7 +13,7 @@ from ablate.space.design import Ends
 from ablate.space.space import Space
 
 
-def difference_between(space: Space, ends: Ends, problems: Problems) -> Difference | None:
+def difference_between(space: Space, ends: Ends, problems: Problems) -> BlockDifference | None:
     """The difference of the two blocks, split as the design has it; None where a mistake was noted."""
     before, after = space.blocks[ends.from_], space.blocks[ends.to]
     catalogue = space.grammar.catalogue

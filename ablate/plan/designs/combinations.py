@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ablate.block.diff import Difference, Edit, path_order
+from ablate.block.diff import BlockDifference, Edit, path_order
 from ablate.block.expression import Block
 from ablate.block.fingerprint import fingerprint
-from ablate.plan.designs.layout import Arm
+from ablate.plan.designs.layout import DesignArm
 from ablate.plan.designs.terms import Levels, Term
 from ablate.plan.models import Models
 from ablate.space.design import Ends
@@ -32,7 +32,7 @@ class Combinations:
     """
 
     ends: Ends
-    difference: Difference
+    difference: BlockDifference
     models: Models
     _blocks: dict[Chosen, Block] = field(default_factory=dict)
     _refusals: dict[Chosen, tuple[str, ...]] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Combinations:
         """An effect by the names of its edits."""
         return " × ".join(self.edits[i].name for i in term)
 
-    def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, Arm]:
+    def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, DesignArm]:
         """The runs as arms, each by a name of its own; the two ends keep theirs."""
         ends = {self.model(()): self.ends.from_, self.model(self.whole): self.ends.to}
         names = {run: ends.get(self.model(run)) for run in runs}
@@ -116,7 +116,7 @@ class Combinations:
         spelt = {run: " ".join([self.ends.from_, *edits[run]]) for run, name in names.items() if name is None}
         if any(len(name) > READABLE for name in spelt.values()):
             spelt = {run: f"{self.ends.from_}+{self.letters(run)}" for run in spelt}
-        return {run: Arm(name or spelt[run], self.block(run), edits[run]) for run, name in names.items()}
+        return {run: DesignArm(name or spelt[run], self.block(run), edits[run]) for run, name in names.items()}
 
 
 def levels_of(runs: Iterable[Chosen], edits: int) -> Levels:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ablate.block.diff import Difference
+from ablate.block.diff import BlockDifference
 from ablate.plan.designs import wording
 from ablate.plan.designs.between import note_single_edit, place_in_design
 from ablate.plan.designs.combinations import MAX_EDITS, Chosen, Combinations, chosen_of, levels_of
@@ -29,7 +29,7 @@ Crossed = Factorial | Fractional | PlackettBurman | DOptimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class RunSelection:
     """Runs, the terms to estimate from them, and in words how they came about."""
 
     levels: Levels
@@ -38,7 +38,7 @@ class Choice:
     notes: tuple[str, ...] = ()
 
 
-def crossed(ends: Crossed, difference: Difference, models: Models, problems: Problems) -> Layout | None:
+def crossed(ends: Crossed, difference: BlockDifference, models: Models, problems: Problems) -> Layout | None:
     """The layout of a factorial; None where a mistake was noted."""
     among = Combinations(ends, difference, models)
     if len(among.edits) < 2:
@@ -62,7 +62,7 @@ def crossed(ends: Crossed, difference: Difference, models: Models, problems: Pro
     return None if choice is None else _layout(choice, among)
 
 
-def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> Choice | None:
+def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> RunSelection | None:
     edits = len(among.edits)
     if 2**edits > MAX_RUNS:
         message = f"{edits} edits have {2**edits:,} combinations, and at most {MAX_RUNS} are run"
@@ -73,13 +73,13 @@ def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> Choi
         return None
     levels = levels_of(distinct, edits)
     if len(distinct) == 2**edits:
-        return Choice(levels=every_combination(edits), terms=_terms(ends, edits), how=wording.every(edits))
+        return RunSelection(levels=every_combination(edits), terms=_terms(ends, edits), how=wording.every(edits))
     terms = _terms(ends, edits)
     how = wording.remaining(edits, len(distinct), d_efficiency(levels, estimable(levels, terms)))
-    return Choice(levels=levels, terms=terms, how=how, notes=wording.left_out(among, distinct, refused))
+    return RunSelection(levels=levels, terms=terms, how=how, notes=wording.left_out(among, distinct, refused))
 
 
-def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> Choice | None:
+def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> RunSelection | None:
     edits = len(among.edits)
     asked = next(number for number, roman in ROMAN.items() if roman == ends.resolution)
     base = fraction(edits, asked)
@@ -104,13 +104,13 @@ def _orthogonal(
     among: Combinations,
     problems: Problems,
     guarded: Sequence[Term] = (),
-) -> Choice | None:
+) -> RunSelection | None:
     """These runs, or others as orthogonal, where there are such that all may be; else as many that are D-optimal for
     the `guarded` terms (none: for those that are estimated).
     """
     for levels in siblings(base, MAX_RUNS):
         if among.may_all_run(chosen_of(levels)):
-            return Choice(levels=levels, terms=tuple(terms), how=what + wording.generated(levels, among))
+            return RunSelection(levels=levels, terms=tuple(terms), how=what + wording.generated(levels, among))
     distinct, refused = among.distinct(_pool(len(among.edits), chosen_of(base)))
     if not _enough(distinct, refused, among, problems):
         return None
@@ -124,10 +124,10 @@ def _orthogonal(
         *wording.left_out(among, distinct, refused),
         *wording.not_in_base([term for term in asked if term not in terms], among),
     )
-    return Choice(levels=levels, terms=terms, how=how, notes=notes)
+    return RunSelection(levels=levels, terms=terms, how=how, notes=notes)
 
 
-def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> Choice | None:
+def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> RunSelection | None:
     edits = len(among.edits)
     distinct, refused = among.distinct(_pool(edits, ()))
     if not _enough(distinct, refused, among, problems):
@@ -152,7 +152,7 @@ def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> Choic
     levels = pool[list(d_optimal(pool, terms, ends.runs, _ends(distinct, among)))]
     how = wording.optimal(len(levels), len(pool), 2**edits, d_efficiency(levels, terms))
     notes = wording.left_out(among, distinct, refused)
-    return Choice(levels=levels, terms=_terms(ends, edits), how=how, notes=notes)
+    return RunSelection(levels=levels, terms=_terms(ends, edits), how=how, notes=notes)
 
 
 def _terms(ends: Factorial | Fractional | DOptimal, edits: int) -> tuple[Term, ...]:
@@ -214,7 +214,7 @@ def _note_too_many(message: str, among: Combinations, problems: Problems) -> Non
     problems.add(message, place_in_design(among.models.space), notes=ways)
 
 
-def _layout(choice: Choice, among: Combinations) -> Layout:
+def _layout(choice: RunSelection, among: Combinations) -> Layout:
     """Arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
     levels, edits = choice.levels, among.edits
     effects = estimable(levels, choice.terms)

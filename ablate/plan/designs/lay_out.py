@@ -6,7 +6,7 @@ from typing import assert_never
 
 from ablate.plan.designs.between import difference_between
 from ablate.plan.designs.factorial import crossed
-from ablate.plan.designs.layout import Arm, Layout
+from ablate.plan.designs.layout import DesignArm, Layout
 from ablate.plan.designs.single import add_one_in, leave_one_out, path_of
 from ablate.plan.models import Models
 from ablate.source.problems import Problems
@@ -21,9 +21,9 @@ def lay_out(models: Models, problems: Problems) -> Layout | None:
     space = models.space
     design, ends = space.design, space.design.ends
     if design.search is not None:
-        return Layout((Arm(design.search.from_, space.blocks[design.search.from_]),), ())
+        return Layout((DesignArm(design.search.from_, space.blocks[design.search.from_]),), ())
     if ends is None:
-        return Layout(tuple(Arm(name, space.blocks[name]) for name in dict.fromkeys(design.compare or ())), ())
+        return Layout(tuple(DesignArm(name, space.blocks[name]) for name in dict.fromkeys(design.compare or ())), ())
     difference = difference_between(space, ends, problems)
     if difference is None:
         return None

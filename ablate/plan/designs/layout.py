@@ -9,7 +9,7 @@ from ablate.plan.plan import Factors
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class DesignArm:
     """A block that a design asks for: its name, and the edits applied to the design's start."""
 
     name: str
@@ -40,7 +40,7 @@ class Layout:
     `against` are the arms that are compared with the baseline (None: all). The runs of `factors` are by arm.
     """
 
-    arms: tuple[Arm, ...]
+    arms: tuple[DesignArm, ...]
     contrasts: tuple[Contrast, ...]
     notes: tuple[str, ...] = ()
     against: tuple[str, ...] | None = None

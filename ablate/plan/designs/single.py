@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.block.diff import Difference, Edit, path_order
+from ablate.block.diff import BlockDifference, Edit, path_order
 from ablate.plan.designs.between import check_names, note_single_edit
-from ablate.plan.designs.layout import Arm, Contrast, Layout
+from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, LeaveOneOut, Path
 from ablate.space.space import Space
@@ -14,7 +14,7 @@ from ablate.space.space import Space
 UNSUMMED = "whether the edits add up is not asked: for that each of them must be seen"
 
 
-def path_of(space: Space, path: Path, difference: Difference, problems: Problems) -> Layout | None:
+def path_of(space: Space, path: Path, difference: BlockDifference, problems: Problems) -> Layout | None:
     """From one end to the other an edit at a time; a model that is refused joins two steps to one."""
     check_names(path.order, difference.edits, "order", space, problems)
     if len(problems):
@@ -22,7 +22,7 @@ def path_of(space: Space, path: Path, difference: Difference, problems: Problems
     by_name = {edit.name: edit for edit in difference.edits}
     first = [by_name[name] for name in dict.fromkeys(path.order)]
     rest = [edit for edit in path_order(difference.edits) if edit not in first]
-    arms, contrasts, notes = [Arm(path.from_, space.blocks[path.from_])], [], []
+    arms, contrasts, notes = [DesignArm(path.from_, space.blocks[path.from_])], [], []
     pending: list[Edit] = []
     for step, edit in enumerate([*first, *rest], start=1):
         pending.append(edit)
@@ -37,16 +37,16 @@ def path_of(space: Space, path: Path, difference: Difference, problems: Problems
         change = " ".join(e.name for e in pending)
         detail = "; ".join(e.detail for e in pending)
         contrasts.append(Contrast(change, detail, arms[-1].name, name))
-        arms.append(Arm(name, block, applied))
+        arms.append(DesignArm(name, block, applied))
         pending = []
     return Layout(tuple(arms), tuple(contrasts), tuple(notes))
 
 
-def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> Layout:
+def leave_one_out(space: Space, ends: LeaveOneOut, difference: BlockDifference) -> Layout:
     """The whole, and it without each edit; the whole difference beside the sum of what each edit does there."""
     names = tuple(edit.name for edit in path_order(difference.edits))
-    full = Arm(ends.to, space.blocks[ends.to], names)
-    arms, contrasts, notes = [Arm(ends.from_, space.blocks[ends.from_]), full], [], []
+    full = DesignArm(ends.to, space.blocks[ends.to], names)
+    arms, contrasts, notes = [DesignArm(ends.from_, space.blocks[ends.from_]), full], [], []
     for edit in path_order(difference.edits):
         kept = tuple(name for name in names if name != edit.name)
         block = difference.apply(kept)
@@ -54,7 +54,7 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> La
         if reasons:
             notes.append(f"left out: {ends.to} without {edit.name} ({'; '.join(reasons)})")
             continue
-        without = Arm(f"{ends.to} without {edit.name}", block, kept)
+        without = DesignArm(f"{ends.to} without {edit.name}", block, kept)
         arms.append(without)
         contrasts.append(Contrast(edit.name, edit.detail, without.name, full.name))
     if notes:
@@ -65,22 +65,22 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: Difference) -> La
     return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
-def add_one_in(space: Space, ends: AddOneIn, difference: Difference, problems: Problems) -> Layout | None:
+def add_one_in(space: Space, ends: AddOneIn, difference: BlockDifference, problems: Problems) -> Layout | None:
     """Each edit alone, and the whole beside their sum; None where there is but one."""
     edits = path_order(difference.edits)
     if len(edits) < 2:
         note_single_edit(space, ends, edits, problems)
         return None
-    arms, contrasts, notes = [Arm(ends.from_, space.blocks[ends.from_])], [], []
+    arms, contrasts, notes = [DesignArm(ends.from_, space.blocks[ends.from_])], [], []
     for edit in edits:
         block = difference.apply((edit.name,))
         reasons = [broken.reason for broken in space.refused(block)]
         if reasons:
             notes.append(f"left out: {ends.from_} with {edit.name} ({'; '.join(reasons)})")
             continue
-        arms.append(Arm(f"{ends.from_} with {edit.name}", block, (edit.name,)))
+        arms.append(DesignArm(f"{ends.from_} with {edit.name}", block, (edit.name,)))
         contrasts.append(Contrast(edit.name, edit.detail, ends.from_, arms[-1].name))
-    arms.append(Arm(ends.to, space.blocks[ends.to], tuple(edit.name for edit in edits)))
+    arms.append(DesignArm(ends.to, space.blocks[ends.to], tuple(edit.name for edit in edits)))
     if notes:
         notes.append(UNSUMMED)
     else:

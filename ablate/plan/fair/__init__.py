@@ -10,14 +10,14 @@ tunable.py  what tuning a field of the block must not do
 """
 
 from ablate.plan.fair.fit import fit
-from ablate.plan.fair.fitted import Fitted, Terms
+from ablate.plan.fair.fitted import FairnessResult, Fitted
 from ablate.plan.fair.tunable import check_tuned
-from ablate.plan.fair.tuning import Choice, choose, tuning_notes, tuning_seeds, tuning_settings
+from ablate.plan.fair.tuning import TunedSettings, choose, tuning_notes, tuning_seeds, tuning_settings
 
 __all__ = [
-    "Choice",
+    "FairnessResult",
     "Fitted",
-    "Terms",
+    "TunedSettings",
     "check_tuned",
     "choose",
     "fit",

@@ -18,7 +18,7 @@ from ablate.space.fair import BudgetKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class StepBudget:
     """The `steps` of a model (None: they hang on what is not measured yet), and what that comes to in words."""
 
     steps: int | None
@@ -27,22 +27,22 @@ class Spent:
 
 def steps_for(
     budget: BudgetKind, cost: Cost, baseline: Cost, models: Models, paces: tuple[float | None, float | None]
-) -> Spent:
+) -> StepBudget:
     """The steps of a model of that cost; `paces` are seconds a step of the model and of the baseline."""
     steps, batch = models.space.recipe.steps, models.space.recipe.batch
     if budget == "flops":
         fair = nearest(steps, baseline.training_flops, cost.training_flops)
         flops = compared(cost.training_flops * batch * fair, baseline.training_flops * batch * steps)
-        return Spent(steps=fair, what=f"steps {_to(steps, fair)}, training FLOPs {flops}")
+        return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, training FLOPs {flops}")
     if budget == "wallclock":
         here, wanted = paces
         if here is None or wanted is None:
-            return Spent(steps=None, what="")
+            return StepBudget(steps=None, what="")
         fair = nearest(steps, wanted, here)
         pace = f"{milliseconds(here)} a step against {milliseconds(wanted)}"
         off = f"{fair * here / (steps * wanted) - 1:+.1%}".replace("%", " %")
-        return Spent(steps=fair, what=f"steps {_to(steps, fair)}, {pace}, time of all steps {off}")
-    return Spent(steps=steps, what="")
+        return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, {pace}, time of all steps {off}")
+    return StepBudget(steps=steps, what="")
 
 
 def nearest(steps: int, baseline: float, here: float) -> int:

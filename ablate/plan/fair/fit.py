@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ablate.block.expression import Block
-from ablate.plan.designs import Arm
+from ablate.plan.designs import DesignArm
 from ablate.plan.fair.budget import compared, steps_for
 from ablate.plan.fair.check import check_fair
-from ablate.plan.fair.fitted import Fitted, Terms
+from ablate.plan.fair.fitted import FairnessResult, Fitted
 from ablate.plan.fair.match import Matched, match
 from ablate.plan.known import Known
 from ablate.plan.models import Models
@@ -20,7 +20,7 @@ from ablate.space import fair
 from ablate.space.space import Space
 
 
-def fit(arms: Sequence[Arm], models: Models, known: Known, problems: Problems) -> Terms:
+def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Problems) -> FairnessResult:
     """Every arm under every set of terms; the baseline is under all of them as the space has it.
 
     What cannot be matched is noted in `problems`.
@@ -38,7 +38,7 @@ def fit(arms: Sequence[Arm], models: Models, known: Known, problems: Problems) -
             "wall-clock budgets: seconds a step are measured when it runs, once; "
             "until then the steps of what is compared under them are not known"
         )
-    return Terms(fitted, tuple(told), open=is_open)
+    return FairnessResult(fitted, tuple(told), open=is_open)
 
 
 def _tokens(name: str, space: Space) -> str:
@@ -66,7 +66,7 @@ class _Fitting:
         self._identity = self.models.identity(self._baseline)
         self._cost = self.models.cost(self._baseline)
 
-    def under(self, name: str, arm: Arm) -> Fitted:
+    def under(self, name: str, arm: DesignArm) -> Fitted:
         """One arm under the terms of that name."""
         terms = self.models.space.fair.terms[name]
         plain = Fitted(terms=name, arm=arm, block=arm.block)
@@ -80,7 +80,7 @@ class _Fitting:
             block, setting = matched.block, matched.setting
         return replace(plain, block=block, setting=self._budget(name, arm, block, setting, terms.budget))
 
-    def _match(self, name: str, arm: Arm, terms: fair.Match) -> Matched | None:
+    def _match(self, name: str, arm: DesignArm, terms: fair.Match) -> Matched | None:
         key = arm.block, terms
         if key not in self._matched:
             self._matched[key] = match(arm.block, self._cost.parameters, terms, self.models)
@@ -112,7 +112,7 @@ class _Fitting:
                     notes=(f"match by {' or '.join(others)}, at sizes that go in finer steps, or say match: none",),
                 )
 
-    def _note_unmatched(self, name: str, arm: Arm, terms: fair.Match, found: Matched | None) -> None:
+    def _note_unmatched(self, name: str, arm: DesignArm, terms: fair.Match, found: Matched | None) -> None:
         space = self.models.space
         against = f"{arm.name} cannot be matched to {space.judge.against} in parameters by {terms.by}"
         if found is not None:
@@ -130,7 +130,7 @@ class _Fitting:
             ),
         )
 
-    def _budget(self, name: str, arm: Arm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
+    def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
         """The setting with the steps that the budget gives."""
         models, paces = self.models, self.known.paces
         pace = paces.get(models.identity(block, setting)), paces.get(self._identity)
@@ -142,7 +142,7 @@ class _Fitting:
         return replace(setting, steps=None if spent.steps == models.space.recipe.steps else spent.steps)
 
 
-def _named(arm: Arm, terms: str) -> str:
+def _named(arm: DesignArm, terms: str) -> str:
     return f"{arm.name}, {terms}" if terms else arm.name
 
 

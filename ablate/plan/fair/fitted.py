@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ablate.block.expression import Block
-from ablate.plan.designs import Arm
+from ablate.plan.designs import DesignArm
 from ablate.plan.setting import PLAIN, Setting
 
 
@@ -14,7 +14,7 @@ class Fitted:
     """An arm under one set of terms (by name): the block and the setting that it is trained with."""
 
     terms: str
-    arm: Arm
+    arm: DesignArm
     block: Block
     setting: Setting = PLAIN
 
@@ -30,7 +30,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class FairnessResult:
     """What fairness comes to: every arm under every set of terms, notes for the screen, and whether more must be
     measured before all steps are known.
     """

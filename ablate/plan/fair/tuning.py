@@ -28,7 +28,7 @@ Ends: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TunedSettings:
     """The settings that tuning chose, by variant id, as `Known.tuned` has them; and what is to be said of it."""
 
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def tuning_seeds(tune: Tune) -> range:
     return range(FIRST_SEED, FIRST_SEED + tune.seeds)
 
 
-def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ()) -> Choice:
+def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ()) -> TunedSettings:
     """The setting that each variant of the plan goes on with.
 
     `finals` are the ends of trials by id, as the store gives them; those that are `failed` and have none there ended
@@ -55,7 +55,7 @@ def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ())
     """
     tune = space.fair.tune
     if not isinstance(tune, Tune):
-        return Choice()
+        return TunedSettings()
     metric, rules = next(iter(space.judge.metrics.items()))
     tuned: dict[str, Tuned] = {}
     notes: list[str] = []
@@ -69,7 +69,7 @@ def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ())
         }
         tuned[variant.id] = best = _best(means, rules)
         notes.append(_said(variant, best, means, metric, tune))
-    return Choice(tuned=tuned, notes=tuple(notes))
+    return TunedSettings(tuned=tuned, notes=tuple(notes))
 
 
 def _by_setting(trials: Collection[Trial], plan: Plan) -> dict[Tuned, list[Trial]]:

@@ -20,9 +20,9 @@ from ablate.report.document import (
     Prose,
     ReportDocument,
     Section,
-    Span,
     Stacked,
     Statements,
+    StyledText,
     TableOf,
     Verbatim,
     VerdictGrid,
@@ -215,7 +215,7 @@ def _words(words: Words) -> str:
     return with_code(words) if isinstance(words, str) else "".join(map(_span, words))
 
 
-def _span(span: Span) -> str:
+def _span(span: StyledText) -> str:
     text = escape(span.text)
     if span.tone == "plain":
         return text

@@ -21,7 +21,7 @@ Every figure has a table beside it or says where its numbers are; what is folded
 
 from ablate.report import markdown_renderer
 from ablate.report.html import renderer
-from ablate.report.page.record import PageRecord, Shown
+from ablate.report.page.record import PageRecord, ShownVariant
 from ablate.report.page.sections import page
 
 
@@ -35,4 +35,4 @@ def to_markdown(record: PageRecord) -> str:
     return markdown_renderer.render(page(record))
 
 
-__all__ = ["PageRecord", "Shown", "page", "to_html", "to_markdown"]
+__all__ = ["PageRecord", "ShownVariant", "page", "to_html", "to_markdown"]

@@ -14,7 +14,7 @@ from ablate.report.document import Grid
 from ablate.report.page.record import PageRecord
 from ablate.space.fair import text_of
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
-from ablate.verdict.fairness_audit import Row, Unequal
+from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 from ablate.verdict.summary import Metric
 
 LISTED = 500
@@ -93,7 +93,7 @@ def _unequal(found: Unequal) -> Grid:
     )
 
 
-def _unequal_row(row: Row) -> tuple[str, ...]:
+def _unequal_row(row: UnequalQuantity) -> tuple[str, ...]:
     share = "–" if row.share is None else fairness.share(row.share)
     equal = f"yes, {fairness.nearness(row)}" if row.declared else "no"
     return row.name, row.quantity, row.baseline, row.here, share, equal

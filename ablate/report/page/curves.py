@@ -22,7 +22,7 @@ from ablate.space.metrics import BITS, NATS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ablate.store.pages import Course
+    from ablate.store.pages import MetricCurve
 
 Form: TypeAlias = Literal["largest", "mean"]
 """What a value is of a metric that is measured at several parts of the model."""
@@ -87,7 +87,7 @@ def _of_form(record: PageRecord, metric: str, form: Form, suffix: str) -> Iterat
         yield plot, group
 
 
-def _numbers(variant: Variant, course: Course) -> Iterator[tuple[str | int | float | None, ...]]:
+def _numbers(variant: Variant, course: MetricCurve) -> Iterator[tuple[str | int | float | None, ...]]:
     """The numbers of a course, step by step."""
     columns = (course.steps, course.n, course.mean, course.sd, course.log_mean, course.log_sd)
     yield from ((variant.name, course.metric, *numbers) for numbers in zip(*columns, strict=True))
@@ -106,7 +106,7 @@ def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
     return ("largest",) if peak else ("mean",)
 
 
-def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, Course]:
+def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, MetricCurve]:
     """The course of each variant: the model's, or that over its parts in a form, by default the first of `forms`."""
     kinds = ("whole", form or forms(record, metric)[0])
     return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
@@ -122,7 +122,7 @@ def is_log(record: PageRecord, metric: str) -> bool:
 
 
 def _caption(
-    record: PageRecord, metric: str, group: Sequence[Variant], courses: Sequence[Course], *, two: bool
+    record: PageRecord, metric: str, group: Sequence[Variant], courses: Sequence[MetricCurve], *, two: bool
 ) -> Iterator[str]:
     what = {"largest": ", the largest over the parts measured", "mean": ", the mean over the parts measured"}
     log = is_log(record, metric)
@@ -145,7 +145,7 @@ def _caption(
         yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
 
 
-def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Course], start: float) -> Draw:
+def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[MetricCurve], start: float) -> Draw:
     def draw(axes: Axes) -> None:
         metric = courses[0].metric
         log = is_log(record, metric)
@@ -192,20 +192,20 @@ def _ends(record: PageRecord, variant: str) -> dict[int, int]:
     return found
 
 
-def _line(course: Course, *, log: bool) -> list[float]:
+def _line(course: MetricCurve, *, log: bool) -> list[float]:
     if log:
         return [math.nan if one is None or one > 700 else math.exp(one) for one in course.log_mean]
     return [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
 
 
-def _band(course: Course, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
+def _band(course: MetricCurve, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
     middle = np.asarray([math.nan if one is None else one for one in (course.log_mean if log else course.mean)])
     sd = np.asarray([math.nan if one is None else one for one in (course.log_sd if log else course.sd)])
     low, high = middle - sd, middle + sd
     return (np.exp(np.minimum(low, 700)), np.exp(np.minimum(high, 700))) if log else (low, high)
 
 
-def _values(course: Course, *, log: bool, start: float) -> list[float]:
+def _values(course: MetricCurve, *, log: bool, start: float) -> list[float]:
     """The line and the edges of its band, from a step on."""
     keep = np.asarray(course.steps) >= start
     low, high = _band(course, log=log)

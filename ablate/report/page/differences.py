@@ -20,7 +20,7 @@ from ablate.report.plot import Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ablate.store.differences import DifferenceCourse
+    from ablate.store.differences import DifferenceCurve
 
 TALL = 2.7
 """Inches of a panel."""
@@ -67,7 +67,7 @@ def difference_plots(record: PageRecord) -> Iterator[Plot]:
             )
 
 
-def _numbers(variant: Variant, course: DifferenceCourse) -> Iterator[tuple[str | int | float | None, ...]]:
+def _numbers(variant: Variant, course: DifferenceCurve) -> Iterator[tuple[str | int | float | None, ...]]:
     """The numbers of each step, in full."""
     low, high = band(course)
     each = zip(course.steps, course.n, course.mean, course.sd, low.tolist(), high.tolist(), strict=True)
@@ -78,7 +78,7 @@ def _numbers(variant: Variant, course: DifferenceCourse) -> Iterator[tuple[str |
         )  # fmt: skip
 
 
-def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse], *, two: bool) -> Iterator[str]:
+def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCurve], *, two: bool) -> Iterator[str]:
     against = f"against {record.summary.baseline}, paired by seed"
     what = "ratio (geometric mean)" if courses[0].log else "difference"
     form = f", the {courses[0].over} over the parts measured" if two else ""
@@ -92,7 +92,7 @@ def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCourse
         yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
 
 
-def band(course: DifferenceCourse) -> tuple[np.ndarray, np.ndarray]:
+def band(course: DifferenceCurve) -> tuple[np.ndarray, np.ndarray]:
     """The ends at each step: mean ± t(n-1)·sd/√n; nan where n is 1."""
     from scipy.special import stdtrit
 
@@ -109,7 +109,7 @@ def _panel(
     record: PageRecord,
     group: Sequence[Variant],
     shown: Sequence[Variant],
-    courses: Sequence[DifferenceCourse],
+    courses: Sequence[DifferenceCurve],
 ) -> None:
     log = courses[0].log
     reach = 0.0

@@ -17,7 +17,7 @@ from ablate.report.plot import Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ablate.store.pages import Course
+    from ablate.store.pages import MetricCurve
 
 FIRST = 6
 """Plots that are shown at once; the others are folded."""
@@ -32,9 +32,9 @@ IN_TABLE = ("gain_sd", "gain_rms")
 """What has no plot of its own: the standard deviation is the band around the mean."""
 
 
-def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[Course]]]:
+def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[MetricCurve]]]:
     """Each variant with each kind of its gains, means before root mean squares."""
-    found: dict[tuple[str, str], list[Course]] = {}
+    found: dict[tuple[str, str], list[MetricCurve]] = {}
     for course in record.gains:
         found.setdefault((course.variant, course.metric), []).append(course)
     return [
@@ -82,12 +82,12 @@ def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
         yield plot, variant
 
 
-def _spreads(record: PageRecord, variant: Variant) -> Iterator[Course]:
+def _spreads(record: PageRecord, variant: Variant) -> Iterator[MetricCurve]:
     """The standard deviations over channels or heads of a variant's gains."""
     yield from (course for course in record.gains if (course.variant, course.metric) == (variant.id, "gain_sd"))
 
 
-def _panel(axes: Axes, metric: str, courses: Sequence[Course], spread: Mapping[str, Course]) -> None:
+def _panel(axes: Axes, metric: str, courses: Sequence[MetricCurve], spread: Mapping[str, MetricCurve]) -> None:
     kinds = list(dict.fromkeys(_kind(course.of) for course in courses))
     layers = [_layer(course.of) for course in courses]
     most = max([one for one in layers if one is not None], default=1)

@@ -22,7 +22,7 @@ from ablate.report.plot import Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ablate.store.pages import LayerCourse
+    from ablate.store.pages import LayerCurve
 
 FIRST = 6
 """Variants whose maps are shown at once; those of the others are folded."""
@@ -33,7 +33,7 @@ WIDE_RANGE = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class Shades:
     """Shades: `edges` are the values at which one goes over into the next, of logarithms or not."""
 
     edges: tuple[float, ...]
@@ -50,7 +50,7 @@ class Maps:
 
     metric: str
     plots: tuple[tuple[str, tuple[Variant, ...]], ...]
-    scale: Scale
+    scale: Shades
     steps: tuple[int, int]
 
 
@@ -82,7 +82,7 @@ def maps(record: PageRecord, metric: str) -> Maps | None:
 
 def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
     """The maps of a metric with the variants in each; none where it has no finite value."""
-    of: dict[str, list[LayerCourse]] = {}
+    of: dict[str, list[LayerCurve]] = {}
     for course in record.layers:
         if course.metric == metric:
             of.setdefault(course.variant, []).append(course)
@@ -125,13 +125,13 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
     return plots
 
 
-def _scale_of(record: PageRecord, metric: str) -> Scale:
+def _scale_of(record: PageRecord, metric: str) -> Shades:
     """The shades that all maps of a metric share."""
     values = [one for course in record.layers if course.metric == metric for one in known(course)]
     return _scale(values, log=is_log(record, metric))
 
 
-def _scale(values: Sequence[float], *, log: bool) -> Scale:
+def _scale(values: Sequence[float], *, log: bool) -> Shades:
     """Shades from the 1st to the 99th centile, so that single values do not stretch them."""
     log = min(values) > 0 and (log or max(values) / min(values) > WIDE_RANGE)
     scaled = np.log(values) if log else np.asarray(values, dtype=float)
@@ -139,7 +139,7 @@ def _scale(values: Sequence[float], *, log: bool) -> Scale:
     if high <= low:
         low, high = float(scaled.min()), float(scaled.max())
     edges = np.linspace(low, high, SHADES + 1)[:-1] if high > low else np.asarray([low])
-    return Scale(edges=tuple(float(one) for one in (np.exp(edges) if log else edges)), log=log)
+    return Shades(edges=tuple(float(one) for one in (np.exp(edges) if log else edges)), log=log)
 
 
 def key(found: Maps) -> list[tuple[int, str]]:
@@ -147,7 +147,7 @@ def key(found: Maps) -> list[tuple[int, str]]:
     return _key(found.scale)
 
 
-def _key(scale: Scale) -> list[tuple[int, str]]:
+def _key(scale: Shades) -> list[tuple[int, str]]:
     edges = scale.edges
     if len(edges) == 1:
         return [(0, panels.number(edges[0]))]
@@ -157,7 +157,7 @@ def _key(scale: Scale) -> list[tuple[int, str]]:
     return said
 
 
-def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCourse], parts: Sequence[str], scale: Scale) -> None:
+def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Sequence[str], scale: Shades) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -228,7 +228,7 @@ def in_order(parts: Iterable[str]) -> list[str]:
     return sorted(set(parts), key=place)
 
 
-def known(course: LayerCourse) -> list[float]:
+def known(course: LayerCurve) -> list[float]:
     """Its finite values, step by step."""
     return [one for one in course.mean if one is not None and math.isfinite(one)]
 

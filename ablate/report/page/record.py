@@ -14,8 +14,8 @@ from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
-    from ablate.store.differences import DifferenceCourse
-    from ablate.store.pages import Course, Ended, Kernel, LayerCourse
+    from ablate.store.differences import DifferenceCurve
+    from ablate.store.pages import Kernel, LayerCurve, MetricCurve, TrialEnd
 
 ENDS = ("finished", "diverged")
 """States of a trial that are results."""
@@ -24,7 +24,7 @@ WAITING = ("planned", "unfinished")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownVariant:
     """A variant's block in YAML, and its edits from the baseline, each with what it changes."""
 
     variant: str
@@ -48,11 +48,11 @@ class PageRecord:
     summary: Summary
     rules: Judge
     definitions: Mapping[str, str]
-    blocks: tuple[Shown, ...]
-    curves: tuple[Course, ...]
-    layers: tuple[LayerCourse, ...]
-    gains: tuple[Course, ...]
-    endings: tuple[Ended, ...]
+    blocks: tuple[ShownVariant, ...]
+    curves: tuple[MetricCurve, ...]
+    layers: tuple[LayerCurve, ...]
+    gains: tuple[MetricCurve, ...]
+    endings: tuple[TrialEnd, ...]
     versions: Mapping[str, Mapping[str, str]]
     corpus: tuple[str, ...]
     floors: tuple[Floor, ...]
@@ -62,7 +62,7 @@ class PageRecord:
     resolved: str
     beside: tuple[str, ...] = field(default=())
     kernels: tuple[Kernel, ...] = field(default=())
-    differences: tuple[DifferenceCourse, ...] = field(default=())
+    differences: tuple[DifferenceCurve, ...] = field(default=())
     commit: str | None = None
 
     @property

@@ -39,7 +39,7 @@ BYTES = 256
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownBlock:
     """A block, where it is from, and the sizes it is shown at; `where` says in words what chose those."""
 
     name: str
@@ -81,7 +81,7 @@ class Shown:
         return sum((cost for costs in every for cost in costs.values()), Cost())
 
 
-def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> Shown:
+def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> ShownBlock:
     """A block of a grammar, or as a space has it: with its overrides where its design speaks of the block.
 
     `sizes` replace those of the space, or those for display. InputError where there is no such block.
@@ -97,7 +97,7 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
     where = "as asked, the others for display" if sizes else "for display: choose with --layers, --width, …, or --space"
     if space is not None and not sizes:
         where = f"of {space.name}{', with its overrides' * overridden}; r for display"
-    return Shown(
+    return ShownBlock(
         name=name,
         block=block,
         about=named.about if named is not None else "",
@@ -134,7 +134,7 @@ def sizes_of(space: Space) -> Sizes:
     )
 
 
-def screen(shown: Shown) -> RenderableType:
+def screen(shown: ShownBlock) -> RenderableType:
     """Everything, for a reader."""
     beside = (
         shown.source,
@@ -155,7 +155,7 @@ def screen(shown: Shown) -> RenderableType:
     )
 
 
-def as_json(shown: Shown) -> str:
+def as_json(shown: ShownBlock) -> str:
     """Everything, for a program."""
     said, block = shown.equation(), shown.block
     document: dict[str, Any] = {
@@ -194,7 +194,7 @@ def sizes_in_words(sizes: Sizes) -> str:
     )
 
 
-def _cost_table(shown: Shown) -> Table:
+def _cost_table(shown: ShownBlock) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("part", overflow="fold")
     for heading in ("parameters", "FLOPs"):

@@ -19,7 +19,7 @@ from ablate.block.printer import print_block
 from ablate.extension.configured import Configured
 from ablate.extension.declaration import Declaration
 from ablate.grammar.grammar import Grammar
-from ablate.grammar.named import NamedBlock, Preset
+from ablate.grammar.named_blocks import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
 from ablate.space.known import KnownSpace

@@ -19,7 +19,7 @@ REASONS = 3
 """So many different reasons for failing are told in full."""
 
 
-class Ended(Protocol):
+class RunEnd(Protocol):
     """What is asked of the end of a run."""
 
     @property
@@ -31,7 +31,7 @@ class Ended(Protocol):
         """Trials that were not begun."""
 
 
-def stopped(ended: Ended, *, again: str, searching: bool = False, grows: bool = False) -> str:
+def stopped(ended: RunEnd, *, again: str, searching: bool = False, grows: bool = False) -> str:
     """After Ctrl-C: what is done, what is saved, what waits, and the line that goes on.
 
     How many trials a search has not begun is not known before it is over (`searching`); those at a rung may be ended.

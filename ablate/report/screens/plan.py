@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from ablate.output import words
 from ablate.plan.plan import Factors, Plan, Variant
 from ablate.report import wording
-from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, Span, TableOf, Words
+from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
 from ablate.report.noise_floor import floor_lines
 from ablate.report.to_come import to_come
 from ablate.space.documents import Judge
@@ -64,10 +64,10 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
     rows, shown = [], _edits_of(plan)
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
-        name = [Span(variant.name, "strong")]
-        name += [Span("  baseline", "faint")] * (variant.id == plan.baseline)
-        name += [Span(f"\nsame as {other}", "faint") for other in variant.names[1:]]
-        edits: Words = "\n".join(shown[variant.id]) or (Span("none", "faint"),)
+        name = [StyledText(variant.name, "strong")]
+        name += [StyledText("  baseline", "faint")] * (variant.id == plan.baseline)
+        name += [StyledText(f"\nsame as {other}", "faint") for other in variant.names[1:]]
+        edits: Words = "\n".join(shown[variant.id]) or (StyledText("none", "faint"),)
         new = str(sum(trial not in known for trial in trials))
         size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
         rows.append((tuple(name), edits, *size, new, _known(trials, known, failed)))
@@ -117,8 +117,10 @@ def _known(trials: Sequence[str], known: Container[str], failed: Container[str])
 
 
 def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> Words:
-    trials = Span(words.plural(len(plan.trials), "trial"), "strong")
-    return trials, Span(f" over {words.plural(len(plan.seeds), 'seed')}: {_to_run(plan, to_run, seconds, failed)}")
+    trials = StyledText(words.plural(len(plan.trials), "trial"), "strong")
+    return trials, StyledText(
+        f" over {words.plural(len(plan.seeds), 'seed')}: {_to_run(plan, to_run, seconds, failed)}"
+    )
 
 
 def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> str:

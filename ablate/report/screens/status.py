@@ -19,7 +19,7 @@ from ablate.output.terminal import Text
 from ablate.plan.identity import SCHEME
 from ablate.report import wording
 from ablate.report.screens import interrupted
-from ablate.store.standing import Standing
+from ablate.store.trial_status import TrialStatus
 
 UNDER_WAY = ("running", "dead", "paused")
 ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", "lost", *UNDER_WAY, "waiting")
@@ -34,7 +34,7 @@ STYLES = {
 
 
 def screen(
-    standings: Sequence[Standing], results: Path, holder: str | None, open: Mapping[str, str] | None = None
+    standings: Sequence[TrialStatus], results: Path, holder: str | None, open: Mapping[str, str] | None = None
 ) -> RenderableType:
     """For each space how many trials stand how; a row for each that is under way; what to do where nobody is at it.
 
@@ -50,12 +50,12 @@ def screen(
     return Group(*parts)
 
 
-def as_json(standings: Sequence[Standing]) -> str:
+def as_json(standings: Sequence[TrialStatus]) -> str:
     """Every trial, as JSON."""
     return json.dumps([asdict(one) for one in standings], indent=2)
 
 
-def failures(standings: Iterable[Standing], results: Path) -> Iterator[str]:
+def failures(standings: Iterable[TrialStatus], results: Path) -> Iterator[str]:
     """Of each space with trials that failed: how many, how, and the command that tries them again."""
     failed = [one for one in standings if one.state in FAILED]
     for space in dict.fromkeys(one.space for one in failed):
@@ -63,7 +63,7 @@ def failures(standings: Iterable[Standing], results: Path) -> Iterator[str]:
         yield f"{space}: {kinds}; to try again what failed: {interrupted.retry(space, results)}"
 
 
-def _headline(space: str, trials: Sequence[Standing]) -> Text:
+def _headline(space: str, trials: Sequence[TrialStatus]) -> Text:
     text = Text.assemble((space, "bold"), ": ")
     counts = Counter(one.state for one in trials)
     for place, state in enumerate(sorted(counts, key=ORDER.index)):
@@ -71,7 +71,7 @@ def _headline(space: str, trials: Sequence[Standing]) -> Text:
     return text.append(f", of {words.plural(len(trials), 'trial')}")
 
 
-def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
+def _under_way(trials: Sequence[TrialStatus]) -> Iterator[RenderableType]:
     shown = [one for one in trials if one.state in UNDER_WAY]
     if not shown:
         return
@@ -92,7 +92,7 @@ def _under_way(trials: Sequence[Standing]) -> Iterator[RenderableType]:
     yield table
 
 
-def _of_earlier_identity(space: str, trials: Sequence[Standing]) -> Iterator[Text]:
+def _of_earlier_identity(space: str, trials: Sequence[TrialStatus]) -> Iterator[Text]:
     """Name the trials that another version of this program identified otherwise: nothing of them is taken over."""
     earlier = sum(trial.scheme < SCHEME for trial in trials)
     if earlier:
@@ -104,7 +104,7 @@ def _of_earlier_identity(space: str, trials: Sequence[Standing]) -> Iterator[Tex
         )
 
 
-def _advice(trials: Sequence[Standing], results: Path, *, why: str | None) -> Iterator[Text]:
+def _advice(trials: Sequence[TrialStatus], results: Path, *, why: str | None) -> Iterator[Text]:
     """What may grow yet goes on also where all of its trials that are known have ended; `why` says what that is."""
     states = {one.state for one in trials}
     if "running" not in states and (why or states & {"lost", "dead", "paused", "waiting"}):

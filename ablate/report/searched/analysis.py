@@ -21,7 +21,7 @@ BEYOND = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Analysis:
+class SearchAnalysis:
     """Places in the record's entries, and curves with a point for each entry.
 
     `compared` finished with values that can be compared, `incomparable` finished without. `front` is best in the first
@@ -47,7 +47,7 @@ class Analysis:
         return self.losses[0] if self.losses else None
 
 
-def analyse(record: SearchRecord) -> Analysis:
+def analyse(record: SearchRecord) -> SearchAnalysis:
     """All of it for one record."""
     goals = record.objectives
     losses = tuple(losses_of(entry, goals) for entry in record.entries)
@@ -61,7 +61,7 @@ def analyse(record: SearchRecord) -> Analysis:
     better = tuple(
         tuple(place for place, one in others if base is not None and one[i] < base[i]) for i in range(len(goals))
     )
-    return Analysis(
+    return SearchAnalysis(
         losses=losses,
         compared=compared,
         incomparable=tuple(

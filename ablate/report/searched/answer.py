@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from ablate.output.words import plural, spoken
-from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.analysis import SearchAnalysis
 from ablate.report.searched.confirmation import Left, left, verdicts
 from ablate.report.searched.record import Objective, SearchRecord
 
@@ -48,12 +48,12 @@ def unfinished(record: SearchRecord) -> str:
     return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come."
 
 
-def answers(record: SearchRecord, analysis: Analysis) -> list[str]:
+def answers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     """The answer of the search, then that of its confirmation."""
     return [_searched(record, analysis), *_confirmed(record)]
 
 
-def _searched(record: SearchRecord, analysis: Analysis) -> str:
+def _searched(record: SearchRecord, analysis: SearchAnalysis) -> str:
     seeds = f"{plural(len(record.seeds), 'seed')} each"
     if not record.entries:
         return "Nothing has been trained yet."
@@ -79,7 +79,7 @@ def _searched(record: SearchRecord, analysis: Analysis) -> str:
     return f"{number} {subject} {verb} {record.reference} on {goal} in the search, at {seeds}."
 
 
-def _ended(record: SearchRecord, analysis: Analysis) -> str:
+def _ended(record: SearchRecord, analysis: SearchAnalysis) -> str:
     said = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     strange = len(analysis.incomparable)
     without = f"; {strange} of those that finished with a value that cannot be compared" if strange else ""
@@ -132,7 +132,7 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
     return len(effects) == len(record.objectives) and all(effect.improves for effect in effects), words
 
 
-def warnings(record: SearchRecord, analysis: Analysis) -> list[str]:
+def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     """What to beware of: selection, what fresh seeds left of what was seen, what is not compared, and what differs."""
     lines = []
     if len(record.trained) > 1 and any(place > 0 for place in analysis.compared):
@@ -160,7 +160,7 @@ def _left_in(one: Left) -> str:
     return f"{span} % over {plural(n, 'block')} in {where}"
 
 
-def _strangers(record: SearchRecord, analysis: Analysis) -> list[str]:
+def _strangers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     """Who ran with something else than the reference, where someone did."""
     others = record.strangers
     if not others:
@@ -176,7 +176,7 @@ def _strangers(record: SearchRecord, analysis: Analysis) -> list[str]:
     ]
 
 
-def _left_out(record: SearchRecord, analysis: Analysis) -> str:
+def _left_out(record: SearchRecord, analysis: SearchAnalysis) -> str:
     kinds = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
     if strange := [place for place in analysis.incomparable if place > 0]:
         kinds.append(f"{len(strange)} finished with a value that is not finite, or has no logarithm")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.analysis import SearchAnalysis
 from ablate.report.searched.confirmation import Pick, pick
 from ablate.report.searched.record import Entry, SearchRecord
 from ablate.source.located import to_python
@@ -60,7 +60,7 @@ def why(record: SearchRecord, chosen: Pick) -> str:
     return "of those confirmed, it did best"
 
 
-def chosen(record: SearchRecord, analysis: Analysis) -> Pick | None:
+def chosen(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
     """The block to ask about, if there is one with edits to ask about."""
     one = pick(record, analysis)
     return one if one is not None and one.entry.edits else None

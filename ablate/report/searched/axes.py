@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ablate.report.html.drawn import INK
-from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.analysis import SearchAnalysis
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.record import Objective, SearchRecord
 from ablate.space.design import Goal
@@ -73,7 +73,7 @@ def labelled(axes: Axes, points: Sequence[tuple[str, float, float]], x: Goal, y:
         )  # fmt: skip
 
 
-def told_apart(record: SearchRecord, analysis: Analysis, beyond: int) -> str:
+def told_apart(record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> str:
     """What a plot does not show: `not shown: 5 diverged, 2 beyond the frame`."""
     parts = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
     if strange := len(analysis.incomparable):

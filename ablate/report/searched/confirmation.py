@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.report.searched.analysis import Analysis, difference, shares
+from ablate.report.searched.analysis import SearchAnalysis, difference, shares
 from ablate.report.searched.record import Entry, Objective, SearchRecord
 from ablate.verdict.summary import Effect
 
@@ -116,7 +116,7 @@ class Pick:
     alike: int
 
 
-def pick(record: SearchRecord, analysis: Analysis) -> Pick | None:
+def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
     """Of those confirmed the one with most verdicts of better, of several the best balanced; else that of the search.
 
     Balanced: its least gain on the reference over the objectives, each as a share of their range, is the largest.
@@ -156,7 +156,7 @@ def _least_confirmed(record: SearchRecord, name: str) -> float | None:
     return min(gains)
 
 
-def _least_searched(analysis: Analysis) -> dict[int, float]:
+def _least_searched(analysis: SearchAnalysis) -> dict[int, float]:
     """The least gain in the search of each place of the front but the reference."""
     places = [place for place in analysis.front if place > 0]
     known = [one for one in analysis.losses if one is not None]

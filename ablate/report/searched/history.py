@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from ablate.execute.policy import FAILED
 from ablate.output import words
 from ablate.report.document import Grid
-from ablate.report.searched.analysis import BEYOND, Analysis
+from ablate.report.searched.analysis import BEYOND, SearchAnalysis
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import number
@@ -100,7 +100,7 @@ def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[
     return sorted(found, key=lambda one: (order.index(one[0]), -one[2], one[1]))
 
 
-def progress(record: SearchRecord, analysis: Analysis) -> Grid | None:
+def progress(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
     """The hypervolume, or the best value, after parts of the search; None before there is one."""
     if not analysis.curve:
         return None
@@ -121,14 +121,14 @@ def progress(record: SearchRecord, analysis: Analysis) -> Grid | None:
     )
 
 
-def last_better(record: SearchRecord, analysis: Analysis) -> str:
+def last_better(record: SearchRecord, analysis: SearchAnalysis) -> str:
     """With which block the search last became better; there is a curve."""
     last = len(analysis.curve) - 1
     rose = max((i for i in range(1, last + 1) if analysis.curve[i] != analysis.curve[i - 1]), default=0)
     return f"last better with {record.entries[rose].name}, begun as number {rose} of {last}" if rose else "never better"
 
 
-def hypervolume_in_words(record: SearchRecord, analysis: Analysis) -> str:
+def hypervolume_in_words(record: SearchRecord, analysis: SearchAnalysis) -> str:
     """What the hypervolume is a share of."""
     sides = ", ".join(
         f"{objective.metric} {number(ideal)} to {number(worst)}"
@@ -191,7 +191,7 @@ def budget(record: SearchRecord) -> str:
     return f"asked for {record.budget}, spent {record.spent}; {over}"
 
 
-def counts(record: SearchRecord, analysis: Analysis) -> list[str]:
+def counts(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     """All of it in a line or two each: proposals, what was removed, cost and progress, and rungs where there are."""
     became = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     parts = [f"{record.proposed:,} proposed", f"{record.folded:,} the same as an earlier one"]

@@ -17,7 +17,7 @@ from ablate.report import wording
 from ablate.report.effect_columns import interval_kind
 from ablate.report.html.drawn import HEIGHT, INK
 from ablate.report.plot import Cell, Draw, Plot
-from ablate.report.searched.analysis import Analysis
+from ablate.report.searched.analysis import SearchAnalysis
 from ablate.report.searched.axes import by_blocks, frame, labelled, scaled, told_apart
 from ablate.report.searched.confirmation import verdicts
 from ablate.report.searched.record import Objective, SearchRecord
@@ -33,7 +33,7 @@ LONG = 20
 FRESH = "at fresh seeds, and interval"
 
 
-def plots(record: SearchRecord, analysis: Analysis) -> Iterator[Plot]:
+def plots(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Plot]:
     """The plots: nothing where nothing can be compared."""
     if analysis.compared:
         yield _found_plot(record, analysis)
@@ -41,7 +41,7 @@ def plots(record: SearchRecord, analysis: Analysis) -> Iterator[Plot]:
         yield _progress_plot(record, analysis)
 
 
-def _found_plot(record: SearchRecord, analysis: Analysis) -> Plot:
+def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
     """The plane of the objectives, or with one the values over the search.
 
     Of more than two, the first against each other, one below the other.
@@ -76,7 +76,7 @@ def _found_plot(record: SearchRecord, analysis: Analysis) -> Plot:
     )  # fmt: skip
 
 
-def _progress_plot(record: SearchRecord, analysis: Analysis) -> Plot:
+def _progress_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
     """The hypervolume over the search; with one objective the other plot says as much."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (entry.number, entry.name, value) for entry, value in zip(record.entries, analysis.curve, strict=False)
@@ -118,7 +118,7 @@ def _what(record: SearchRecord) -> str:
     return f"Every block that finished: {of}"
 
 
-def _plane(axes: Axes, record: SearchRecord, analysis: Analysis, x: int, y: int) -> None:
+def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
     """Two objectives against each other: all that finished, the front, the reference, what fresh seeds say."""
     values = {place: record.entries[place].values for place in analysis.compared}
     goals = record.objectives[x], record.objectives[y]
@@ -141,7 +141,7 @@ def _plane(axes: Axes, record: SearchRecord, analysis: Analysis, x: int, y: int)
     _margin(axes, record, analysis, len(values) - len(inside))
 
 
-def _draw_front(axes: Axes, record: SearchRecord, analysis: Analysis, x: int, y: int) -> None:
+def _draw_front(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
     """The front; of two objectives with the line that bounds what it dominates."""
     blocks = sorted((record.entries[place] for place in analysis.front), key=lambda entry: entry.values[x])
     across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
@@ -215,12 +215,12 @@ def _fresh_reference(record: SearchRecord) -> dict[int, float]:
     return {place: level.mean for place, level in levels.items() if level is not None}
 
 
-def _margin(axes: Axes, record: SearchRecord, analysis: Analysis, beyond: int) -> None:
+def _margin(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> None:
     """What is not in the frame, in words above it."""
     axes.set_title(told_apart(record, analysis, beyond), fontsize=8, loc="right", color=INK["ink"])
 
 
-def _over_time(axes: Axes, record: SearchRecord, analysis: Analysis) -> None:
+def _over_time(axes: Axes, record: SearchRecord, analysis: SearchAnalysis) -> None:
     """One objective: each block's value where it was begun, the best so far, the reference."""
     objective = record.objectives[0]
     values = [record.entries[place].values[0] for place in analysis.compared]
@@ -249,7 +249,7 @@ def _over_time(axes: Axes, record: SearchRecord, analysis: Analysis) -> None:
     _margin(axes, record, analysis, len(values) - len(inside))
 
 
-def _hypervolume(axes: Axes, analysis: Analysis) -> None:
+def _hypervolume(axes: Axes, analysis: SearchAnalysis) -> None:
     known = [(place, value) for place, value in enumerate(analysis.curve) if value is not None]
     places, values = zip(*known, strict=True)
     axes.step(places, values, where="post", color=INK["front"], lw=1.4)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ablate.output import numbers, words
 from ablate.report import wording
 from ablate.report.document import Candidate, FrontTable, Grid
-from ablate.report.searched.analysis import Analysis, difference, edit_counts
+from ablate.report.searched.analysis import SearchAnalysis, difference, edit_counts
 from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.confirmation import kept
 from ablate.report.searched.record import Entry, Objective, SearchRecord
@@ -17,7 +17,7 @@ BEST = 10
 """How many blocks are shown where there is one objective, and so no front."""
 
 
-def shown_blocks(record: SearchRecord, analysis: Analysis) -> list[Entry]:
+def shown_blocks(record: SearchRecord, analysis: SearchAnalysis) -> list[Entry]:
     """The reference, then the front without it; with one objective the `BEST` best blocks."""
     places: Iterable[int] = analysis.front
     if len(record.objectives) == 1:
@@ -25,13 +25,13 @@ def shown_blocks(record: SearchRecord, analysis: Analysis) -> list[Entry]:
     return [*record.entries[:1], *(record.entries[place] for place in places if place > 0)]
 
 
-def described(record: SearchRecord, analysis: Analysis) -> list[Entry]:
+def described(record: SearchRecord, analysis: SearchAnalysis) -> list[Entry]:
     """The blocks whose edits are listed: those chosen to be confirmed, then the others of `shown_blocks`."""
     chosen = [record.entry(name) for name in record.chosen]
     return [*chosen, *(entry for entry in shown_blocks(record, analysis)[1:] if entry.name not in record.chosen)]
 
 
-def front_title(record: SearchRecord, analysis: Analysis) -> tuple[str, str]:
+def front_title(record: SearchRecord, analysis: SearchAnalysis) -> tuple[str, str]:
     """The title of the table of found blocks, and what they are."""
     among = words.plural(len(analysis.compared), "block")
     if len(record.objectives) == 1:
@@ -40,7 +40,7 @@ def front_title(record: SearchRecord, analysis: Analysis) -> tuple[str, str]:
 
 
 def front(
-    record: SearchRecord, analysis: Analysis, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
+    record: SearchRecord, analysis: SearchAnalysis, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
 ) -> FrontTable:
     """A row for each of the `blocks`, by default `shown_blocks`: values, differences to the reference, size."""
     title, note = front_title(record, analysis)
@@ -63,7 +63,7 @@ def front(
 SIZE = ("parameters", "FLOPs")
 
 
-def standing(analysis: Analysis) -> str:
+def standing(analysis: SearchAnalysis) -> str:
     """What the reference is, and where it stands among several objectives."""
     if len(analysis.better_in) == 1 or analysis.reference is None:
         return "reference"
@@ -129,7 +129,7 @@ def left(record: SearchRecord) -> Grid:
     )
 
 
-def edits(record: SearchRecord, analysis: Analysis) -> Grid | None:
+def edits(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
     """The edits of `shown_blocks` beside those of all trained; None where there are none."""
     shown = shown_blocks(record, analysis)[1:]
     counts = [one for one in edit_counts(record, shown) if one.shown]
@@ -157,7 +157,7 @@ def _of(part: int, whole: int) -> str:
     return f"{part} of {whole}"
 
 
-def everything(record: SearchRecord, analysis: Analysis) -> Grid:
+def everything(record: SearchRecord, analysis: SearchAnalysis) -> Grid:
     """Every block, in the order begun; marked are the reference, the front, and other versions than the reference's."""
     heading = ["no.", "block", "became", *(objective.metric for objective in record.objectives)]
     on_front, strangers = {record.entries[place].number for place in analysis.front}, record.strangers

@@ -18,7 +18,7 @@ from ablate.report.document import (
     Verbatim,
 )
 from ablate.report.searched import answer, ask_next, confirmation_table, glossary, history, rows
-from ablate.report.searched.analysis import Analysis, analyse
+from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.record import Entry, SearchRecord
 
 MOST = 6
@@ -36,7 +36,7 @@ def search_screen(record: SearchRecord) -> ReportDocument:
     )
 
 
-def _parts(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
     yield BulletList(tuple(answer.answers(record, analysis)))
@@ -55,7 +55,7 @@ def _parts(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
     yield BulletList(tuple(glossary.briefly(record)), "remarks")
 
 
-def shown(record: SearchRecord, analysis: Analysis, most: int = MOST) -> list[Entry]:
+def shown(record: SearchRecord, analysis: SearchAnalysis, most: int = MOST) -> list[Entry]:
     """The reference and so many of `rows.shown_blocks`: the chosen first, then those that beat the reference.
 
     They stand in the order in which they stand there.
@@ -67,7 +67,7 @@ def shown(record: SearchRecord, analysis: Analysis, most: int = MOST) -> list[En
     return [one for one in blocks if one.number in kept]
 
 
-def _edits(record: SearchRecord, analysis: Analysis) -> Iterator[Section]:
+def _edits(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Section]:
     if blocks := rows.described(record, analysis):
         folds = [Fold("" if entry.edits else "none", (), entry.name, entry.edits) for entry in blocks[:DESCRIBED]]
         more = [Prose(line, "note") for line in _more(len(blocks) - DESCRIBED)]
@@ -80,7 +80,7 @@ def _more(count: int) -> Iterator[str]:
         yield f"and {count} more on the page"
 
 
-def _next(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     yield Prose(f"To {'go on with' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
     chosen = ask_next.chosen(record, analysis)

@@ -21,7 +21,7 @@ from ablate.report.document import (
 )
 from ablate.report.html.drawn import shown
 from ablate.report.searched import answer, ask_next, glossary, history, plots, rows
-from ablate.report.searched.analysis import Analysis, analyse
+from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.record import SearchRecord
 
 
@@ -35,7 +35,7 @@ def page(record: SearchRecord) -> ReportDocument:
     )
 
 
-def _parts(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
     yield Lead(tuple(answer.answers(record, analysis)))
@@ -68,12 +68,12 @@ def _section(grid: Grid, before: tuple[Part, ...] = ()) -> Section:
     return Section(grid.title, (*before, TableOf(grid, titled=False)))
 
 
-def _figures(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _figures(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     if drawn := tuple(Figure(shown(plot), plot.caption) for plot in plots.plots(record, analysis)):
         yield Group(drawn)
 
 
-def _blocks(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _blocks(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     """What each edit of the shown blocks changes, and the blocks in YAML."""
     for entry in rows.described(record, analysis):
         edits = tuple(f"`{edit}` {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
@@ -95,7 +95,7 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
     yield Fold("What these numbers mean", (BulletList(tuple(footnotes.definitions(summary, record.defined))),))
 
 
-def _next(record: SearchRecord, analysis: Analysis) -> Iterator[Part]:
+def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     yield Prose(f"To {'go on with' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
     chosen = ask_next.chosen(record, analysis)

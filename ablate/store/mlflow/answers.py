@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from ablate.output.words import spoken
-from ablate.store.lines import compact
+from ablate.store.checksummed_lines import compact
 from ablate.store.mlflow.naming import TAG_LENGTH, short
 
 MEAN, DIFFERENCE, LOW, HIGH, VERDICT = "mean", "difference", "difference_low", "difference_high", "verdict"
@@ -35,7 +35,7 @@ ADJUSTED, PLAIN = "adjusted as the verdict is", "not adjusted for the number of 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class VariantAnswer:
     """What one variant came to: numbers and texts that each of its runs shows."""
 
     metrics: Mapping[str, float]
@@ -54,14 +54,14 @@ class Answer:
         return sha256(compact([sorted(self.metrics.items()), sorted(self.tags.items())]).encode()).hexdigest()[:16]
 
 
-def unanswered(variant: str, edits: str) -> Answer:
+def unanswered(variant: str, edits: str) -> VariantAnswer:
     """What is shown of a variant before it is judged: its name and how it differs from the baseline."""
-    return Answer(metrics={}, tags={GROUP: short(variant, TAG_LENGTH), DIFFERENCE: short(edits, TAG_LENGTH)})
+    return VariantAnswer(metrics={}, tags={GROUP: short(variant, TAG_LENGTH), DIFFERENCE: short(edits, TAG_LENGTH)})
 
 
 def answer(
     variant: str, variant_id: str, edits: str, document: Mapping[str, Any], means: Mapping[str, float]
-) -> Answer:
+) -> VariantAnswer:
     """What a variant came to, by the record of verdicts of its space.
 
     `edits` is how its block differs from the baseline's, `means` are those of `read_means`.
@@ -81,7 +81,7 @@ def answer(
         INTERVAL: "; ".join(sorted(kinds)),
         **{f"{VERDICT}.{name}": word for name, word in words.items()},
     }
-    return Answer(
+    return VariantAnswer(
         metrics={name: number for name, number in metrics.items() if math.isfinite(number)},
         tags={name: short(text, TAG_LENGTH) for name, text in tags.items() if text},
     )

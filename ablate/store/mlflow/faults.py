@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ablate.store.mlflow.sync import compare
-from ablate.store.mlflow.values import Kept, Page
+from ablate.store.mlflow.values import MlflowRunState, Page
 
 BY_HAND = "deleted by hand"
 
 
-def faults(page: Page, there: Iterable[Kept], mine: str) -> list[tuple[str, bool]]:
+def faults(page: Page, there: Iterable[MlflowRunState], mine: str) -> list[tuple[str, bool]]:
     """Each kind of fault of an experiment, with how many runs it is about, and whether a person did it."""
     todo = compare(page, there, mine)
     asked = {run.trial for run in page.runs}

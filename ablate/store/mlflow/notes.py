@@ -14,7 +14,7 @@ import yaml
 from ablate.output.markdown import code, code_cell, escape, fenced, paragraph
 
 if TYPE_CHECKING:
-    from ablate.store.mlflow.values import Page, Variant
+    from ablate.store.mlflow.values import MlflowVariant, Page
 
 WIDTH = 88
 """Columns up to which a part of a block stays on one line."""
@@ -26,14 +26,16 @@ RUNS_LOADED = 100
 LOADED = f"MLflow loads {RUNS_LOADED} runs at a time: its groups are whole when there is no button `Load more` left."
 
 
-def difference(variant: Variant, baseline: Variant) -> tuple[str, ...]:
+def difference(variant: MlflowVariant, baseline: MlflowVariant) -> tuple[str, ...]:
     """The edits a variant has that the baseline has not, and the other way round (`without …`)."""
     more = [edit for edit in variant.edits if edit not in baseline.edits]
     less = [f"without {edit}" for edit in baseline.edits if edit not in variant.edits]
     return (*more, *less)
 
 
-def run_note(row: Mapping[str, Any], variant: Variant, baseline: Variant | None, details: Mapping[str, str]) -> str:
+def run_note(
+    row: Mapping[str, Any], variant: MlflowVariant, baseline: MlflowVariant | None, details: Mapping[str, str]
+) -> str:
     """How a trial ended, what its block differs in from the baseline's, and the block itself."""
     parts = [f"**{escape(variant.name)}**, seed {row['seed']}: {_ending(row)}."]
     if baseline and baseline != variant:

@@ -29,7 +29,7 @@ from ablate.store.mirror import mirror, mirror_ended, rebuild
 from ablate.store.mlflow.connection import POOL, STORE
 from ablate.store.mlflow.file import StoreFile
 from ablate.store.mlflow.sent import Texts
-from ablate.store.mlflow.sync import Experiment
+from ablate.store.mlflow.sync import MlflowExperiment
 
 LESS_URGENT = 10
 """Added to the niceness while trials run: they come first."""
@@ -44,7 +44,7 @@ def main() -> None:
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked, requests), name="requests", daemon=True).start()
     os.nice(LESS_URGENT)
-    known: dict[str, Experiment] = {}
+    known: dict[str, MlflowExperiment] = {}
     file = StoreFile(folder, was_there) if uri is None else None
     while True:
         asked.send(_answer_of(file, requests.get(), folder, uri, known))
@@ -62,7 +62,7 @@ def _listen(asked: Connection, requests: queue.SimpleQueue[Any]) -> None:
 
 
 def _answer_of(
-    file: StoreFile | None, request: Any, folder: Path, uri: str | None, known: dict[str, Experiment]
+    file: StoreFile | None, request: Any, folder: Path, uri: str | None, known: dict[str, MlflowExperiment]
 ) -> tuple[str, Any]:
     """The answer, if the store was there all the time."""
     if file is None:
@@ -75,7 +75,7 @@ def _answer_of(
     return "gone", f"{folder / STORE} was deleted or replaced while it was written to"
 
 
-def _answer(request: Any, folder: Path, uri: str | None, known: dict[str, Experiment]) -> tuple[str, Any]:
+def _answer(request: Any, folder: Path, uri: str | None, known: dict[str, MlflowExperiment]) -> tuple[str, Any]:
     try:
         match request:
             case ("ended", space, trials):

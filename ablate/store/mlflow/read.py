@@ -14,9 +14,9 @@ import duckdb
 
 from ablate.errors import RefusedError
 from ablate.store import verdicts
-from ablate.store.lines import compact
+from ablate.store.checksummed_lines import compact
 from ablate.store.mlflow import notes
-from ablate.store.mlflow.answers import Answer, answer, judged_metrics, read_means, unanswered
+from ablate.store.mlflow.answers import VariantAnswer, answer, judged_metrics, read_means, unanswered
 from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH, colour, edit_keys, short
 from ablate.store.mlflow.values import (
     ATTEMPT,
@@ -25,10 +25,10 @@ from ablate.store.mlflow.values import (
     KIND,
     NOTE,
     TRIAL,
+    MlflowRun,
+    MlflowVariant,
     Page,
     Point,
-    Run,
-    Variant,
 )
 from ablate.store.projection import DATABASE, is_ours, reading
 
@@ -206,17 +206,17 @@ def _page(
 
 def _answer(
     id: str,
-    variant: Variant,
-    baseline: Variant | None,
+    variant: MlflowVariant,
+    baseline: MlflowVariant | None,
     judged: Mapping[str, Any] | None,
     means: Mapping[str, float],
-) -> Answer:
+) -> VariantAnswer:
     edits = "" if baseline is None else "; ".join(notes.difference(variant, baseline)) or "the baseline"
     return answer(variant.name, id, edits, judged, means) if judged else unanswered(variant.name, edits)
 
 
-def _variant(row: Row) -> Variant:
-    return Variant(
+def _variant(row: Row) -> MlflowVariant:
+    return MlflowVariant(
         name=row["variant"],
         position=row["position"],
         edits=tuple(row["edits"] or ()),
@@ -229,13 +229,13 @@ def _variant(row: Row) -> Variant:
 
 def _run(
     row: Row,
-    variant: Variant,
-    baseline: Variant | None,
+    variant: MlflowVariant,
+    baseline: MlflowVariant | None,
     shared: Mapping[str, str],
     details: Mapping[str, str],
     keys: Mapping[str, str],
-    shown: Answer,
-) -> Run:
+    shown: VariantAnswer,
+) -> MlflowRun:
     name = ("" if row["status"] == "finished" else f"{row['status']}: ") + f"{variant.name} seed {row['seed']}"
     name += f", tuning, lr {row['lr']:g}" if row["split"] == "tuning" and shared["design"] != "search" else ""
     params = {
@@ -266,7 +266,7 @@ def _run(
     params = {key: short(value, PARAM_LENGTH) for key, value in params.items()}
     tags = {key: short(value, TAG_LENGTH) for key, value in tags.items() if value}
     tags[DIGEST] = sha256(compact([FORM, name, params, tags, row["digest"]]).encode()).hexdigest()[:16]
-    return Run(
+    return MlflowRun(
         trial=row["trial_id"],
         name=name,
         status=row["status"],
@@ -278,7 +278,7 @@ def _run(
     )
 
 
-def _told(row: Row, variant: Variant) -> Mapping[str, str]:
+def _told(row: Row, variant: MlflowVariant) -> Mapping[str, str]:
     """Where a trial is not as every other of its space: its salt, the terms of fairness it stands under, what it is
     tried for, and the steps and rates that these gave it.
     """

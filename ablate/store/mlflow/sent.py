@@ -8,8 +8,8 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from ablate.store import ledger, lines
-from ablate.store.lines import Appender
+from ablate.store import checksummed_lines, ledger
+from ablate.store.checksummed_lines import Appender
 from ablate.store.mlflow.connection import ARTIFACTS
 from ablate.store.mlflow.read import FORM
 from ablate.store.mlflow.values import Page
@@ -74,21 +74,21 @@ def page_digest(page: Page) -> str:
     """The digest of everything that an experiment's page shows, but for the report."""
     variants = [[v.name, v.edits, v.parameters, v.flops] for v in page.variants]
     head = [FORM, page.question, page.design, page.baseline, page.asked, variants]
-    return sha256(lines.compact([head, [[run.digest, run.answer.digest] for run in page.runs]]).encode()).hexdigest()[
-        :16
-    ]
+    return sha256(
+        checksummed_lines.compact([head, [[run.digest, run.answer.digest] for run in page.runs]]).encode()
+    ).hexdigest()[:16]
 
 
 def report_digest(report: Report | None) -> str:
     """The digest of a report; empty for none."""
     told = report.told if isinstance(report, Texts) else report
-    return sha256(lines.compact(sorted(told.items())).encode()).hexdigest()[:16] if told else ""
+    return sha256(checksummed_lines.compact(sorted(told.items())).encode()).hexdigest()[:16] if told else ""
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
     """For each space what was last sent to a destination. What is not of today's form counts as never sent."""
     found = {}
-    for record in lines.read(folder / FILE).records:
+    for record in checksummed_lines.read(folder / FILE).records:
         if _is_sent(record) and record["destination"] == destination:
             found[record["space"]] = Sent(**record)
     return found

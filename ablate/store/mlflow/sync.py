@@ -14,7 +14,18 @@ from ablate.store.mlflow.connection import Destination
 from ablate.store.mlflow.naming import TAG_LENGTH, short_lines
 from ablate.store.mlflow.read import read_points
 from ablate.store.mlflow.sent import Report, identity
-from ablate.store.mlflow.values import ANSWER, KIND, NOTE, REMOVED, RESULTS, VERDICTS, Kept, Page, Point, Run
+from ablate.store.mlflow.values import (
+    ANSWER,
+    KIND,
+    NOTE,
+    REMOVED,
+    RESULTS,
+    VERDICTS,
+    MlflowRun,
+    MlflowRunState,
+    Page,
+    Point,
+)
 
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
 """What MLflow takes in one batch."""
@@ -25,23 +36,23 @@ PAGE_NOTE_LENGTH = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MirrorDifference:
     """What an experiment lacks and has too much of: runs to send, and runs there to bring back or to remove.
 
     `answer` has the runs that are right but for the answer they show, `by_hand` those that a person has deleted;
     `verdicts` is the run that holds the report, if there is one.
     """
 
-    send: tuple[Run, ...]
-    restore: tuple[Kept, ...]
-    answer: tuple[tuple[Kept, Run], ...]
-    remove: tuple[Kept, ...]
-    by_hand: tuple[Kept, ...]
-    verdicts: Kept | None
+    send: tuple[MlflowRun, ...]
+    restore: tuple[MlflowRunState, ...]
+    answer: tuple[tuple[MlflowRunState, MlflowRun], ...]
+    remove: tuple[MlflowRunState, ...]
+    by_hand: tuple[MlflowRunState, ...]
+    verdicts: MlflowRunState | None
 
 
 @dataclass(slots=True)
-class Experiment:
+class MlflowExperiment:
     """What MLflow has of one space: the experiment, and its runs by their ids, kept up to date as they are sent.
 
     Asked for once: while the results folder is locked nobody else sends its runs.
@@ -50,7 +61,7 @@ class Experiment:
     id: str
     created: int
     tags: dict[str, str]
-    runs: dict[str, Kept]
+    runs: dict[str, MlflowRunState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ def synchronise(
     page: Page,
     report: Report | None,
     *,
-    known: Experiment | None = None,
+    known: MlflowExperiment | None = None,
     anew: bool = False,
 ) -> Done:
     """Make the experiment of a space show its page; doing it twice is once, also after a crash half-way.
@@ -97,7 +108,7 @@ def synchronise(
     )
 
 
-def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, there: Experiment) -> int:
+def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, there: MlflowExperiment) -> int:
     """Send the runs of a page that has only some of a space's trials; how many it sent. All else stays as it is."""
     about = [run for run in there.runs.values() if run.trial in page.by_trial]
     todo = compare(page, about, identity(destination.folder))
@@ -105,42 +116,42 @@ def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, t
     return len(todo.send) + len(todo.restore)
 
 
-def experiment_of(mlflow: Any, client: Any, destination: Destination, space: str) -> Experiment:
+def experiment_of(mlflow: Any, client: Any, destination: Destination, space: str) -> MlflowExperiment:
     """The experiment of a space, made if it is not there, with its runs; one deleted by hand is restored, since its
     name stays taken.
     """
     found = client.get_experiment_by_name(space)
     if found is None:
         found = client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
-        return Experiment(found.experiment_id, found.creation_time, dict(found.tags), {})
+        return MlflowExperiment(found.experiment_id, found.creation_time, dict(found.tags), {})
     if found.lifecycle_stage == "deleted":
         client.restore_experiment(found.experiment_id)
     runs = {run.id: run for run in runs_there(mlflow, client, found.experiment_id)}
-    return Experiment(found.experiment_id, found.creation_time, dict(found.tags), runs)
+    return MlflowExperiment(found.experiment_id, found.creation_time, dict(found.tags), runs)
 
 
-def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[Kept]:
+def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[MlflowRunState]:
     """Every run of an experiment, deleted ones too."""
     token = None
     while True:
         page = client.search_runs(
             [experiment], run_view_type=mlflow.entities.ViewType.ALL, max_results=1000, page_token=token
         )
-        yield from map(Kept.of, page)
+        yield from map(MlflowRunState.of, page)
         if not (token := page.token):
             return
 
 
-def compare(page: Page, there: Iterable[Kept], mine: str, *, anew: bool = False) -> Difference:
+def compare(page: Page, there: Iterable[MlflowRunState], mine: str, *, anew: bool = False) -> MirrorDifference:
     """What is to be done so that each trial of the page has one run, which shows what it should.
 
     `mine` is the identity of the results folder; runs of others are let be. `anew` takes none of its own for right.
     """
     wanted = page.by_trial
-    seen: dict[str, Kept] = {}
-    restore: dict[str, Kept] = {}
-    by_hand: dict[str, Kept] = {}
-    remove: list[Kept] = []
+    seen: dict[str, MlflowRunState] = {}
+    restore: dict[str, MlflowRunState] = {}
+    by_hand: dict[str, MlflowRunState] = {}
+    remove: list[MlflowRunState] = []
     verdicts = None
     for run in there:
         own, active = run.results == mine, run.active
@@ -167,10 +178,10 @@ def compare(page: Page, there: Iterable[Kept], mine: str, *, anew: bool = False)
     send = tuple(run for trial, run in wanted.items() if trial not in known)
     shown = {trial: run for trial, run in (seen | restore).items() if run.results == mine}
     answer = tuple((run, wanted[t]) for t, run in shown.items() if run.answer != wanted[t].answer.digest)
-    return Difference(send, tuple(restore.values()), answer, tuple(remove), tuple(by_hand.values()), verdicts)
+    return MirrorDifference(send, tuple(restore.values()), answer, tuple(remove), tuple(by_hand.values()), verdicts)
 
 
-def _is_right(run: Kept, wanted: Run, *, own: bool) -> bool:
+def _is_right(run: MlflowRunState, wanted: MlflowRun, *, own: bool) -> bool:
     """Whether a run shows its trial, and nothing of an answer that is none any more: MLflow takes no number back.
 
     The answers in runs that another results folder has sent are that one's.
@@ -179,7 +190,9 @@ def _is_right(run: Kept, wanted: Run, *, own: bool) -> bool:
     return same and (not own or run.answers <= wanted.answer.names)
 
 
-def _carry_out(mlflow: Any, client: Any, destination: Destination, there: Experiment, todo: Difference) -> None:
+def _carry_out(
+    mlflow: Any, client: Any, destination: Destination, there: MlflowExperiment, todo: MirrorDifference
+) -> None:
     """Remove, restore, send and complete runs, and keep track of them."""
     mine = identity(destination.folder)
     for run in todo.remove:
@@ -200,14 +213,14 @@ def _carry_out(mlflow: Any, client: Any, destination: Destination, there: Experi
         there.runs[run.id] = replace(there.runs[run.id], answer=shown.answer.digest, answers=shown.answer.names)
 
 
-def _with_points(folder: Path, runs: tuple[Run, ...]) -> Iterator[tuple[Run, list[Point]]]:
+def _with_points(folder: Path, runs: tuple[MlflowRun, ...]) -> Iterator[tuple[MlflowRun, list[Point]]]:
     left = iter(runs)
     while batch := list(islice(left, RUNS_AT_ONCE)):
         points = read_points(folder, [run.trial for run in batch])
         yield from ((run, points.get(run.trial, [])) for run in batch)
 
 
-def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Point], mine: str) -> Kept:
+def _send(mlflow: Any, client: Any, experiment: str, run: MlflowRun, points: list[Point], mine: str) -> MlflowRunState:
     """A run is RUNNING until all of it is there: by that a half-sent one is known."""
     tags = {**run.tags, **_answer_tags(run), RESULTS: mine}
     created = client.create_run(experiment, start_time=run.began, run_name=run.name, tags=tags)
@@ -221,7 +234,7 @@ def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Poin
         metrics = metrics[room:]
     status = "FINISHED" if run.status in ("finished", "diverged") else "FAILED"
     client.set_terminated(created.info.run_id, status=status, end_time=run.ended)
-    return Kept(
+    return MlflowRunState(
         id=created.info.run_id,
         kind="trial",
         trial=run.trial,
@@ -236,21 +249,21 @@ def _send(mlflow: Any, client: Any, experiment: str, run: Run, points: list[Poin
     )
 
 
-def _answer_tags(run: Run) -> dict[str, str]:
+def _answer_tags(run: MlflowRun) -> dict[str, str]:
     """The texts of a run's answer, with the mark by which it is known; an answer that is not there yet has none."""
     mark = {ANSWER: run.answer.digest} if run.answer.digest else {}
     return {name: text for name, text in {**run.answer.tags, **mark}.items() if text}
 
 
-def _answer_metrics(mlflow: Any, run: Run) -> list[Any]:
+def _answer_metrics(mlflow: Any, run: MlflowRun) -> list[Any]:
     """The numbers of a run's answer; of several at a step MLflow shows the latest."""
     now = round(1000 * time.time())
     return [mlflow.entities.Metric(name, number, now, 0) for name, number in run.answer.metrics.items()]
 
 
 def _verdicts(
-    client: Any, experiment: str, page: Page, there: Kept | None, report: Report, mine: str
-) -> tuple[Kept, str]:
+    client: Any, experiment: str, page: Page, there: MlflowRunState | None, report: Report, mine: str
+) -> tuple[MlflowRunState, str]:
     """Put a report in the place of the one before; its run, and the text to show on the page."""
     text = next((text for name, text in report.items() if name.endswith(".md")), "")
     note = short_lines(text, TAG_LENGTH, "The rest is in the files of this run.")
@@ -258,7 +271,7 @@ def _verdicts(
     if there is None:
         tags = {KIND: VERDICTS, RESULTS: mine, "order": "000", "status": VERDICTS}
         created = client.create_run(experiment, start_time=ended, run_name=VERDICTS, tags=tags)
-        there = Kept.of(created)
+        there = MlflowRunState.of(created)
     client.set_tag(there.id, NOTE, note)
     for name, content in report.items():
         client.log_text(there.id, content, name)
@@ -266,7 +279,7 @@ def _verdicts(
     return replace(there, note=note, running=False), text
 
 
-def _describe(client: Any, experiment: Experiment, page: Page, report: str, verdicts: str) -> None:
+def _describe(client: Any, experiment: MlflowExperiment, page: Page, report: str, verdicts: str) -> None:
     addresses = views.links(experiment.id, verdicts)
     links = "Open: " + " · ".join(f"[{name}]({address})" for name, address in addresses)
     text = notes.page_note(page, links, report)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.store.mlflow.answers import Answer, is_answer
+from ablate.store.mlflow.answers import VariantAnswer, is_answer
 
 TRIAL = "ablate.trial"
 ATTEMPT = "ablate.attempt"
@@ -27,7 +27,7 @@ COLOUR = "mlflow.runColor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class MlflowVariant:
     """One variant of a space; `position` is its place in the plan, from 1."""
 
     name: str
@@ -40,7 +40,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class MlflowRun:
     """One ended trial of a space. `began` and `ended` are milliseconds since 1970."""
 
     trial: str
@@ -50,7 +50,7 @@ class Run:
     ended: int
     params: Mapping[str, str]
     tags: Mapping[str, str]
-    answer: Answer
+    answer: VariantAnswer
 
     @property
     def digest(self) -> str:
@@ -59,7 +59,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class MlflowRunState:
     """What MLflow has of a run, as far as it decides what is to be done with it.
 
     `id` is MLflow's. `results` is the results folder it is from, `note` its description, of a run with verdicts alone.
@@ -79,10 +79,10 @@ class Kept:
     removed: bool
 
     @staticmethod
-    def of(run: Any) -> Kept:
+    def of(run: Any) -> MlflowRunState:
         """What is known of a run of MLflow's."""
         tags = run.data.tags
-        return Kept(
+        return MlflowRunState(
             id=run.info.run_id,
             kind=tags.get(KIND, ""),
             trial=tags.get(TRIAL, ""),
@@ -117,13 +117,13 @@ class Page:
     design: str
     baseline: str
     asked: int
-    variants: tuple[Variant, ...]
+    variants: tuple[MlflowVariant, ...]
     details: Mapping[str, str]
     keys: Mapping[str, str]
-    runs: tuple[Run, ...]
+    runs: tuple[MlflowRun, ...]
     judged: tuple[str, ...] = ()
 
     @property
-    def by_trial(self) -> Mapping[str, Run]:
+    def by_trial(self) -> Mapping[str, MlflowRun]:
         """The run of each trial."""
         return {run.trial: run for run in self.runs}

@@ -15,12 +15,12 @@ import duckdb
 import numpy
 import pyarrow
 
-from ablate.store import changes as changed
+from ablate.store import pending_rows as changed
 from ablate.store import projection, questions, sealed, verdicts
-from ablate.store.changes import Changes, Journal, Stored
 from ablate.store.durable import DAMAGED, set_aside
 from ablate.store.ending import Ending
 from ablate.store.loading import KEYS, SUMMARIES, load
+from ablate.store.pending_rows import Changes, Journal, Stored
 from ablate.store.projection import DATABASE, LOCKED, SQL_DIGEST
 from ablate.store.repair import judgements
 from ablate.store.repair.faults import Fault

@@ -17,9 +17,9 @@ import pyarrow
 
 from ablate.errors import RefusedError
 from ablate.store import ledger, sealed
-from ablate.store.describe import digest
 from ablate.store.ending import Ending
 from ablate.store.projection import DATABASE, reading
+from ablate.store.serialise import digest
 
 CONTENT = """
     SELECT trial_id, 'row' AS kind, step, metric, address, value FROM metrics WHERE trial_id = $1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ablate.store import lines, questions, verdicts
-from ablate.store.changes import Stored
-from ablate.store.ledger import Asked
-from ablate.store.lines import Reading
+from ablate.store import checksummed_lines, questions, verdicts
+from ablate.store.checksummed_lines import Reading
+from ablate.store.ledger import KeptPlans
+from ablate.store.pending_rows import Stored
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding
 
@@ -27,7 +27,7 @@ class Unsaid:
     certain: bool = True
 
 
-def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked, stored: Stored) -> Iterator[Fault]:
+def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: KeptPlans, stored: Stored) -> Iterator[Fault]:
     """Verdicts that are lost, and judgements of questions that only one of the two files knows of."""
     yield from faults_of_verdicts(folder, ledgers, asked, stored)
     names = (questions.FILE, verdicts.FILE)
@@ -39,7 +39,9 @@ def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked, stored: 
             yield Fault((finding,), partial(_give_back, folder))
 
 
-def faults_of_verdicts(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked, stored: Stored) -> Iterator[Fault]:
+def faults_of_verdicts(
+    folder: Path, ledgers: Mapping[Path, Reading], asked: KeptPlans, stored: Stored
+) -> Iterator[Fault]:
     """Verdicts that are lost. A run judges its own plan again, and is told of those of earlier ones."""
     path = folder / verdicts.FILE
     for gone in verdicts_lost(folder, ledgers, asked, stored):
@@ -54,10 +56,10 @@ def faults_of_verdicts(folder: Path, ledgers: Mapping[Path, Reading], asked: Ask
         yield Fault((Finding("verdicts", "lost", what, path, remedy),), partial(str, f"{path} {what}: {remedy}"))
 
 
-def verdicts_lost(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked, stored: Stored) -> list[Unsaid]:
+def verdicts_lost(folder: Path, ledgers: Mapping[Path, Reading], asked: KeptPlans, stored: Stored) -> list[Unsaid]:
     """What the plans of all spaces were judged to be, the earlier ones too, as far as no line says it any more."""
     path = folder / verdicts.FILE
-    reading = ledgers.get(path, lines.NOTHING)
+    reading = ledgers.get(path, checksummed_lines.NOTHING)
     if stored.plans:
         said = verdicts.marks(reading)
         return [gone for gone, mark in _judged(asked, stored) if mark not in said]
@@ -67,7 +69,7 @@ def verdicts_lost(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked, s
     return [gone for id, gone in plans if id not in judged.get(gone.space, {})]
 
 
-def _judged(asked: Asked, stored: Stored) -> Iterator[tuple[Unsaid, str]]:
+def _judged(asked: KeptPlans, stored: Stored) -> Iterator[tuple[Unsaid, str]]:
     """The plans that the database has verdicts of, and the digests of these."""
     for space in sorted(stored.plans.keys() & asked.plans.keys()):
         every = asked.every(space)
@@ -80,7 +82,7 @@ def _judged(asked: Asked, stored: Stored) -> Iterator[tuple[Unsaid, str]]:
                 yield Unsaid(space, "" if id == latest else id), mark
 
 
-def _plans(asked: Asked) -> Iterator[tuple[str, Unsaid]]:
+def _plans(asked: KeptPlans) -> Iterator[tuple[str, Unsaid]]:
     for space in sorted(asked.plans):
         *earlier, latest = asked.every(space)
         yield latest, Unsaid(space, certain=False)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ablate.store import checkpoints, claim, sealed, segment
+from ablate.store import checkpoints, claim, open_trial, sealed
 from ablate.store.claim import Holder
 from ablate.store.durable import remove, unfinished_in
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding
 
-PLACES = (segment.FOLDER, sealed.FOLDER, checkpoints.FOLDER)
+PLACES = (open_trial.FOLDER, sealed.FOLDER, checkpoints.FOLDER)
 
 
 def faults(folder: Path, workers: Mapping[str, Holder]) -> Iterator[Fault]:

@@ -9,27 +9,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ablate.store import checkpoints, ledger, lines, sealed, segment
+from ablate.store import checkpoints, checksummed_lines, ledger, open_trial, sealed
+from ablate.store.checksummed_lines import Appender
 from ablate.store.durable import DAMAGED, copy_aside, set_aside, writing
 from ablate.store.ending import Ending
-from ablate.store.lines import Appender
+from ablate.store.open_trial import CheckpointMark, Segment, TrialStart
 from ablate.store.projection import Say
 from ablate.store.repair import text_lines
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding
-from ablate.store.segment import Mark, Segment, Start
 
 
 def read(folder: Path) -> Iterator[tuple[str, Segment | None]]:
     """Every open trial with what its segment says; None for one without a first line."""
     for trial_id in sorted(ledger.open_trials(folder)):
-        yield trial_id, segment.read(segment.path_of(folder, trial_id))
+        yield trial_id, open_trial.read(open_trial.path_of(folder, trial_id))
 
 
 def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
     """Seal a segment whose last line is an outcome. Done again after a crash it comes to the same."""
-    path = segment.path_of(folder, trial_id)
-    content = segment.read(path)
+    path = open_trial.path_of(folder, trial_id)
+    content = open_trial.read(path)
     if content is None:
         raise ValueError(f"the segment of trial {trial_id} is gone")
     ending = sealed.write(folder, content)
@@ -41,10 +41,10 @@ def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
     return ending
 
 
-def go_on(folder: Path, trial_id: str, say: Say) -> Start | None:
+def go_on(folder: Path, trial_id: str, say: Say) -> TrialStart | None:
     """Cut an unfinished trial's segment back to its last checkpoint; to nothing, and None, if it must start over."""
-    path = segment.path_of(folder, trial_id)
-    content = segment.read(path)
+    path = open_trial.path_of(folder, trial_id)
+    content = open_trial.read(path)
     if content is None:
         _start_over(folder, trial_id)
         return None
@@ -60,13 +60,13 @@ def go_on(folder: Path, trial_id: str, say: Say) -> Start | None:
     if mark is None:
         _start_over(folder, trial_id)
         return None
-    lines.cut(path, mark.end)
-    lines.end_last(path)
+    checksummed_lines.cut(path, mark.end)
+    checksummed_lines.end_last(path)
     checkpoints.drop(folder, trial_id, keep=mark.saved.step)
-    return Start(mark.saved, content.beginning.versions)
+    return TrialStart(mark.saved, content.beginning.versions)
 
 
-def last_good(folder: Path, trial_id: str, content: Segment) -> Mark | None:
+def last_good(folder: Path, trial_id: str, content: Segment) -> CheckpointMark | None:
     """The last checkpoint whose state is whole and above which every line is."""
     for mark in reversed(content.marks):
         above_damage = content.first_damage is None or mark.end <= content.first_damage
@@ -109,7 +109,7 @@ def checkpoints_of_nobody(folder: Path, segments: Collection[str], ended: Collec
 
 
 def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | None) -> Fault | None:
-    path = segment.path_of(folder, trial_id)
+    path = open_trial.path_of(folder, trial_id)
     changes = (path, *_states(folder, trial_id))
     put_away = f"kept in {DAMAGED}; the trial starts over"
 
@@ -142,8 +142,8 @@ def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | 
 
 
 def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) -> Iterator[Fault]:
-    path = segment.path_of(folder, trial_id)
-    reading = lines.read(path)
+    path = open_trial.path_of(folder, trial_id)
+    reading = checksummed_lines.read(path)
     mark = last_good(folder, trial_id, content)
     then = f"the trial goes on from step {mark.saved.step}" if mark else "the trial starts over"
     numbers, torn = text_lines.broken(reading)
@@ -177,7 +177,7 @@ def _seal(folder: Path, trial_id: str) -> str:
 
 def _put_away(folder: Path, trial_id: str, told: str) -> str:
     """Take a segment that says nothing out of the way, whatever it holds kept in `damaged/`."""
-    path = segment.path_of(folder, trial_id)
+    path = open_trial.path_of(folder, trial_id)
     if path.stat().st_size:
         set_aside(folder, path)
         checkpoints.drop(folder, trial_id)
@@ -186,16 +186,16 @@ def _put_away(folder: Path, trial_id: str, told: str) -> str:
 
 
 def _delete(folder: Path, trial_id: str) -> str:
-    with writing(segment.path_of(folder, trial_id)):
-        segment.path_of(folder, trial_id).unlink()
+    with writing(open_trial.path_of(folder, trial_id)):
+        open_trial.path_of(folder, trial_id).unlink()
     checkpoints.drop(folder, trial_id)
     return ""
 
 
 def _cut_back(folder: Path, trial_id: str) -> str:
     """Cut a segment back to where its trial goes on from; what it was is kept, and so is a state that is damaged."""
-    path = segment.path_of(folder, trial_id)
-    content = segment.read(path)
+    path = open_trial.path_of(folder, trial_id)
+    content = open_trial.read(path)
     if content is None:
         return ""
     mark = last_good(folder, trial_id, content)
@@ -216,7 +216,7 @@ def _drop(folder: Path, trial_id: str, ended: bool) -> str:
 
 
 def _start_over(folder: Path, trial_id: str) -> None:
-    lines.cut(segment.path_of(folder, trial_id), 0)
+    checksummed_lines.cut(open_trial.path_of(folder, trial_id), 0)
     checkpoints.drop(folder, trial_id)
 
 

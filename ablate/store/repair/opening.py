@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ablate.store import claim, ledger, lines
-from ablate.store.changes import Stored
+from ablate.store import checksummed_lines, claim, ledger
 from ablate.store.ending import Ending
-from ablate.store.ledger import Asked
+from ablate.store.ledger import KeptPlans
+from ablate.store.pending_rows import Stored
 from ablate.store.projection import DATABASE, Say, put_damaged_aside, read_stored
 from ablate.store.repair import judgements, leftovers, open_trials, plans, sealed_trials, text_lines
 from ablate.store.repair.faults import put_right
 from ablate.store.repair.seen import read_ledgers
 
 
-def make_ready(folder: Path, say: Say) -> tuple[Asked, dict[str, Ending]]:
+def make_ready(folder: Path, say: Say) -> tuple[KeptPlans, dict[str, Ending]]:
     """Finish what was under way in a locked folder; the plans and the endings it holds."""
     put_right(leftovers.faults(folder, claim.holders(folder)), say)
     stored = read_stored(folder / DATABASE)
@@ -27,14 +27,14 @@ def make_ready(folder: Path, say: Say) -> tuple[Asked, dict[str, Ending]]:
             say(told)
         put_right(text_lines.torn(path, reading), say)
         if reading.joined:
-            lines.end_last(path)
-    kept = ledgers.get(folder / ledger.PLANS, lines.NOTHING)
+            checksummed_lines.end_last(path)
+    kept = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
     asked = ledger.asked(kept)
     back = plans.lacking(folder, kept, asked, stored)
     put_right(plans.faults(folder, asked, back), say)
     asked = plans.with_lines(asked, back)
     put_right(judgements.faults_of_verdicts(folder, ledgers, asked, stored), say)
-    index = ledgers.get(folder / ledger.OUTCOMES, lines.NOTHING)
+    index = ledgers.get(folder / ledger.OUTCOMES, checksummed_lines.NOTHING)
     endings = _endings(folder, bool(index.damaged or index.torn), ledger.endings(index), stored, say)
     put_damaged_aside(folder, say)
     return asked, endings
@@ -48,4 +48,4 @@ def _endings(folder: Path, thorough: bool, known: dict[str, Ending], stored: Sto
     over = dict(open_trials.over(folder, open_trials.read(folder), endings))
     nobodys = tuple(open_trials.checkpoints_of_nobody(folder, ledger.open_trials(folder), endings))
     put_right([*sealed_trials.faults(folder, known, examined, back), *over.values(), *nobodys], say)
-    return ledger.endings(lines.read(folder / ledger.OUTCOMES)) if examined or over else endings
+    return ledger.endings(checksummed_lines.read(folder / ledger.OUTCOMES)) if examined or over else endings

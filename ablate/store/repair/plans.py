@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ablate.store import ledger
-from ablate.store.changes import Stored
-from ablate.store.ledger import Asked
-from ablate.store.lines import Appender, Reading
+from ablate.store.checksummed_lines import Appender, Reading
+from ablate.store.ledger import KeptPlans
+from ablate.store.pending_rows import Stored
 from ablate.store.projection import DATABASE
 from ablate.store.repair import from_database
 from ablate.store.repair.faults import Fault
@@ -38,7 +38,7 @@ class Back:
     gone: Sequence[str] = ()
 
 
-def lacking(folder: Path, reading: Reading, known: Asked, stored: Stored) -> Back:
+def lacking(folder: Path, reading: Reading, known: KeptPlans, stored: Stored) -> Back:
     """What the database still knows of plans and specifications, and `plans.jsonl` has lost."""
     trials = stored.trials.keys() - known.trials.keys()
     seen = sorted(stored.first_seen.items())
@@ -72,7 +72,7 @@ Places = Mapping[tuple[str, str], int]
 Plans = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
-def _digests(known: Asked, space: str) -> set[str]:
+def _digests(known: KeptPlans, space: str) -> set[str]:
     return {digest for digest, _ in known.every(space).values()} if space in known.plans else set()
 
 
@@ -90,7 +90,7 @@ def _is_lost(plan: StoredPlan, every: Plans, kept: Places, damaged_up_to: float 
 
 
 def _comes_last(
-    space: str, back: Sequence[StoredPlan], known: Asked, kept: Places, damaged_up_to: float | None, stored: Stored
+    space: str, back: Sequence[StoredPlan], known: KeptPlans, kept: Places, damaged_up_to: float | None, stored: Stored
 ) -> bool:
     """Whether the plan that a space was last asked as, when the database was filled, is among those that come back and
     nothing was asked since."""
@@ -103,7 +103,7 @@ def _comes_last(
     return before and latest in stored.plans_of(space)
 
 
-def with_lines(known: Asked, back: Back) -> Asked:
+def with_lines(known: KeptPlans, back: Back) -> KeptPlans:
     """What was asked, with what comes back."""
     mended = known.copy()
     for kind, *said in (*back.records, *back.again):
@@ -116,7 +116,7 @@ def with_lines(known: Asked, back: Back) -> Asked:
     return mended
 
 
-def faults(folder: Path, known: Asked, back: Back, ended: Collection[str] = ()) -> Iterator[Fault]:
+def faults(folder: Path, known: KeptPlans, back: Back, ended: Collection[str] = ()) -> Iterator[Fault]:
     """What is lost and comes `back`, and which specifications of trials that have `ended` are lost for good."""
     path = folder / ledger.PLANS
     trials = sorted(record[1]["trial"] for record in back.records if record[0] == "trial")

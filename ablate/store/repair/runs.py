@@ -7,20 +7,20 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from ablate.store import ledger, lines, requests
+from ablate.store import checksummed_lines, ledger, requests
+from ablate.store.checksummed_lines import Reading
 from ablate.store.durable import write_whole
-from ablate.store.ledger import Asked
-from ablate.store.lines import Reading
+from ablate.store.ledger import KeptPlans
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding
 from ablate.store.repair.text_lines import broken
 from ablate.store.requests import Request
 
 
-def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked) -> Iterator[Fault]:
+def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: KeptPlans) -> Iterator[Fault]:
     """Runs that only one of the two files knows of, and spaces whose runs nobody knows of any more."""
     path, plans_path = folder / requests.FILE, folder / ledger.PLANS
-    runs, plans = ledgers.get(path, lines.NOTHING), ledgers.get(plans_path, lines.NOTHING)
+    runs, plans = ledgers.get(path, checksummed_lines.NOTHING), ledgers.get(plans_path, checksummed_lines.NOTHING)
     damaged = broken(runs)[0] if path in ledgers else ()
     plans_damaged = broken(plans)[0] if plans_path in ledgers else ()
     gone, uncopied = requests.lacking(runs, plans)
@@ -46,9 +46,9 @@ def faults(folder: Path, ledgers: Mapping[Path, Reading], asked: Asked) -> Itera
 
 def _write_all(path: Path, requests_kept: tuple[Request, ...]) -> str:
     """Write the file anew with these runs, in order, behind whatever else stands in it."""
-    others = (body for body in lines.read(path).bodies if not body.startswith(b'["run"'))
-    runs = (lines.encode(["run", asdict(request)]) for request in requests_kept)
-    write_whole(path, b"".join([*map(lines.framed, others), *runs]))
+    others = (body for body in checksummed_lines.read(path).bodies if not body.startswith(b'["run"'))
+    runs = (checksummed_lines.encode(["run", asdict(request)]) for request in requests_kept)
+    write_whole(path, b"".join([*map(checksummed_lines.framed, others), *runs]))
     return ""
 
 

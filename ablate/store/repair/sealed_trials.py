@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.store import ledger, sealed
-from ablate.store.changes import Stored
+from ablate.store.checksummed_lines import Appender
 from ablate.store.durable import DAMAGED
 from ablate.store.ending import Ending
-from ablate.store.lines import Appender
+from ablate.store.pending_rows import Stored
 from ablate.store.projection import DATABASE
 from ablate.store.repair import from_database
 from ablate.store.repair.faults import Fault

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ablate.store import ledger, lines, paces, questions, requests, verdicts
-from ablate.store.changes import Stored
+from ablate.store import checksummed_lines, ledger, questions, requests, step_times, verdicts
+from ablate.store.checksummed_lines import Reading
 from ablate.store.ending import Ending
-from ablate.store.ledger import Asked
-from ablate.store.lines import Reading
+from ablate.store.ledger import KeptPlans
+from ablate.store.open_trial import Segment
+from ablate.store.pending_rows import Stored
 from ablate.store.projection import DATABASE
 from ablate.store.repair import judgements, open_trials, plans, sealed_trials, text_lines
 from ablate.store.repair.faults import Fault
@@ -18,7 +19,6 @@ from ablate.store.repair.plans import Back
 from ablate.store.repair.report import Severity
 from ablate.store.requests import Request
 from ablate.store.sealed import Examined
-from ablate.store.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Seen:
     folder: Path
     stored: Stored
     ledgers: Mapping[Path, Reading]
-    asked: Asked
+    asked: KeptPlans
     back: Back
-    mended: Asked
+    mended: KeptPlans
     known: Mapping[str, Ending]
     segments: Mapping[str, Segment | None]
     examined: Mapping[str, Examined]
@@ -48,10 +48,10 @@ def look(folder: Path, stored: Stored) -> Seen:
     # Segments first: one that is sealed meanwhile is then found among the endings.
     segments = dict(open_trials.read(folder))
     ledgers = read_ledgers(folder)
-    known = ledger.endings(ledgers.get(folder / ledger.OUTCOMES, lines.NOTHING))
+    known = ledger.endings(ledgers.get(folder / ledger.OUTCOMES, checksummed_lines.NOTHING))
     examined = sealed_trials.examine_all(folder, known)
     back_trials = sealed_trials.come_back(folder, known, examined)
-    kept = ledgers.get(folder / ledger.PLANS, lines.NOTHING)
+    kept = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
     asked = ledger.asked(kept)
     back = plans.lacking(folder, kept, asked, stored)
     return Seen(
@@ -71,7 +71,7 @@ def look(folder: Path, stored: Stored) -> Seen:
 
 def read_ledgers(folder: Path) -> dict[Path, Reading]:
     """Every file of lines that lies in the folder itself."""
-    return {path: lines.read(path) for path in sorted(folder.glob("*.jsonl"))}
+    return {path: checksummed_lines.read(path) for path in sorted(folder.glob("*.jsonl"))}
 
 
 def faults_of_lines(seen: Seen) -> Iterator[Fault]:
@@ -104,7 +104,7 @@ def _what_becomes_of(seen: Seen, path: Path, numbers: Sequence[int]) -> tuple[Se
             return "lost", "; how often that question was judged may not be known any more"
         case verdicts.FILE:
             return _what_becomes_of_verdicts(seen, len(numbers))
-        case paces.FILE:
+        case step_times.FILE:
             return "lost", "; what was timed there is timed again by a run that needs it"
     return "repaired", ""
 
@@ -121,7 +121,9 @@ def _what_becomes_of_verdicts(seen: Seen, damaged: int) -> tuple[Severity, str]:
 
 
 def _requests_lacking(seen: Seen) -> tuple[list[Request], list[Request]]:
-    runs, kept = (seen.ledgers.get(seen.folder / name, lines.NOTHING) for name in (requests.FILE, ledger.PLANS))
+    runs, kept = (
+        seen.ledgers.get(seen.folder / name, checksummed_lines.NOTHING) for name in (requests.FILE, ledger.PLANS)
+    )
     return requests.lacking(runs, kept)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ablate.store import lines
+from ablate.store import checksummed_lines
+from ablate.store.checksummed_lines import Reading
 from ablate.store.durable import DAMAGED, copy_aside, write_whole
-from ablate.store.lines import Reading
 from ablate.store.repair.faults import Fault
 from ablate.store.repair.report import Finding, Severity
 
@@ -69,25 +69,25 @@ def unknown(path: Path, content: Reading) -> Iterator[Fault]:
 
 
 def _cut_tail(path: Path) -> str:
-    if not (count := lines.read(path).rest):
+    if not (count := checksummed_lines.read(path).rest):
         return ""
-    lines.cut(path, path.stat().st_size - count)
-    lines.end_last(path)
+    checksummed_lines.cut(path, path.stat().st_size - count)
+    checksummed_lines.end_last(path)
     return f"{path} ends in the middle of a line; {count} bytes are cut off"
 
 
 def _part(folder: Path, path: Path) -> str:
     """Give whole lines their newlines; the file as it was is kept where more than the last one is lost."""
-    content = lines.read(path)
+    content = checksummed_lines.read(path)
     if len(set(content.numbers)) < len(content.numbers):
         _take_out(folder, path)
     elif content.joined:
-        lines.end_last(path)
+        checksummed_lines.end_last(path)
     return ""
 
 
 def _take_out(folder: Path, path: Path) -> str:
     """Write the file anew without its damaged lines."""
     copy_aside(folder, path)
-    write_whole(path, b"".join(map(lines.framed, lines.read(path).bodies)))
+    write_whole(path, b"".join(map(checksummed_lines.framed, checksummed_lines.read(path).bodies)))
     return ""

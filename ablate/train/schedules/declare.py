@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationError, Fault
+from ablate.extension.declaration import DeclarationError, DeclarationFault
 from ablate.space.documents import Count, Document, NotNegative, Positive, Share
 from ablate.space.optimizers import ScheduleSpec
 
@@ -64,7 +64,9 @@ def schedule(name: str, *, source: str = "", version: int = 1, has_floor: bool =
     def declared(cls: type[S]) -> type[S]:
         if not inspect.isfunction(getattr(cls, "share", None)):
             way = "give it def share(self, at: Behind) -> float: the rate of a step as a share of the peak"
-            raise DeclarationError(cls.__qualname__, (Fault("a schedule says the rate of a step", "class", (way,)),))
+            raise DeclarationError(
+                cls.__qualname__, (DeclarationFault("a schedule says the rate of a step", "class", (way,)),)
+            )
         return declare(cls)
 
     return declared

@@ -40,9 +40,9 @@ from ablate.errors import InputError
 from ablate.execute.search.proposer import Proposal, generator
 from ablate.execute.search.result import Result, told
 from ablate.execute.search.sampled import MUTATED, mutated
-from ablate.grammar.decide import Asked, Decision, choices, decide
+from ablate.grammar.choices import Decision, OpenChoice, choices, decide
 from ablate.grammar.derivation import ordered
-from ablate.grammar.vary import Ground, solved
+from ablate.grammar.mutate import DerivationSource, solved
 from ablate.space.design import Goal
 
 MIDDLE, WIDTH = 0.5, 0.3
@@ -58,7 +58,7 @@ class CmaProposer:
     Raises InputError where there are no numbers in order.
     """
 
-    ground: Ground
+    ground: DerivationSource
     seed: int
     goals: tuple[Goal, ...]
     _apart: dict[int, tuple[Decision, ...]] = field(default_factory=dict, repr=False, compare=False)
@@ -128,7 +128,7 @@ class CmaProposer:
     def _decided(self, said: Mapping[str, int], rng: random.Random) -> int:
         """The derivation of these answers, all others drawn."""
 
-        def chooser(asked: Asked) -> int:
+        def chooser(asked: OpenChoice) -> int:
             return said[asked.name] if asked.name in said else _uniform(asked, rng)
 
         return decide(self.ground.derivations, chooser).index
@@ -140,7 +140,7 @@ class CmaProposer:
 
 
 @implements(CmaEs)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: CmaEs) -> CmaProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: CmaEs) -> CmaProposer:
     """CMA-ES on the numbers in order that a ground offers."""
     return CmaProposer(ground, seed, goals)
 
@@ -155,7 +155,7 @@ def within_reach(adapted: cmaes.CMA, point: np.ndarray) -> np.ndarray:
     return point if distance <= reach else adapted.mean + away * (reach / distance)
 
 
-def _uniform(asked: Asked, rng: random.Random) -> int:
+def _uniform(asked: OpenChoice, rng: random.Random) -> int:
     """An alternative, each with the chance of its share of the derivations."""
     k = rng.randrange(sum(asked.counts))
     return next(place for place, end in enumerate(accumulate(asked.counts)) if k < end)

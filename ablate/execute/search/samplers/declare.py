@@ -16,8 +16,8 @@ function that makes a `Proposer`.
     from dataclasses import dataclass
     from ablate.execute.search.proposer import Proposal, generator, uniform
     from ablate.execute.search.result import told
-    from ablate.grammar.decide import choices
-    from ablate.grammar.vary import Ground, mutate, solved
+    from ablate.grammar.choices import choices
+    from ablate.grammar.mutate import Ground, mutate, solved
     from ablate.space.design import Goal
 
     @dataclass(frozen=True)
@@ -54,7 +54,7 @@ from collections.abc import Callable
 from typing import TypeVar, get_args
 
 from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationError, Fault, implements
+from ablate.extension.declaration import DeclarationError, DeclarationFault, implements
 from ablate.space.documents import Count, Document, NotNegative, Positive, Share
 from ablate.space.samplers import Objectives, SamplerSpec
 
@@ -77,7 +77,8 @@ def sampler(name: str, *, source: str = "", version: int = 1, objectives: Object
         if objectives not in get_args(Objectives):
             message = f"a sampler has one objective or several, not {objectives!r}"
             raise DeclarationError(
-                cls.__qualname__, (Fault(message, "objectives", ('say objectives="one" or objectives="several"',)),)
+                cls.__qualname__,
+                (DeclarationFault(message, "objectives", ('say objectives="one" or objectives="several"',)),),
             )
         return declare(cls)
 

@@ -27,8 +27,8 @@ from typing import TypeAlias
 from ablate.execute.search.proposer import Proposal, generator, uniform
 from ablate.execute.search.ranking import ranked
 from ablate.execute.search.result import Result, told
-from ablate.grammar.decide import choices
-from ablate.grammar.vary import Ground, crossover, mutate, solved
+from ablate.grammar.choices import choices
+from ablate.grammar.mutate import DerivationSource, crossover, mutate, solved
 from ablate.space.design import Goal
 
 Child: TypeAlias = tuple[int, int]
@@ -49,7 +49,7 @@ class EvolutionProposer:
     without regard to the results: `Proposal.random` counts those choices.
     """
 
-    ground: Ground
+    ground: DerivationSource
     seed: int
     goals: tuple[Goal, ...]
     population: int = POPULATION
@@ -93,7 +93,7 @@ class EvolutionProposer:
 
 
 @implements(Evolution)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Evolution) -> EvolutionProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Evolution) -> EvolutionProposer:
     """Evolution of `POPULATION` derivations."""
     return EvolutionProposer(ground, seed, goals)
 

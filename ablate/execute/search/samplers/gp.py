@@ -21,12 +21,12 @@ class Gp(Document):
 from optuna.samplers import BaseSampler, GPSampler
 
 from ablate.execute.search.sampled import STARTUP, SampledProposer
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 
 
 @implements(Gp)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Gp) -> SampledProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Gp) -> SampledProposer:
     """Proposals of Optuna's Gaussian process."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP)
 

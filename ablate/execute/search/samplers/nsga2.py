@@ -20,12 +20,12 @@ class Nsga2(Document):
 from optuna.samplers import BaseSampler, NSGAIISampler
 
 from ablate.execute.search.sampled import POPULATION, SampledProposer
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 
 
 @implements(Nsga2)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Nsga2) -> SampledProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Nsga2) -> SampledProposer:
     """Proposals of Optuna's NSGA-II; draws until one generation has values."""
     return SampledProposer(ground, seed, goals, seeded, POPULATION)
 

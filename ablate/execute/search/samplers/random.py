@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ablate.execute.search.proposer import Proposal, generator, uniform
 from ablate.execute.search.result import Result
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 
 
@@ -31,7 +31,7 @@ from ablate.space.design import Goal
 class RandomProposer:
     """Uniform draws from the derivations that are admitted."""
 
-    ground: Ground
+    ground: DerivationSource
     seed: int
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
@@ -40,6 +40,6 @@ class RandomProposer:
 
 
 @implements(Random)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Random) -> RandomProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Random) -> RandomProposer:
     """Draws that are the same for any objectives."""
     return RandomProposer(ground, seed)

@@ -25,12 +25,12 @@ class Tpe(Document):
 from optuna.samplers import BaseSampler, TPESampler
 
 from ablate.execute.search.sampled import STARTUP, SampledProposer
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 
 
 @implements(Tpe)
-def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Tpe) -> SampledProposer:
+def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Tpe) -> SampledProposer:
     """Proposals of Optuna's TPE."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP)
 

@@ -32,7 +32,7 @@ def main() -> None:
         wrong = _carry_out()
         pickle.dump(wrong and _short(wrong), words)
     sys.stderr.flush()
-    os._exit(1 if wrong else 0)  # and never by leaving the group: see `ranks`
+    os._exit(1 if wrong else 0)  # and never by leaving the group: see `rank_processes`
 
 
 def _short(outcome: Outcome) -> Outcome:
@@ -50,9 +50,9 @@ def _short(outcome: Outcome) -> Outcome:
 def _carry_out() -> Outcome | None:
     """The outcome where this rank went wrong."""
     from ablate.execute.ending import ending_of
-    from ablate.execute.ranks import follow
+    from ablate.execute.rank_processes import follow
+    from ablate.train.data_parallel import RankLost
     from ablate.train.events import Outcome
-    from ablate.train.ranks import RankLost
 
     step = 0
     try:

@@ -15,7 +15,7 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
     from ablate.report.screens import status
     from ablate.store import lock
-    from ablate.store.standing import not_over, plan_counts, standings
+    from ablate.store.trial_status import not_over, plan_counts, standings
 
     found = standings(results)
     if json:

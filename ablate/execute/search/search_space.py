@@ -18,9 +18,9 @@ from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
 from ablate.execute.rehearsal import build_layers
-from ablate.execute.search.zero_cost import MEASURED, Batch, Start, measure_start
+from ablate.execute.search.zero_cost import MEASURED, Batch, InitialModel, measure_start
 from ablate.grammar.derivation import Template
-from ablate.grammar.vary import Ground
+from ablate.grammar.mutate import DerivationSource
 from ablate.plan.models import Models
 from ablate.source.problems import Problems
 from ablate.space.design import Search, ZeroCost
@@ -43,7 +43,7 @@ WAYS_OUT = {
 """What helps against a refusal, by what it begins with."""
 
 
-class SearchGround(Ground, Protocol):
+class SearchGround(DerivationSource, Protocol):
     """A ground whose blocks are models: told apart, counted and measured."""
 
     def mark(self, block: Block) -> str:
@@ -75,7 +75,7 @@ class _Known:
     """What was found out about blocks."""
 
     costs: dict[Block, Cost] = field(default_factory=dict)
-    starts: dict[Block, Start] = field(default_factory=dict)
+    starts: dict[Block, InitialModel] = field(default_factory=dict)
     marks: dict[Block, str] = field(default_factory=dict)
     refusals: dict[Block, tuple[str, ...]] = field(default_factory=dict)
 
@@ -218,7 +218,7 @@ class SpaceGround:
             known[block] = self.models.cost(block)
         return known[block]
 
-    def _start(self, block: Block) -> Start:
+    def _start(self, block: Block) -> InitialModel:
         known = self._known.starts
         if block not in known:
             space = self.space

@@ -16,13 +16,13 @@ import pyarrow.compute as compute
 import pyarrow.parquet
 
 from ablate.errors import RefusedError
-from ablate.store import sealed, segment
+from ablate.store import open_trial, sealed
 from ablate.store.ending import Ending
 from ablate.store.loading import SUMMARIES
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class TrialRows:
     """The rows and timings of a trial, as in its sealed file."""
 
     trial_id: str
@@ -70,14 +70,14 @@ def _within(step: int, after: int | None, until: int | None) -> bool:
     return (after is None or step > after) and (until is None or step <= until)
 
 
-def ended(folder: Path, ending: Ending) -> Course:
+def ended(folder: Path, ending: Ending) -> TrialRows:
     """The course of an ended trial; a RefusedError where its sealed file is not what was sealed."""
-    return Course(ending.trial_id, pyarrow.parquet.read_table(sealed.whole(folder, ending)))
+    return TrialRows(ending.trial_id, pyarrow.parquet.read_table(sealed.whole(folder, ending)))
 
 
-def paused(folder: Path, trial_id: str) -> Course | None:
+def paused(folder: Path, trial_id: str) -> TrialRows | None:
     """The course of a trial that has begun and not ended, as far as it is written down; None where there is none."""
-    found = segment.read(segment.path_of(folder, trial_id))
+    found = open_trial.read(open_trial.path_of(folder, trial_id))
     if found is None:
         return None
     if found.damaged:
@@ -85,4 +85,4 @@ def paused(folder: Path, trial_id: str) -> Course | None:
             f"the journal of trial {trial_id} is damaged in line {', '.join(map(str, found.damaged))}\n"
             f"  = `ablate doctor --results {folder}` puts it right"
         )
-    return Course(trial_id, sealed.table(found))
+    return TrialRows(trial_id, sealed.table(found))

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ablate.store import lines
-from ablate.store.lines import Appender
+from ablate.store import checksummed_lines
+from ablate.store.checksummed_lines import Appender
 from ablate.store.records import PacesRecord, understood
 
 FILE = "paces.jsonl"
@@ -62,7 +62,11 @@ def record(folder: Path, paces: Paces) -> None:
 def kept(folder: Path) -> tuple[Paces, ...]:
     """All that was measured, in that order."""
     path = folder / FILE
-    said = (record[1:] for record in lines.read(path).records if isinstance(record, list) and record[:1] == ["paces"])
+    said = (
+        record[1:]
+        for record in checksummed_lines.read(path).records
+        if isinstance(record, list) and record[:1] == ["paces"]
+    )
     return tuple(_of(understood(PacesRecord, next(iter(one), None), path)) for one in said)
 
 

@@ -34,12 +34,12 @@ import torch
 from torch import Tensor, nn
 
 from ablate.probes.reading import Reading
+from ablate.train.data_parallel import ALONE, Ranks
 from ablate.train.loss import cross_entropy, device_of, forward
-from ablate.train.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Microbatch:
     """Sequences that go through the model together; `weight` is their share of the batch."""
 
     tokens: Tensor
@@ -48,17 +48,17 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class BatchShares:
     """How a batch is shared out: among `ranks`, and each one's share over `parts` that follow one another."""
 
     parts: int = 1
     ranks: Ranks = ALONE
 
-    def of(self, tokens_BT: Tensor, targets_BT: Tensor, device: torch.device) -> list[Part]:
+    def of(self, tokens_BT: Tensor, targets_BT: Tensor, device: torch.device) -> list[Microbatch]:
         """This rank's parts, near equal in length, on the device; no more than it has sequences, so perhaps none."""
         tokens, targets = (self.ranks.share(windows).tensor_split(self.parts) for windows in (tokens_BT, targets_BT))
         return [
-            Part(part.to(device), wanted.to(device), len(part) / len(tokens_BT))
+            Microbatch(part.to(device), wanted.to(device), len(part) / len(tokens_BT))
             for part, wanted in zip(tokens, targets, strict=True)
             if len(part)
         ]
@@ -75,13 +75,13 @@ class Passes:
 
     model: nn.Module
     dtype: str
-    cut: Cut
+    cut: BatchShares
     _moving: list[Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
         self._moving = list(self.model.buffers())
 
-    def backward(self, parts: Sequence[Part]) -> float:
+    def backward(self, parts: Sequence[Microbatch]) -> float:
         """The loss of the whole batch; its gradient is in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
         before = self._stand() if len(parts) > 1 else []

@@ -10,11 +10,11 @@ from typing import Any
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
 from ablate.plan.identity import SCHEME
-from ablate.plan.plan import Comparison, Plan, Proposed, Variant
+from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
 from ablate.plan.setting import PLAIN
 from ablate.plan.trial import Trial
 from ablate.space.metrics import Definition
-from ablate.store.lines import compact
+from ablate.store.checksummed_lines import compact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def _baseline(plan: Plan) -> str:
     return next((v.id for v in plan.variants if plan.baseline == v.id or plan.baseline in v.names), plan.baseline)
 
 
-def _proposal(one: Proposed) -> dict[str, Any]:
+def _proposal(one: KeptProposal) -> dict[str, Any]:
     """The derivation as text: its number may be beyond 64 bits."""
     return {**asdict(one), "derivation": str(one.derivation)}
 

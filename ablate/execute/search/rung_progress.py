@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ablate.execute.search.result import Came, Result
+from ablate.execute.search.result import JobOutcome, Result
 
 ENOUGH = 10
 """So many blocks at a rung are enough to go by; where no rung has them, the one with the most is gone by."""
@@ -22,7 +22,7 @@ class Arrival:
     """What became of a job, by its number."""
 
     job: int
-    came: Came
+    came: JobOutcome
 
 
 Standing: TypeAlias = Mapping[str, Mapping[int, Arrival]]
@@ -67,4 +67,4 @@ def _arrival(levels: Mapping[int, Arrival], level: int | None) -> Arrival:
         return last
     if level is not None and level in levels and levels[level].came.values:
         return levels[level]
-    return Arrival(last.job, Came(last.came.outcome))
+    return Arrival(last.job, JobOutcome(last.came.outcome))

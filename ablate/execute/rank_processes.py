@@ -31,9 +31,9 @@ from ablate.execute.state import state_of
 from ablate.execute.task import ShouldStop, Task
 from ablate.execute.work import compute
 from ablate.store.versions import ATTENTION
+from ablate.train.data_parallel import RankLost, Ranks
 from ablate.train.events import Outcome, Training
-from ablate.train.parts import Cut
-from ablate.train.ranks import RankLost, Ranks
+from ablate.train.microbatches import BatchShares
 
 HOST = "127.0.0.1"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -98,7 +98,7 @@ def _share(task: Task, ranks: Ranks, should_stop: ShouldStop) -> Iterator[Traini
         should_stop=should_stop,
         until=task.until,
         made_with=task.versions.get(ATTENTION, ""),
-        cut=Cut(task.parts, ranks),
+        cut=BatchShares(task.parts, ranks),
     )
 
 
@@ -249,7 +249,7 @@ def _ready(rank: int) -> str:
 
 def _start(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
     return launch(
-        "ablate.execute.rank",
+        "ablate.execute.rank_process",
         os.getpid(),
         told=((task, rank, port),),
         stdout=subprocess.PIPE,

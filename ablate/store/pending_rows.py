@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow
 
-from ablate.store import ledger, lines, sealed, segment, verdicts
-from ablate.store.describe import digest
+from ablate.store import checksummed_lines, ledger, open_trial, sealed, verdicts
+from ablate.store.checksummed_lines import compact
 from ablate.store.ending import Ending
-from ablate.store.ledger import Asked
-from ablate.store.lines import compact
+from ablate.store.ledger import KeptPlans
+from ablate.store.open_trial import Segment
 from ablate.store.questions import Document, by_space, mark, question_rows
 from ablate.store.schema import TABLES
-from ablate.store.segment import Segment
+from ablate.store.serialise import digest
 from ablate.store.verdicts import Verdicts
 from ablate.store.versions import ATTENTION, of_machine
 
@@ -50,7 +50,7 @@ class Journal:
     `judged`, and by space how its `questions` were judged over time.
     """
 
-    asked: Asked
+    asked: KeptPlans
     endings: Mapping[str, Ending]
     unfinished: Mapping[str, int]
     judged: Verdicts = field(default_factory=dict)
@@ -99,9 +99,9 @@ class Changes:
 def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
     """What the folder says now, with the open segments' content; needs no lock, and may run while a driver writes."""
     # Segments first: one that is sealed and deleted meanwhile is then found among the endings, so nothing is missed.
-    read = (segment.read(segment.path_of(folder, trial_id)) for trial_id in sorted(ledger.open_trials(folder)))
+    read = (open_trial.read(open_trial.path_of(folder, trial_id)) for trial_id in sorted(ledger.open_trials(folder)))
     segments = {found.beginning.trial_id: found for found in read if found}
-    known = ledger.endings(lines.read(folder / ledger.OUTCOMES))
+    known = ledger.endings(checksummed_lines.read(folder / ledger.OUTCOMES))
     sealed_now = ledger.sealed_trials(folder)
     endings = {trial_id: ending for trial_id, ending in known.items() if trial_id in sealed_now}
     live = {
@@ -110,7 +110,7 @@ def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
         if trial_id not in endings or found.beginning.attempt > endings[trial_id].attempt
     }
     attempts = {trial_id: found.beginning.attempt for trial_id, found in live.items()}
-    asked = ledger.asked(lines.read(folder / ledger.PLANS))
+    asked = ledger.asked(checksummed_lines.read(folder / ledger.PLANS))
     return Journal(asked, endings, attempts, verdicts.read(folder), by_space(folder)), live
 
 

@@ -14,12 +14,12 @@ from typing import Protocol
 
 from ablate.block.expression import Block
 from ablate.errors import InputError
-from ablate.grammar.decide import Subtree, subtrees
+from ablate.grammar.choices import Subtree, subtrees
 from ablate.grammar.derivation import Template
 from ablate.grammar.grammar import DRAWS
 
 
-class Ground(Protocol):
+class DerivationSource(Protocol):
     """Derivations, and which of them are admitted: a grammar, or what a space makes of one."""
 
     @property
@@ -45,7 +45,7 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledDerivation:
     """A derivation that is admitted. `tried` were looked at; `refused` says how many each reason removed.
 
     One that is refused for several reasons counts for each of them.
@@ -57,12 +57,12 @@ class Drawn:
     refused: Mapping[str, int]
 
 
-def draw(grammar: Ground, rng: random.Random) -> Drawn:
+def draw(grammar: DerivationSource, rng: random.Random) -> SampledDerivation:
     """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
     return solved(grammar, lambda: rng.randrange(grammar.count))
 
 
-def solved(grammar: Ground, propose: Callable[[], int]) -> Drawn:
+def solved(grammar: DerivationSource, propose: Callable[[], int]) -> SampledDerivation:
     """The first of the proposed derivations that is admitted.
 
     Raises InputError after 10,000 refusals in a row, with each way out and the reason most often met that it is for.
@@ -73,7 +73,7 @@ def solved(grammar: Ground, propose: Callable[[], int]) -> Drawn:
         block = grammar.derive(index)
         reasons = grammar.refusals(block)
         if not reasons:
-            return Drawn(index, block, tried, dict(refused))
+            return SampledDerivation(index, block, tried, dict(refused))
         refused.update(reasons)
     ways: dict[str, str] = {}
     for reason, times in refused.most_common():

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Items
 from typing import Literal, TypeAlias
 
-from ablate.block.align import Aligned, SharedItems, SharedNode, Site, choose
+from ablate.block.align import Aligned, EditSite, SharedItems, SharedNode, choose
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Node, Sequence, walk
-from ablate.block.normal import normalise
+from ablate.block.normal_form import normalise
 
 
 def places(tree: Aligned, catalogue: Catalogue) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class _Namer:
 
     def part(self, tree: Aligned, place: str) -> Iterator[str]:
         match tree:
-            case Site():
+            case EditSite():
                 yield place
                 self._pass(tree)
             case SharedItems(items=items, sequence=True):
@@ -73,7 +73,7 @@ class _Namer:
                 yield from self.loose(item, place)
             else:
                 inside = self._principals(item)
-                yield from self.part(item, self._name(inside[0], side) if isinstance(item, Site) and inside else "")
+                yield from self.part(item, self._name(inside[0], side) if isinstance(item, EditSite) and inside else "")
                 for one in SIDES:
                     if found := self._on(item, one):
                         previous[one] = self._name(found[-1], one, passed=True)
@@ -107,7 +107,7 @@ class _Namer:
     def _on(self, item: Aligned, side: Side) -> list[str]:
         """Roles of the principals of an item in the block of that side, in order."""
         match item:
-            case Site():
+            case EditSite():
                 return self._on(item.after if side == "after" else item.before, side)
             case SharedNode():
                 own = self._roles((Node(item.name),))
@@ -125,7 +125,7 @@ class _Namer:
 
     def _modifier(self, item: Aligned) -> str:
         """The role of the modifier that an item of a sequence is, on either side; empty if it is none."""
-        sides = (item.before, item.after) if isinstance(item, Site) else (item,)
+        sides = (item.before, item.after) if isinstance(item, EditSite) else (item,)
         for side in sides:
             nodes = side.parts if isinstance(side, Sequence) else (side,)
             for node in nodes:
@@ -136,4 +136,4 @@ class _Namer:
 
 def _side(item: Aligned) -> Side:
     """The block in which an item is named: the new one, but for what only the old one has."""
-    return "before" if isinstance(item, Site) and item.before and not item.after else "after"
+    return "before" if isinstance(item, EditSite) and item.before and not item.after else "after"

@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ablate.block.expression import Gain, Node, Sequence, Value
-from ablate.grammar.derivation import Choice, Hole, Let, Named, Product, Scale, Template
+from ablate.grammar.derivation import Alternatives, Hole, Let, Named, Product, Scale, Template
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenChoice:
     """A choice to be made: its name, the alternatives as they are written, and how many derivations each has.
 
     Where the alternatives are numbers in order, `scale` is how they are spaced.
@@ -42,7 +42,7 @@ class Asked:
 class Decision:
     """A choice that was made: alternative `taken`, from 0, of those asked for."""
 
-    asked: Asked
+    asked: OpenChoice
     taken: int
 
     @property
@@ -77,7 +77,7 @@ class Subtree:
     stride: int
 
 
-Chooser = Callable[[Asked], int]
+Chooser = Callable[[OpenChoice], int]
 """Answers a choice with the number of one of its alternatives."""
 
 
@@ -89,12 +89,12 @@ def decide(template: Template, chooser: Chooser) -> Derived:
     made: list[Decision] = []
     seen: Counter[str] = Counter()
 
-    def ask(name: str, choice: Choice) -> int:
+    def ask(name: str, choice: Alternatives) -> int:
         live = [place for place, option in enumerate(choice.alternatives) if option.count]
         if len(live) == 1:
             return live[0]
         counts = tuple(choice.alternatives[place].count for place in live)
-        asked = Asked(_once(name, seen), tuple(_words(choice)[place] for place in live), counts, choice.scale)
+        asked = OpenChoice(_once(name, seen), tuple(_words(choice)[place] for place in live), counts, choice.scale)
         taken = chooser(asked)
         if not 0 <= taken < len(live):
             raise IndexError(f"alternative {taken} of {len(live)} for {asked.name}")
@@ -112,7 +112,7 @@ def choices(template: Template, k: int) -> tuple[Decision, ...]:
         live = [place for place, option in enumerate(choice.alternatives) if option.count]
         if len(live) > 1:
             counts = tuple(choice.alternatives[p].count for p in live)
-            asked = Asked(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
+            asked = OpenChoice(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
             found.append(Decision(asked, live.index(place)))
     return tuple(found)
 
@@ -120,7 +120,7 @@ def choices(template: Template, k: int) -> tuple[Decision, ...]:
 def follow(template: Template, taken: Mapping[str, int], otherwise: Chooser) -> Derived:
     """The derivation of choices given by name; what they do not say, or say wrongly, `otherwise` answers."""
 
-    def chooser(asked: Asked) -> int:
+    def chooser(asked: OpenChoice) -> int:
         said = taken.get(asked.name)
         return said if said is not None and 0 <= said < len(asked.words) else otherwise(asked)
 
@@ -132,11 +132,11 @@ def subtrees(template: Template, k: int) -> Iterator[Subtree]:
     yield from _subtrees(template, _label(template), k, 1)
 
 
-def _number(template: Template, path: str, ask: Callable[[str, Choice], int]) -> int:
+def _number(template: Template, path: str, ask: Callable[[str, Alternatives], int]) -> int:
     match template:
         case Named(body=body):
             return _number(body, _below(path, body), ask)
-        case Choice(alternatives=alternatives):
+        case Alternatives(alternatives=alternatives):
             place = ask(path, template)
             before = sum(option.count for option in alternatives[:place])
             return before + _number(alternatives[place], _below(path, alternatives[place]), ask)
@@ -151,12 +151,12 @@ def _number(template: Template, path: str, ask: Callable[[str, Choice], int]) ->
     return 0
 
 
-def _taken(template: Template, path: str, k: int) -> Iterator[tuple[str, Choice, int]]:
+def _taken(template: Template, path: str, k: int) -> Iterator[tuple[str, Alternatives, int]]:
     """Each choice on the way to the k-th derivation, by its path, and the place of the alternative taken."""
     match template:
         case Named(body=body):
             yield from _taken(body, _below(path, body), k)
-        case Choice():
+        case Alternatives():
             place, k = _alternative(template, k)
             yield path, template, place
             chosen = template.alternatives[place]
@@ -176,7 +176,7 @@ def _subtrees(template: Template, path: str, k: int, stride: int) -> Iterator[Su
             if template.count > 1:
                 yield Subtree(path, template, k, stride)
             yield from _subtrees(body, _below(path, body), k, stride)
-        case Choice(alternatives=alternatives):
+        case Alternatives(alternatives=alternatives):
             place, k = _alternative(template, k)
             yield from _subtrees(alternatives[place], _below(path, alternatives[place]), k, stride)
         case Product(holes=holes):
@@ -188,7 +188,7 @@ def _subtrees(template: Template, path: str, k: int, stride: int) -> Iterator[Su
             yield from _subtrees(body, _below(path, body), rest, stride)
 
 
-def _alternative(choice: Choice, k: int) -> tuple[int, int]:
+def _alternative(choice: Alternatives, k: int) -> tuple[int, int]:
     """The place of the alternative that holds the k-th derivation, and its number there."""
     for place, option in enumerate(choice.alternatives):
         if k < option.count:
@@ -207,7 +207,7 @@ def _digits(product: Product, k: int) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _words(choice: Choice) -> tuple[str, ...]:
+def _words(choice: Alternatives) -> tuple[str, ...]:
     return choice.words or tuple(str(place) for place in range(len(choice.alternatives)))
 
 

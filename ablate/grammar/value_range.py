@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ablate.block.arithmetic import Expression
 from ablate.block.expression import Gain, Value, walk
-from ablate.grammar.derivation import Choice, Constant, Let, Named, Product, Same, Template
+from ablate.grammar.derivation import Alternatives, FixedValue, Let, Named, Product, SharedDraw, Template
 
 
 def sizes_derived(template: Template) -> frozenset[str]:
@@ -23,16 +23,16 @@ def _values(template: Template, seen: set[int]) -> Iterator[Value]:
         return
     seen.add(id(template))
     match template:
-        case Constant(value=value):
+        case FixedValue(value=value):
             yield value
         case Product(shape=shape, holes=holes):
             yield shape
             for hole in holes:
                 yield from _values(hole, seen)
-        case Choice(alternatives=alternatives):
+        case Alternatives(alternatives=alternatives):
             for option in alternatives:
                 yield from _values(option, seen)
-        case Named(body=inner) | Same(reading=inner):
+        case Named(body=inner) | SharedDraw(reading=inner):
             yield from _values(inner, seen)
         case Let(drawn=drawn, body=body):
             yield from _values(drawn, seen)

@@ -10,15 +10,15 @@ from typing import Any
 
 from ablate.errors import InputError
 from ablate.plan.identity import SCHEME
-from ablate.store import changes, claim, describe, ledger, lines, verdicts
-from ablate.store.changes import Journal
+from ablate.store import checksummed_lines, claim, ledger, pending_rows, serialise, verdicts
 from ablate.store.claim import Holder
-from ablate.store.segment import Segment
+from ablate.store.open_trial import Segment
+from ablate.store.pending_rows import Journal
 from ablate.train.events import WITH_RESULT
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrialStatus:
     """One trial of one space.
 
     `state` is how it ended (finished, diverged, bug, …), or: `running` (a worker has it and lives), `dead` (its worker
@@ -40,9 +40,9 @@ class Standing:
     scheme: int = SCHEME
 
 
-def standings(folder: Path) -> tuple[Standing, ...]:
+def standings(folder: Path) -> tuple[TrialStatus, ...]:
     """Every trial of every space as last asked, in the order of the plans. InputError for a folder without results."""
-    journal, live = changes.read_journal(folder)
+    journal, live = pending_rows.read_journal(folder)
     if not journal.asked.plans:
         raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
     holders, now = claim.holders(folder), time.time()
@@ -60,7 +60,7 @@ def standings(folder: Path) -> tuple[Standing, ...]:
 
 def plan_counts(folder: Path) -> dict[str, int]:
     """As how many plans each space was asked: with how many settings, or texts of its file."""
-    asked = ledger.asked(lines.read(folder / ledger.PLANS))
+    asked = ledger.asked(checksummed_lines.read(folder / ledger.PLANS))
     return {space: len(asked.every(space)) for space in asked.plans}
 
 
@@ -82,7 +82,7 @@ class Growing:
 
 def growing(folder: Path) -> dict[str, Growing]:
     """The spaces that are searches, and those whose trials decide what is trained next, by name."""
-    plans = ledger.asked(lines.read(folder / ledger.PLANS)).plans
+    plans = ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).plans
     return {
         space: Growing(search, bool(plan.get("open")), plan["resolved"])
         for space, (_, plan) in plans.items()
@@ -103,7 +103,7 @@ def unjudged(folder: Path) -> set[str]:
     Of a search nothing is judged but what it confirms, and verdicts of a version that did not note how trials had ended
     are taken for the last.
     """
-    journal, live = changes.read_journal(folder)
+    journal, live = pending_rows.read_journal(folder)
     judged = verdicts.read(folder)
     spaces = set()
     for space, (_, plan) in journal.asked.plans.items():
@@ -111,7 +111,7 @@ def unjudged(folder: Path) -> set[str]:
         states = {id: journal.endings[id].outcome.kind for id in ids if id in journal.endings and id not in live}
         if plan["design"] == "search" or len(states) < len(ids) or not set(states.values()) <= set(WITH_RESULT):
             continue
-        asked_as = describe.plan_id(space, asked=describe.digest(plan["resolved"]))
+        asked_as = serialise.plan_id(space, asked=serialise.digest(plan["resolved"]))
         _, document = judged.get(space, {}).get(asked_as, ("", {}))
         if document.get("ended") != verdicts.ended_digest(states) and ("ended" in document or not document):
             spaces.add(space)
@@ -127,11 +127,11 @@ def _standing(
     live: Mapping[str, Segment],
     holders: Mapping[str, Holder],
     now: float,
-) -> Standing:
+) -> TrialStatus:
     steps = int(journal.asked.trials.get(trial_id, {}).get("recipe", {}).get("steps", 0))
     if trial_id in journal.endings and trial_id not in live:
         outcome = journal.endings[trial_id].outcome
-        return Standing(space, trial_id, variant, seed, outcome.kind, outcome.step, steps)
+        return TrialStatus(space, trial_id, variant, seed, outcome.kind, outcome.step, steps)
     segment, holder = live.get(trial_id), holders.get(trial_id)
     rows, marks = (segment.rows, segment.marks) if segment else ((), ())
     saved = marks[-1].saved.step if marks else None
@@ -140,5 +140,5 @@ def _standing(
     step = min(step, steps) if steps else step
     if holder:
         state, worker = "running" if holder.alive else "dead", f"{holder.host}:{holder.pid}"
-        return Standing(space, trial_id, variant, seed, state, step, steps, saved, worker, now - holder.heard)
-    return Standing(space, trial_id, variant, seed, "paused" if rows or marks else "waiting", step, steps, saved)
+        return TrialStatus(space, trial_id, variant, seed, state, step, steps, saved, worker, now - holder.heard)
+    return TrialStatus(space, trial_id, variant, seed, "paused" if rows or marks else "waiting", step, steps, saved)

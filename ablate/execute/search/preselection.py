@@ -13,7 +13,7 @@ from ablate.execute.search.result import Result
 from ablate.space.design import ZeroCost
 
 if TYPE_CHECKING:
-    from ablate.execute.search.ground import SearchGround
+    from ablate.execute.search.search_space import SearchGround
 
 
 @dataclass(frozen=True)

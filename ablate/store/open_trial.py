@@ -20,8 +20,8 @@ from pathlib import Path
 from sys import intern
 from typing import Any, get_args
 
-from ablate.store import lines
-from ablate.store.lines import Reading, compact
+from ablate.store import checksummed_lines
+from ablate.store.checksummed_lines import Reading, compact
 from ablate.store.records import BeginRecord, ForeignError, understood
 from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
@@ -40,7 +40,7 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TrialStart:
     """Where a trial is taken up: the checkpoint it goes on from, if any, and the versions that made it."""
 
     resume: Saved | None
@@ -48,7 +48,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CheckpointMark:
     """A checkpoint's line: what was saved, and the offset where the line ends."""
 
     saved: Saved
@@ -62,7 +62,7 @@ class Segment:
     beginning: Beginning
     rows: tuple[tuple[int, str, str, float], ...]
     timings: tuple[tuple[int, str, float], ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[CheckpointMark, ...]
     outcome: Outcome | None
     ended: float | None
     torn: int
@@ -114,13 +114,13 @@ def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
 
 def read(path: Path) -> Segment | None:
     """What a segment says; None if it is gone or its first line is not whole."""
-    reading = lines.read(path)
+    reading = checksummed_lines.read(path)
     if not reading.records or 1 in reading.damaged:
         return None
     head = _beginning(reading.records[0], path)
     rows: list[tuple[int, str, str, float]] = []
     timings: list[tuple[int, str, float]] = []
-    marks: list[Mark] = []
+    marks: list[CheckpointMark] = []
     outcome, ended = None, None
     for record, end in zip(reading.records, reading.ends, strict=True):
         match record:
@@ -129,7 +129,7 @@ def read(path: Path) -> Segment | None:
             case ["timing", int(step), str(name), float() | int() | str() as seconds] if _plain(step, seconds):
                 timings.append((step, intern(name), _number(seconds, path)))
             case ["checkpoint", int(step), int(crc), int(size)] if _plain(step, crc, size):
-                marks.append(Mark(Saved(step, crc, size), end))
+                marks.append(CheckpointMark(Saved(step, crc, size), end))
             case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS and _plain(
                 step, when
             ):

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from ablate.execute.search.ranking import dominates, ranked
-from ablate.execute.search.search import Search
+from ablate.execute.search.search import BlockSearch
 from ablate.space.design import Goal
 
 
-def best_blocks(search: Search, count: int) -> list[str]:
+def best_blocks(search: BlockSearch, count: int) -> list[str]:
     """The marks of so many blocks to confirm, best first: those that beat the reference in every objective, then the
     others, each by front and, within one, the least crowded first. The reference is none of them."""
     whole, first = finished(search), search.jobs[0].mark
@@ -21,7 +21,7 @@ def best_blocks(search: Search, count: int) -> list[str]:
     return [mark for mark in order if mark != first][:count]
 
 
-def finished(search: Search) -> Mapping[str, tuple[float, ...]]:
+def finished(search: BlockSearch) -> Mapping[str, tuple[float, ...]]:
     """The values of every block that was trained to the end, finite in every objective, by mark."""
     found = {}
     for job in search.jobs:

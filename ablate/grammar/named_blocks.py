@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ablate.block.expression import Block
 from ablate.block.printer import outline
 from ablate.block.read import Reader
-from ablate.grammar.include import Text
+from ablate.grammar.include import GrammarText
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, shorten
 
@@ -61,7 +61,7 @@ class Preset:
         return f"<Preset {self.name}: {', '.join(map(str, self.sections))}>"
 
 
-def read_blocks(texts: Iterable[Text], reader: Reader) -> dict[str, NamedBlock]:
+def read_blocks(texts: Iterable[GrammarText], reader: Reader) -> dict[str, NamedBlock]:
     """The named blocks of a grammar and of what it includes, by name; mistakes go to the reader's problems."""
     found: dict[str, NamedBlock] = {}
     for text, key, body in _named("blocks", texts, reader.problems):
@@ -89,7 +89,7 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
     return about, source, body.get("parts")
 
 
-def read_presets(texts: Iterable[Text], problems: Problems) -> dict[str, Preset]:
+def read_presets(texts: Iterable[GrammarText], problems: Problems) -> dict[str, Preset]:
     """The presets of a grammar and of what it includes, by name; what stands in a section is read by the space."""
     found: dict[str, Preset] = {}
     for text, key, body in _named("presets", texts, problems):
@@ -103,7 +103,9 @@ def read_presets(texts: Iterable[Text], problems: Problems) -> dict[str, Preset]
     return found
 
 
-def _named(kind: str, texts: Iterable[Text], problems: Problems) -> Iterator[tuple[Text, Scalar, Located]]:
+def _named(
+    kind: str, texts: Iterable[GrammarText], problems: Problems
+) -> Iterator[tuple[GrammarText, Scalar, Located]]:
     """Every name of one kind, in whichever file; a name that is given twice is a mistake, and the first one counts."""
     first: dict[str, Scalar] = {}
     for text in texts:
