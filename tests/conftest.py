@@ -3,6 +3,7 @@
 import os
 import sys
 
+import pytest
 from hypothesis import settings
 
 # Trials pin their own threads; what tests compute besides must not fight the other test processes for cores. It is read
@@ -27,3 +28,10 @@ def pytest_addoption(parser):
         action="store_true",
         help="write anew what tests hold results to: tests/identity proves first that no undeclared number moved",
     )
+
+
+def pytest_collection_modifyitems(items):
+    """`pytest -m fast` asks for nothing that a plain `pytest` leaves out."""
+    both = [item.nodeid for item in items if {"fast", "full"} <= {mark.name for mark in item.iter_markers()}]
+    if both:
+        raise pytest.UsageError(f"marked fast and full: {', '.join(both)}")
