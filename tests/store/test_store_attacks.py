@@ -136,6 +136,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
         assert set(ledger.known_outcomes(folder)) == SEALED
 
 
+@pytest.mark.full
 def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
     path = folder / FILES["plans"]
     whole = path.read_bytes()
