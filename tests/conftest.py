@@ -43,3 +43,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+def pytest_collection_modifyitems(items):
+    """`pytest -m fast` asks for nothing that a plain `pytest` leaves out."""
+    both = [item.nodeid for item in items if {"fast", "full"} <= {mark.name for mark in item.iter_markers()}]
+    if both:
+        raise pytest.UsageError(f"marked fast and full: {', '.join(both)}")

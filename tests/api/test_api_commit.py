@@ -25,6 +25,7 @@ def repository(tmp_path: Path) -> git.Repo:
     return made
 
 
+@pytest.mark.full
 def test_the_page_says_the_commit_and_the_day(repository: git.Repo, tmp_path: Path) -> None:
     space, results = api.load_space(tmp_path / "tiny.yaml"), tmp_path / "results"
     run(space, results=results, options=ExecutorOptions(executor="inline"), mirror=False)

@@ -78,7 +78,7 @@ def refuse(name: str, folder: Path) -> str:
     return done.stderr.replace(str(folder), "FOLDER")
 
 
-OFTEN = ("no_corpus", "results_is_a_file", "unknown_profile", "unknown_plugin", "heads_do_not_divide", "norm_of_zeros")
+OFTEN = ("no_corpus", "unknown_profile", "norm_of_zeros")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in CASES])

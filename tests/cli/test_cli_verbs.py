@@ -101,7 +101,14 @@ def test_show_as_a_space_has_it():
 
 @pytest.mark.parametrize(
     "words",
-    [("show", "op"), ("diff", "pre_ln", "op"), ("list", "blocks"), ("list", "presets"), ("list", "components")],
+    [
+        ("show", "op"),
+        ("list", "blocks"),
+        *(
+            pytest.param(words, marks=pytest.mark.full)
+            for words in (("diff", "pre_ln", "op"), ("list", "presets"), ("list", "components"))
+        ),
+    ],
     ids=" ".join,
 )
 def test_json_is_json_and_nothing_else(words):
@@ -131,7 +138,9 @@ def test_a_block_that_is_not_there_is_told_by_those_near_it():
     assert max(map(len, done.stderr.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("what", ["blocks", "presets", "components"])
+@pytest.mark.parametrize(
+    "what", ["blocks", *(pytest.param(w, marks=pytest.mark.full) for w in ("presets", "components"))]
+)
 def test_lists_name_the_papers(what):
     done = run("list", what)
     assert done.returncode == 0, done.stderr

@@ -33,6 +33,7 @@ def tasks_of(space, results, **changes):
     return [Task(trial=trial, folder=results, **changes) for trial in plan.trials]
 
 
+@pytest.mark.full
 def test_a_trial_over_its_limit_ends_at_its_next_step(space, tmp_path):
     """Its rows are kept; it is not tried again with the same limit, and is trained with a longer one."""
     with pytest.raises(FailedError) as failed:

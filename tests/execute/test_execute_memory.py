@@ -122,7 +122,9 @@ def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
 OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name", [*OPTIMIZERS[:2], *(pytest.param(name, marks=pytest.mark.full) for name in OPTIMIZERS[2:])]
+)
 def test_it_follows_the_optimiser(tmp_path, name):
     """Few tokens, so that state and weights are most of it; the twin: what is said of another is out of bounds."""
     few = ["recipe.batch=1", "model.context=8", "model.width=96"]

@@ -331,6 +331,7 @@ def test_divergence_is_found_where_it_is(world, tmp_path):
     assert outcome.detail["seen"] == "output" and "train_loss is nan" in outcome.detail["cause"]
 
 
+@pytest.mark.full
 def test_what_cannot_be_is_refused_in_words(world):
     (*_, outcome) = carried_out(world("refused", ranks=5))
     assert outcome.kind == "interrupted"

@@ -195,6 +195,7 @@ def exit_code(text: str) -> int:
     return int(text.rstrip("\n").rpartition("exit ")[2])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("term", TERMS[:2])
 def test_no_text_of_others_drives_the_terminal(term, said):
     wrong = []
@@ -211,6 +212,7 @@ def test_no_text_of_others_drives_the_terminal(term, said):
     assert not wrong, "\n".join(f"{' '.join(line)!r} {what}: {text!r}" for line, what, text in wrong)
 
 
+@pytest.mark.full
 def test_pipes_hold_words_escaped_and_data_as_they_are(said):
     wrong, answers = [], {}
     for (term, line, _, code), (out, err) in zip(asked(), said, strict=True):

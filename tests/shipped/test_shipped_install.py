@@ -71,7 +71,7 @@ class Installed:
         return done.stdout
 
 
-@pytest.fixture(scope="module", params=["wheel", pytest.param("editable", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=["wheel", "editable"])
 def installed(request, tree, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     found = Installed(build(tree, request.param, folder), folder)
@@ -111,6 +111,7 @@ def test_a_wheel_of_a_source_distribution_is_that_of_the_tree(tree, tmp_path):
     assert names[0] == names[1]
 
 
+@pytest.mark.full
 def test_what_ships_is_there_by_name(installed):
     assert "+qk_norm" in installed("ablate", "diff", "pre_ln", "op")
     assert installed("ablate", "docs", "verdicts").startswith("# Is it noise?")

@@ -145,6 +145,7 @@ def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of
     assert repair(folder, dry_run=True).found == ()
 
 
+@pytest.mark.full
 def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
     path = folder / FILES["plans"]
     whole = path.read_bytes()

@@ -71,6 +71,7 @@ def test_a_kill_in_the_middle_doubles_nothing(folder, call, last, half):
     assert told(folder) == []
 
 
+@pytest.mark.full
 def test_a_rebuilt_mirror_is_as_the_first_one_was_and_says_so(folder):
     client = client_of(folder)
     before = {name: (run.data.metrics, run.data.params, run.data.tags) for name, run in runs_of(client).items()}

@@ -89,6 +89,7 @@ def test_of_a_sealed_file_with_a_flipped_bit_it_says_what_is_lost(folder):
     assert set(ledger.known_outcomes(folder)) == {ENDED[1]}
 
 
+@pytest.mark.full
 def test_its_rows_are_sealed_anew_where_its_database_has_them(folder):
     healed(folder)
     path = folder / "trials" / f"{ENDED[0]}.parquet"
