@@ -95,7 +95,7 @@ def long_names(step: float = 0.02) -> Summary:
     return judge(plan, judged, finals({"v0": [*values[:12], "bug"], "v1": after}))
 
 
-def plan_with_folds() -> tuple[RenderableType, ...]:
+def plan_with_folds() -> tuple[object, ...]:
     plan = path(*EDITS, question=QUESTION, notes=("2 half-way models are the same and folded",))
     variants = list(plan.variants)
     fields = {name: getattr(variants[-1], name) for name in variants[-1].__slots__}
