@@ -111,7 +111,7 @@ class Mirroring:
     def finish(self, reports: Mapping[str, Report], say: Callable[[str], None]) -> Mirrored:
         """Send what is left, with the reports of spaces; `say` is told what is waited for, where that takes a while.
 
-        Raises what `mirror` does, and FailedError.
+        Raises what `mirror` does, and MirrorError.
         """
         self._finishing = True
         with self._news:
@@ -229,7 +229,7 @@ class _Process:
             )
 
     def ask(self, request: tuple[Any, ...]) -> Any:
-        """Its answer; RefusedError where MLflow refuses, FailedError where anything else goes wrong."""
+        """Its answer; RefusedError where MLflow refuses, MirrorError where anything else goes wrong."""
         try:
             self._pipe.send(request)
             while not self._pipe.poll(LISTENING):
