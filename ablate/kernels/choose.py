@@ -54,7 +54,7 @@ def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REF
     """The backend for `needs` on a `cpu`, `cuda` or other device; `refused` says why a backend does not do there.
 
     >>> choose(Needs(causal=True, dtype="float32"), "cpu")
-    Choice(name='sdpa', reason='first choice on cpu', operator='')
+    BackendChoice(name='sdpa', reason='first choice on cpu', operator='')
     >>> choose(Needs(causal=True, dtype="float32", logit_maps=True), "cpu").reason
     'sdpa takes no map on the logits; eager holds all scores'
     """

@@ -31,7 +31,7 @@ Words: TypeAlias = str | tuple[StyledText, ...]
 def plain(words: Words) -> str:
     """The words without their tones.
 
-    >>> plain((Span("op", "strong"), Span(": "), Span("better", "better")))
+    >>> plain((StyledText("op", "strong"), StyledText(": "), StyledText("better", "better")))
     'op: better'
     """
     return words if isinstance(words, str) else "".join(span.text for span in words)

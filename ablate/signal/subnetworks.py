@@ -49,7 +49,7 @@ class ResidualStack:
     def largest(self, local: Callable[[float], float], start: float) -> float:
         """The largest value of the maps of all subnetworks at `start`, where each layer's own map is `local`.
 
-        >>> Stack(3).largest(lambda y: 2 * y, 1.0)
+        >>> ResidualStack(3).largest(lambda y: 2 * y, 1.0)
         8.0
         """
         through, branch = self.skip**2, (1 - self.skip) * (1 + self.skip)

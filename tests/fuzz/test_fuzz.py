@@ -26,6 +26,7 @@ def said(found):
     return "\n\n".join(map(str, found[:10]))
 
 
+@pytest.mark.full
 def test_mutated_files_and_options():
     found = run_numbers(0, IN_CI)
     assert not found, said(found)

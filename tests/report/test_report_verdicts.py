@@ -234,6 +234,7 @@ def test_a_constant_difference_needs_six(n, verdict):
     assert effect.seeds_needed == (8 if verdict == "undecided" else None)  # 2^(1-n) < 0.8 %
 
 
+@pytest.mark.full
 def test_undecided_says_how_many_seeds_would_do():
     """With that many seeds of the same spread, and no true difference, equivalence is mostly found."""
     before, after = losses(2.31, 2.29, 2.33), losses(2.34, 2.27, 2.345)
@@ -283,6 +284,7 @@ def test_trials_of_other_versions_or_devices_are_not_paired():
     assert "seed 2 not paired: run with other versions or on another device" in effect.note
 
 
+@pytest.mark.full
 def test_a_difference_beyond_the_margin_asks_for_the_seeds_that_find_it():
     """A narrow interval would take hundreds; with what is asked instead, a difference of that size is mostly found."""
     noise = np.array([-0.09, 0.07, 0.02, 0.06, -0.06])

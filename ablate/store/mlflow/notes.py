@@ -70,7 +70,7 @@ def block_text(block: str) -> str:
     """A block as YAML of several lines: what fits on a line stays on it.
 
     >>> print(block_text("[residual: {gain: 1, branch: [layer_norm, attention]}]"))
-    - residual: {gain: 1, branch: [layer_norm, attention]}
+    - {residual: {gain: 1, branch: [layer_norm, attention]}}
     """
     if not block:
         return ""

@@ -17,12 +17,12 @@ function that makes a `Proposer`.
     from ablate.execute.search.proposer import Proposal, generator, uniform
     from ablate.execute.search.result import told
     from ablate.grammar.choices import choices
-    from ablate.grammar.mutate import Ground, mutate, solved
+    from ablate.grammar.mutate import DerivationSource, mutate, solved
     from ablate.space.design import Goal
 
     @dataclass(frozen=True)
     class NeighbourProposer:
-        ground: Ground
+        ground: DerivationSource
         seed: int
         goals: tuple[Goal, ...]
         startup: int
@@ -40,7 +40,9 @@ function that makes a `Proposer`.
             return Proposal(found.index, found.block, len(made), anew, found.refused)
 
     @implements(Neighbour)
-    def proposer(ground: Ground, seed: int, goals: tuple[Goal, ...], settings: Neighbour) -> NeighbourProposer:
+    def proposer(
+        ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Neighbour
+    ) -> NeighbourProposer:
         return NeighbourProposer(ground, seed, goals, settings.startup)
 
 A space chooses it by `sampler: {neighbour: {startup: 10}}`; one without settings by its name alone. The function is
