@@ -105,7 +105,7 @@ def in_loop(module):
 def in_local_worker(module):
     class Connection(module.Connection):
         def send(self, said):
-            if said is module.Word.READY:
+            if said is module.ControlWord.READY:
                 strike("handshake")
             super().send(said)
 
@@ -113,13 +113,13 @@ def in_local_worker(module):
 
 
 def in_ray_worker(module):
-    set_up = module.Worker.setup
+    set_up = module.RayWorker.setup
 
     def setup(self, config):
         set_up(self, config)
         strike("handshake")
 
-    module.Worker.setup = setup
+    module.RayWorker.setup = setup
 
 
 CHANGED = {
