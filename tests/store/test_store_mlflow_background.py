@@ -62,7 +62,7 @@ def end(results, sender, trial):
     sender.ended(trial.id)
 
 
-def wait_until(condition, seconds=240):
+def wait_until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
