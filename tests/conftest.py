@@ -1,4 +1,4 @@
-"""Stands here so that every test can import `builders` (expressions without a grammar) and `worlds` (tiny spaces)."""
+"""Options, profiles and fixtures of all tests; what tests share besides stands in support/."""
 
 import os
 import sys

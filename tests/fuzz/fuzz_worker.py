@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "fuzz"), str(TESTS / "store"), str(TESTS)]
+sys.path[:0] = [str(TESTS / "fuzz"), str(TESTS / "support")]
 
 from fuzz_cases import Case, case, case_of  # noqa: E402
 

@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.cuda_build
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 SCRIPT = """
 import itertools, json, sys
 
@@ -56,7 +56,7 @@ def answered():
     environment = os.environ.get("ABLATE_CUDA_VENV")
     if not environment:
         pytest.skip("ABLATE_CUDA_VENV names no environment with PyTorch 2.10.0 and xformers 0.0.35")
-    paths = [str(HERE.parents[1]), str(HERE)]
+    paths = [str(TESTS.parent), str(TESTS / "support")]
     done = subprocess.run(
         [Path(environment) / "bin" / "python", "-c", SCRIPT, sysconfig.get_path("purelib")],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},

@@ -168,7 +168,7 @@ def said(tmp_path_factory) -> list[tuple[str, str]]:
 
 def run_on_terminal(folder: Path) -> list[str]:
     """What each command line sends to a pseudo-terminal that holds all standard streams."""
-    program = [sys.executable, str(Path(__file__).with_name("exits_driver.py")), "lines.json"]
+    program = [sys.executable, str(Path(__file__).parents[1] / "support" / "exits_driver.py"), "lines.json"]
     environment = {**os.environ, "COLUMNS": "2000", "LINES": "50", "HF_HUB_OFFLINE": "1"}
     environment["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"  # drawn by datasets, over nothing of others
     environment = {name: value for name, value in environment.items() if name not in ("NO_COLOR", "FORCE_COLOR")}

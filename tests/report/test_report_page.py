@@ -188,12 +188,11 @@ def test_names_are_text_and_never_markup() -> None:
 
 
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
-    here = Path(__file__).parent
     code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import page_worlds as w; " \
            "from ablate.report.page import to_html; " \
            "print(hashlib.sha256(to_html(w.factorial()).encode()).hexdigest())"  # fmt: skip
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(here), str(here.parent)],
+        [sys.executable, "-c", code, str(Path(worlds.__file__).parent)],
         env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ran.stdout.strip() == hashlib.sha256(page_of("factorial").encode()).hexdigest()

@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import searched_worlds
 from searched_worlds import (
     ELOSS,
     KURTOSIS,
@@ -137,12 +138,11 @@ def test_names_are_text_and_never_markup() -> None:
 
 
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
-    here = Path(__file__).parent
     code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import searched_worlds as w; " \
            "from ablate.report.searched import to_html; " \
            "print(hashlib.sha256(to_html(w.ties()).encode()).hexdigest())"  # fmt: skip
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(here), str(here.parent)],
+        [sys.executable, "-c", code, str(Path(searched_worlds.__file__).parent)],
         env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ran.stdout.strip() == hashlib.sha256(page_of("ties").encode()).hexdigest()

@@ -162,7 +162,7 @@ def test_no_file_can_grow_any_more(tmp_path, expected, limit, file):
     if file in ("journal", "trials"):  # the plan is known, so that a file of this kind is the first to grow
         with opened(folder) as results:
             results.record_plan(plan(), DOCUMENTS)
-    here = [str(path) for path in sys.path if path.endswith(("tests", "store"))]
+    here = [str(path) for path in sys.path if path.endswith("support")]
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {here!r}\n{LIMITED}", str(folder), str(limit)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2, done

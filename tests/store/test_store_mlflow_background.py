@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import mlflow_worlds
 import pytest
 from mlflow_worlds import REPORT, client_of, free_port, runs_of, told, verdicts_of
 from store_worlds import DOCUMENTS, course, opened, plan, refuse
@@ -117,7 +118,7 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
 @pytest.mark.full
 @pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
 def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
-    here = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    here = [str(Path(mlflow_worlds.__file__).parent)]
     script = f"import sys; sys.path[:0] = {here!r}\n{KILLED}"
     done = subprocess.run([sys.executable, "-c", script, tmp_path, str(wait)], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MANUAL = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "ablate" / "docs").glob("*.md"))}
 DOCUMENTS = {"README": README, **MANUAL}

@@ -14,7 +14,7 @@ from ablate.grammar.grammar import Grammar, load_grammar
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GRAMMARS = tuple(sorted((ROOT / "grammars").glob("*.yaml")))
 SPACES = tuple(sorted((ROOT / "spaces").glob("*.yaml")))
 

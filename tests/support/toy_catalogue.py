@@ -13,7 +13,7 @@ from pathlib import Path
 from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
 
-KNOWN = Path(__file__).parent / "errors" / "known.json"
+KNOWN = Path(__file__).parents[1] / "errors" / "known.json"
 
 
 def toy_catalogue() -> Catalogue:

@@ -192,13 +192,12 @@ def harm(path: Path, how: str, where: float, much: int) -> bool:
 @contextmanager
 def another(script: str, *words: object) -> Iterator[subprocess.Popen[str]]:
     """Another process that runs `script`, from the first line it prints until it is not needed any more."""
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
     process = subprocess.Popen(
         [sys.executable, "-c", script, *map(str, words)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )
     assert process.stdout and process.stdin
     try:
