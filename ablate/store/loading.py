@@ -2,8 +2,8 @@
 
 Rows are seen as a table `incoming`, a few million at a time, and go from there into `metrics`, `timings` and
 `summaries`. Within a batch one metric follows the other, so that DuckDB, which knows the range of each block of a
-column, reads a tenth of `metrics` for one of ten. Each statement is its own transaction: one around all of them would
-keep every batch in memory, and who reads sees the whole anyway, since it is a copy that is changed.
+column, reads a tenth of `metrics` for one of ten. Each batch is its own transaction: one around all of them would keep
+them in memory, and who reads sees the whole anyway, since it is a copy that is changed.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ WITH_ROWS = "SELECT DISTINCT trial_id FROM {schema}.timings WHERE name = 'began'
 def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = "main") -> None:
     """Replace, in a schema that is the current one, all rows of the spaces and trials that changed."""
     replaced = replaces(connection, changes, schema)
+    connection.begin()
     for name, (key, owner) in KEYS.items():
         if name not in OF_ROWS or replaced:
             connection.register("owners", changes.tables[owner])
@@ -57,6 +58,7 @@ def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = 
         connection.register("given", table)
         connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM given")
         connection.unregister("given")
+    connection.commit()
     for files in _batches(changes.files):
         _take_in_files(connection, files)
     if changes.live:
@@ -118,6 +120,7 @@ def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
 
 def _spread(connection: duckdb.DuckDBPyConnection) -> None:
     """Put what is in `incoming` where it belongs."""
+    connection.begin()
     connection.execute(
         """
         INSERT INTO metrics BY NAME
@@ -131,3 +134,4 @@ def _spread(connection: duckdb.DuckDBPyConnection) -> None:
         """
     )
     connection.execute(f"INSERT INTO summaries BY NAME {SUMMARIES}")
+    connection.commit()

@@ -86,9 +86,13 @@ def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
 
 
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make all of our tables and views anew, empty; what the user has added stays."""
+    """Make all of our tables and views anew, empty; what the user has added stays.
+
+    In one transaction, since the disk is waited for at the end of each: alone, every statement would wait for it.
+    """
     there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
     made = {name: kind for kind, name in CREATED.findall(DDL + VIEWS)}
+    connection.begin()
     for name, kind in connection.execute(there).fetchall():
         if made.get(name, kind) != kind:  # an older schema had a view where there is a table now
             connection.execute(f"DROP {kind} {name}")
@@ -96,6 +100,7 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(VIEWS)
     comments.inherit(connection, VIEWS)
     connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
+    connection.commit()
 
 
 def put_damaged_aside(folder: Path, say: Say) -> bool:
