@@ -1,18 +1,18 @@
 """Addresses: the name each part of a block has, in the expression, in the module and in the result rows.
 
-Parts are named by role, flat within a block, never by list index, so that removing a norm renames (and reseeds)
-no attention behind it:
+Parts are named by role, in a flat namespace per block, never by list index, so that removing a norm does not rename
+(and reseed) the attention behind it:
 
     a principal (attention, mlp)        its role, with an ordinal among its like: `attention`, `attention_2`
     a modifier just before a principal  `attention_norm`
     any other modifier                  after the principal before it: `attention_post_norm`; if there is none before
                                         it in its sequence, after the next principal inside what follows
     a combinator                        after the first principal inside it: `attention_residual`
-    a modifier or a combinator alone    as if it stood where the combinator around it stands; a combinator around
-                                        nothing but modifiers is itself named as one: `mlp_first_layer`, `mlp_norm`
+    a modifier or a combinator alone    as if it stood in the place of the combinator around it; a combinator around
+                                        nothing but modifiers is itself named like one: `mlp_first_layer`, `mlp_norm`
 
-Principals are named first, so no modifier ever takes a name from one. A modifier with no principal to serve has its
-role alone. What is still ambiguous gets an ordinal in reading order (`attention_norm_2`).
+Principals are named first, so that no modifier takes the name of one. A modifier that serves no principal is named by
+its role alone. Names that are still ambiguous get an ordinal in reading order (`attention_norm_2`).
 
 A *path* leads to a part through the expression: an index into a sequence, then the name of a field, and so on.
 `(0, "branch", 1)` is the second part of the branch of the block's first part.
@@ -31,7 +31,7 @@ Path: TypeAlias = tuple[int | str, ...]
 
 
 def address(layer: int, name: str) -> str:
-    """The address, in the model, of the part `name` of block `layer` (from 1).
+    """Return the address, in the model, of the part `name` of block `layer` (from 1).
 
     >>> address(3, "attention")
     'layers.3.attention'
@@ -40,9 +40,9 @@ def address(layer: int, name: str) -> str:
 
 
 def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
-    """Each part of `block` with its path and its name, in reading order, parents before what is inside them.
+    """Return the path and name of each part of `block`, in reading order, parents before the parts inside them.
 
-    Only places in sequences are named here; what fills a slot of a part is addressed by the field (`attention.query`).
+    Only places in sequences are named here; what fills a slot of a part is addressed by its field (`attention.query`).
     """
     parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
     principals: dict[Path, str] = {}
@@ -59,12 +59,12 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
 
 
 def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]:
-    """The name of each principal of `block`, and of the part with which its sub-layer begins.
+    """Return the name of each principal of `block`, with that of the part that its sub-layer starts with.
 
-    What goes into that part is the residual stream before the sub-layer. It is the part around the principal (a
-    residual, a parallel, …), where nothing but modifiers stands before the principal in it; else the first of the
-    modifiers directly before it, or itself. So a Pre-LN norm belongs to the sub-layer, and the norm behind a residual
-    (Post-LN) to none.
+    The input of that part is the residual stream before the sub-layer. It is the part around the principal (a residual,
+    a parallel, …) if only modifiers stand before the principal in it; otherwise the first of the modifiers directly
+    before the principal, or the principal itself. So a Pre-LN norm belongs to the sub-layer, and the norm behind a
+    residual (Post-LN) to none.
     """
     names = dict(name_parts(block, catalogue))
     parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
@@ -82,7 +82,7 @@ def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]
 
 
 def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Every part of `sequence` and of the sequences inside it, with its path; parents before children."""
+    """Yield every part of `sequence` and of the sequences inside it, with its path; parents before children."""
     for index, node in enumerate(sequence):
         path = (*start, index)
         yield path, node
@@ -91,7 +91,7 @@ def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iter
 
 
 def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[tuple[Path, Sequence]]:
-    """The sequences that `node` holds in its own fields, with their paths."""
+    """Yield the sequences that `node` holds in its own fields, with their paths."""
     for field, kind in spec.fields.items():
         value = node[field]
         if isinstance(kind, Sequenced) and isinstance(value, Sequence):
@@ -101,7 +101,7 @@ def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[t
 
 
 def _named_at(path: Path, role: str, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
-    """The name of a modifier of that role that stands at `path`."""
+    """Return the name of a modifier with that role at `path`."""
     siblings = [other for other in parts if len(other) == len(path) and other[:-1] == path[:-1]]
     here = siblings.index(path)
     before = [name for sibling in siblings[:here] for name in _principals_in(sibling, principals)]
@@ -116,7 +116,7 @@ def _named_at(path: Path, role: str, parts: Mapping[Path, ComponentSpec], princi
 
 
 def _principals_in(path: Path, principals: Mapping[Path, str]) -> list[str]:
-    """Names of the principals at or inside the part at `path`, in reading order."""
+    """Return the names of the principals at or inside the part at `path`, in reading order."""
     return [name for other, name in principals.items() if other[: len(path)] == path]
 
 
@@ -125,6 +125,6 @@ def _is_combinator(spec: ComponentSpec) -> bool:
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """`name`, or with the first ordinal that is free: name_2, name_3, …"""
+    """Return `name`, or, if it is taken, `name` with the first free ordinal: name_2, name_3, …"""
     ordinals = (name if ordinal == 1 else f"{name}_{ordinal}" for ordinal in itertools.count(1))
     return next(candidate for candidate in ordinals if candidate not in taken)

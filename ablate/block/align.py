@@ -1,10 +1,10 @@
-"""Aligning two block expressions: what they share, and the sites where one must be chosen.
+"""Aligning two block expressions: what they share, and the sites where they differ.
 
-The result is one tree that holds both. Choosing at every site gives a block again, so any subset of the differences
-can be applied without paths that shift. A site is as small as the shapes allow: a field; a part that is inserted or
-removed (only parts without a principal, such as norms); one modifier in another's place; else the shortest run of parts
-that holds what differs. A combinator can align with bare parts when its transparent values say the same (a residual
-with its branch alone).
+The result is one tree that holds both. Choosing a side at every site gives a block again, so any subset of the
+differences can be applied without shifting paths. A site is as small as the shapes allow: a field; a part that is
+inserted or removed (only parts without a principal, such as norms); one modifier in another's place; otherwise the
+shortest run of parts that contains the difference. A combinator can align with bare parts if it is equivalent to them
+at its transparent values (a residual and its branch alone).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ablate.block.expression import Gain, Node, Sequence, Value, walk
 
 @dataclass(frozen=True, slots=True)
 class EditSite:
-    """One place where the two differ. `owner` is the component whose field it is, empty for a part of a sequence."""
+    """A place where the two blocks differ. `owner` is the component whose field it is, empty for a part of a list."""
 
     before: Value
     after: Value
@@ -40,7 +40,7 @@ class SharedNode:
 
 @dataclass(frozen=True, slots=True)
 class SharedItems:
-    """A sequence or tuple aligned item by item; a site's sides are sequences (or tuples) to splice in."""
+    """A sequence or tuple aligned item by item; the sides of a site are sequences (or tuples) to splice in."""
 
     items: tuple[Aligned, ...]
     sequence: bool
@@ -50,16 +50,16 @@ Aligned: TypeAlias = "Value | EditSite | SharedNode | SharedItems"
 Costed: TypeAlias = tuple[float, "Aligned"]
 INFEASIBLE = float("inf")
 WRAPPING = 1.0
-"""What it costs to see bare parts as a combinator's transparent form, so that plain alignments are preferred."""
+"""The cost of reading bare parts as the transparent form of a combinator, so that plain alignments are preferred."""
 
 
 def align(before: Sequence, after: Sequence, catalogue: Catalogue) -> Aligned:
-    """The tree of least cost: a changed field, an inserted or a removed part costs 1, a replaced run 1 and nodes."""
+    """Return the tree of least cost: a changed field, an added or removed part costs 1, a replaced run 1 + nodes."""
     return _value(before, after, "", "", catalogue)[1]
 
 
 def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
-    """The block that takes `after` at the sites where `take_after` says so and `before` elsewhere."""
+    """Return the block that takes `after` at the sites where `take_after` is true, and `before` elsewhere."""
     match tree:
         case EditSite():
             return tree.after if take_after(tree) else tree.before
@@ -76,7 +76,7 @@ def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
 
 
 def sites(tree: Aligned) -> tuple[EditSite, ...]:
-    """Every site, in order; equal ones are told apart by their place in this tuple."""
+    """Return every site, in order; equal sites are distinguished by their place in this tuple."""
     match tree:
         case EditSite():
             return (tree,)
@@ -88,7 +88,7 @@ def sites(tree: Aligned) -> tuple[EditSite, ...]:
 
 
 def has_principal(value: Value, catalogue: Catalogue) -> bool:
-    """Whether a part that is no modifier (attention, an MLP) stands anywhere inside, as a part of a sequence."""
+    """Return whether there is a principal (attention, an MLP) anywhere inside, as a part of a sequence."""
     return any(not catalogue[n.name].modifier and "part" in catalogue[n.name].slots for n in walk(value))
 
 
@@ -125,13 +125,13 @@ def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catal
         if len(before) != len(after):
             return _replaced(before, after, owner, field)
         pairs = [_value(old, new, owner, field, catalogue) for old, new in zip(before, after, strict=True)]
-        # A site that is a whole branch must not be spliced into the tuple: the branches are kept as one site instead.
+        # A site must not be a whole branch, which would be spliced into the tuple: all branches become one site.
         if any(isinstance(child, EditSite) for _, child in pairs):
             return _replaced(before, after, owner, field)
         return sum(cost for cost, _ in pairs), SharedItems(tuple(child for _, child in pairs), sequence=False)
     cost, items = _items(before, after, catalogue, whole=True)
     marked = tuple(EditSite(i.before, i.after, owner, field) if isinstance(i, EditSite) else i for i in items)
-    # A component that moves would be there twice, or not at all, while only half of the move is applied.
+    # If a component moved, applying only one half of the move would leave it there twice, or not at all.
     moving = [item for item in marked if isinstance(item, EditSite)]
     if _names(site.before for site in moving) & _names(site.after for site in moving):
         return _replaced(before, after, owner, field)
@@ -141,20 +141,20 @@ def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catal
 def _items(
     before: tuple[Node, ...], after: tuple[Node, ...], catalogue: Catalogue, *, whole: bool
 ) -> tuple[float, tuple[Aligned, ...]]:
-    """Least-cost alignment of two lists of parts; `whole` lists (entropy regulation) may gain and lose any item."""
+    """Align two lists of parts at least cost; in `whole` lists (entropy regulation) any item may come or go."""
     lists = _Lists(before, after, catalogue, whole)
     runs = _Runs(lists)
     best: dict[Ends, tuple[float, tuple[Aligned, ...]]] = {}
-    # From the ends on: nothing recurses, however long the lists are, and what cannot be best is not looked into.
+    # From the ends backwards, so that long lists need no recursion; steps that cannot be best are not evaluated.
     for i, j in product(reversed(range(len(before) + 1)), reversed(range(len(after) + 1))):
-        found: tuple[float, tuple[Aligned, ...]] = (0 if i == len(before) and j == len(after) else INFEASIBLE, ())
+        here: tuple[float, tuple[Aligned, ...]] = (0 if i == len(before) and j == len(after) else INFEASIBLE, ())
         for step in lists.steps(i, j, runs):
             rest, items = best[step.i, step.j]
-            if step.least + rest < found[0]:
+            if step.least + rest < here[0]:
                 cost, item = step.made()
-                found = (cost + rest, (item, *items)) if cost + rest < found[0] else found
-        best[i, j] = found
-        runs.add(i, j, found[0])
+                here = (cost + rest, (item, *items)) if cost + rest < here[0] else here
+        best[i, j] = here
+        runs.add(i, j, here[0])
     return best[0, 0]
 
 
@@ -163,7 +163,7 @@ Ends: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One item of an alignment, after which `before[i]` and `after[j]` come next; it costs `least` or more."""
+    """One item of an alignment, after which `before[i]` and `after[j]` are next; it costs at least `least`."""
 
     least: float
     made: Callable[[], Costed]
@@ -173,7 +173,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class _Lists:
-    """Two lists of parts, and the steps that an alignment of them may take; of equal ones the first is taken."""
+    """Two lists of parts, and the steps that an alignment of them may take; of equal steps the first is taken."""
 
     before: tuple[Node, ...]
     after: tuple[Node, ...]
@@ -181,7 +181,7 @@ class _Lists:
     whole: bool
 
     def steps(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:
-        """What may come next where `before[i]` and `after[j]` do."""
+        """Yield the steps that are possible where `before[i]` and `after[j]` are next."""
         yield from self._paired(i, j)
         if not self.whole:
             yield from self._replaced_run(i, j, runs)
@@ -193,7 +193,7 @@ class _Lists:
             yield from self._wrapped(i, j)
 
     def _paired(self, i: int, j: int) -> Iterator[_Step]:
-        """The next two parts as one: the same component, or a modifier in the place of another of its role."""
+        """Pair the next two parts: the same component, or a modifier in the place of another with the same role."""
         if i == len(self.before) or j == len(self.after):
             return
         old, new = self.before[i], self.after[j]
@@ -203,7 +203,7 @@ class _Lists:
             yield from self._site(i, j, i + 1, j + 1)
 
     def _site(self, i: int, j: int, old_end: int, new_end: int) -> Iterator[_Step]:
-        """The next part of one or of both as a site, where they have one and it may come and go."""
+        """Make a site of the next part of one or both lists, if it exists and may be added or removed."""
         old, new = self.before[i:old_end], self.after[j:new_end]
         there = old_end <= len(self.before) and new_end <= len(self.after)
         if there and all(self.whole or not has_principal(part, self.catalogue) for part in (*old, *new)):
@@ -211,18 +211,18 @@ class _Lists:
             yield _Step(1, lambda: (1, site), old_end, new_end)
 
     def _replaced_run(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:
-        """The run of parts that is best replaced by another, where both hold a principal."""
+        """Replace the run of parts that it is best to replace by another, where both contain a principal."""
         if (ends := runs.best(i, j)) is not None:
             old, new = Sequence(self.before[i : ends[0]]), Sequence(self.after[j : ends[1]])
             yield _Step(0, partial(_replaced, old, new, "", ""), *ends)
 
     def _unwrapped(self, i: int, j: int) -> Iterator[_Step]:
-        """A combinator that only the old list has, aligned with the bare parts of the new one."""
+        """Align a combinator that only the old list has with bare parts of the new one."""
         for old, end in product(self.before[i : i + 1], _ends(j, self.after)):
             yield _Step(WRAPPING, partial(self._in_old, old, self.after[j:end]), i + 1, end)
 
     def _wrapped(self, i: int, j: int) -> Iterator[_Step]:
-        """A combinator that only the new list has, aligned with the bare parts of the old one."""
+        """Align a combinator that only the new list has with bare parts of the old one."""
         for new, end in product(self.after[j : j + 1], _ends(i, self.before)):
             yield _Step(WRAPPING, partial(self._in_new, new, self.before[i:end]), end, j + 1)
 
@@ -238,8 +238,8 @@ class _Lists:
 class _Runs:
     """For each place where a run of parts may be replaced by another: where both best end.
 
-    A replaced run costs 1 and its nodes, so that where it began makes no difference to where it best ends. Of equal
-    ends the nearest in the old list is best, then the nearest in the new one.
+    A replaced run costs 1 plus its nodes, so the best end does not depend on where the run started. Of equally good
+    ends the nearest in the old list is taken, then the nearest in the new one.
     """
 
     def __init__(self, lists: _Lists):
@@ -250,28 +250,28 @@ class _Runs:
         self.beyond: dict[Ends, tuple[float, Ends]] = {}
 
     def add(self, i: int, j: int, rest: float) -> None:
-        """What follows a run that ends before `i` and `j` costs `rest`; those behind it were added before."""
+        """Add that what follows a run that ends before `i` and `j` costs `rest`; later places were added before."""
         nowhere = (INFEASIBLE, self.last)
         here = (self.sizes[0][i] + self.sizes[1][j] + rest, (i, j))
         self.in_row[i, j] = min(here, self.in_row.get((i, j + 1), nowhere), key=_cost)
         self.beyond[i, j] = min(self.in_row[i, j], self.beyond.get((i + 1, j), nowhere), key=_cost)
 
     def best(self, i: int, j: int) -> Ends | None:
-        """Where a run from `i` and `j` best ends; None where none holds a principal on both sides."""
+        """Return where a run from `i` and `j` best ends; None if no run contains a principal on both sides."""
         ends = (self.first[0][i], self.first[1][j])
         return self.beyond[ends][1] if all(end > 0 for end in ends) else None
 
 
-def _cost(found: tuple[float, Ends]) -> float:
-    return found[0]
+def _cost(run: tuple[float, Ends]) -> float:
+    return run[0]
 
 
 def _behind_principal(parts: tuple[Node, ...], catalogue: Catalogue) -> tuple[int, ...]:
-    """For each place in a list, and its end, where the next part that has a principal ends; 0 where there is none."""
-    found = [0]
+    """Return, for each place in a list and for its end, where the next part with a principal ends; 0 if none does."""
+    ends = [0]
     for place in reversed(range(len(parts))):
-        found.append(place + 1 if has_principal(parts[place], catalogue) else found[-1])
-    return tuple(reversed(found))
+        ends.append(place + 1 if has_principal(parts[place], catalogue) else ends[-1])
+    return tuple(reversed(ends))
 
 
 def _dearer(costed: Costed) -> Costed:
@@ -279,12 +279,12 @@ def _dearer(costed: Costed) -> Costed:
 
 
 def _ends(start: int, parts: tuple[Node, ...]) -> range:
-    """Where a run of at least one part that begins at `start` may end."""
+    """Return where a run of at least one part that starts at `start` may end."""
     return range(start + 1, len(parts) + 1)
 
 
 def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | None:
-    """`parts` as the transparent form of the combinator `like`, if it has one and they hold a principal."""
+    """Wrap `parts` in the transparent form of the combinator `like`, if it has one and they contain a principal."""
     rule = catalogue[like.name].transparent
     if rule is None or rule.keep is None:
         return None

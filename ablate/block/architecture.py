@@ -1,4 +1,4 @@
-"""A whole model as data: the block, repeated, and what stands around it."""
+"""A whole model as data: the block, repeated, and the parts around it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARITHMETIC: Mapping[str, str] = {
     "position_std": "model.position.learned",
     "logit_scale": "model.logit_scale",
 }
-"""The fields of an architecture that are arithmetic in its sizes, and where a space says them."""
+"""The fields of an architecture that are arithmetic in its sizes, and where a space sets them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Architecture:
     init: Node
 
     def number(self, field: str) -> float:
-        """The value of one of its `ARITHMETIC` fields at its sizes; InputError where it has none above 0."""
+        """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""
         expression: Expression = getattr(self, field)
         value = Surroundings(self.sizes.at(None)).number(expression, ARITHMETIC[field])
         if value <= 0:
@@ -61,11 +61,11 @@ class Architecture:
         return value
 
     def numbers(self) -> dict[str, float]:
-        """The values of all of them that are there."""
+        """Return the values of all its `ARITHMETIC` fields that are set."""
         return {field: self.number(field) for field in ARITHMETIC if getattr(self, field) is not None}
 
     def rows(self) -> int:
-        """How many learned positions there are; InputError where they are fewer than the context, 0 if none."""
+        """Return the number of learned positions, 0 if none are learned; InputError if it is less than the context."""
         if self.positions != "learned" or self.position_rows is None:
             return 0
         if self.position_rows < self.sizes.seq_len:
@@ -76,14 +76,14 @@ class Architecture:
         return self.position_rows
 
     def names(self) -> frozenset[str]:
-        """The sizes that anything in the model depends on by name, such as `width` and `repetition`."""
+        """Return the sizes that anything in the model depends on by name, such as `width` and `repetition`."""
         own = [expression for field in ARITHMETIC if (expression := getattr(self, field)) is not None]
         around = [part for part in (self.entry_norm, self.final_norm, self.init) if part is not None]
         return sizes_named(Sequence((*self.block, *around))).union(*(expression.names() for expression in own))
 
 
 def sizes_named(block: Block) -> frozenset[str]:
-    """The sizes that the arithmetic and the gains of a block name."""
+    """Return the sizes that the arithmetic and the gains of a block name."""
     values = [value for node in walk(block) for _, value in node.fields]
     written = [value.value if isinstance(value, Gain) else value for value in values]
     return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))

@@ -2,7 +2,7 @@
 
 Known names: depth (number of blocks), layer (this block, from 1), width (of the model), heads, head_width,
 context (positions), vocabulary (tokens), repetition (how often two tokens of one sequence are the same, measured on
-the training text), pi. Known functions: sqrt, exp, log, min, max. Every number is a float64, so nothing takes long.
+the training text), pi. Known functions: sqrt, exp, log, min, max. All numbers are float64, so evaluation is quick.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 from ablate.source.problems import quote
 
 VERSION: Final = 1
-"""Of the numbers of how expressions in a model's sizes are read and computed: see `plan/versions.py`."""
+"""The version of how expressions in a model's sizes are read and computed: see `plan/versions.py`."""
 
 NAMES = ("depth", "layer", "width", "heads", "head_width", "context", "vocabulary", "repetition")
 CONSTANTS = {"pi": math.pi}
@@ -44,7 +44,7 @@ OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
 MAX_LENGTH = 200
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_.+\-*/(), ]*")
-"""Only these characters: so an offset into the text is a column, and no comment or second line hides in it."""
+"""The only characters allowed, so that an offset into the text is a column, and no comment or line break can hide."""
 
 
 class ArithmeticProblem(ValueError):
@@ -69,15 +69,15 @@ class Expression:
 
     @property
     def constant(self) -> float | None:
-        """The number, if the expression is one as written; None if it names a size."""
+        """The number that the expression stands for; None if it names a size."""
         return None if self.names() else self.at({})
 
     def names(self) -> frozenset[str]:
-        """The sizes it depends on."""
+        """Return the sizes that it depends on."""
         return _names(self.text)
 
     def at(self, scope: Mapping[str, float]) -> float:
-        """Its value in float64; raises ArithmeticProblem where it has none (1/0, sqrt(-1), too large)."""
+        """Return its value in float64; raises ArithmeticProblem if it has none (1/0, sqrt(-1), too large)."""
         try:
             value = float(_evaluate(_tree(self.text), scope))
         except ArithmeticProblem:
@@ -121,7 +121,7 @@ def parse(text: str | int | float) -> Expression:
 
 
 def number_text(value: int | float) -> str:
-    """The shortest text that reads back as the same number; whole numbers without a point."""
+    """Return the shortest text that reads back as the same number; whole numbers without a point."""
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
@@ -132,10 +132,10 @@ def _read(source: str) -> ast.expr:
     assert allowed is not None
     if allowed.end() < len(source):
         at = allowed.end()
-        raise ArithmeticProblem(f"{source[at]!r} has no place in arithmetic", at, at + 1)
+        raise ArithmeticProblem(f"{source[at]!r} is not allowed in arithmetic", at, at + 1)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `1or 2` is refused below, in better words than Python's
+            warnings.simplefilter("ignore")  # `1or 2` is refused below, with a better message than Python's
             tree = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ArithmeticProblem(f"{quote(source)} is not arithmetic") from None

@@ -1,6 +1,6 @@
-"""What is known of the components: names, slots, fields and sameness. Handed to this room, never imported by it.
+"""The declarations of components: names, slots, fields and equivalences. Passed to this room, never imported by it.
 
-A catalogue holds what is known of every other kind of thing too, for the rooms above that read it.
+A catalogue also holds the declarations of every other kind of thing, for the rooms above that read it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Bounded:
     whole: bool = False
 
     def expected(self, value: float) -> str | None:
-        """What is expected in the place of a value, in words; None if it is within the bounds.
+        """Return in words what is expected instead of a value; None if it is within the bounds.
 
         >>> Number(at_least=0).expected(-1.0)
-        'a number at least 0'
+        'a number of at least 0'
         """
         if self.whole and not float(value).is_integer():
             return "a whole number"
         bounds = (
-            (self.at_least, operator.ge, "at least"),
-            (self.at_most, operator.le, "at most"),
+            (self.at_least, operator.ge, "of at least"),
+            (self.at_most, operator.le, "of at most"),
             (self.above, operator.gt, "above"),
             (self.below, operator.lt, "below"),
         )
@@ -111,9 +111,9 @@ FieldType: TypeAlias = Number | Flag | Word | Arithmetic | GainField | Width | P
 
 @dataclass(frozen=True, slots=True)
 class Transparent:
-    """With these values (of fixed gains) the component is the same, under training, as its field `keep`, or as nothing.
+    """With these values (of fixed gains) the component is equivalent, also under training, to its field `keep`.
 
-    What is kept is a sequence; where `keep` is None, nothing is.
+    That field is a sequence; if `keep` is None, the component is equivalent to the identity.
     """
 
     when: Mapping[str, float]
@@ -122,9 +122,9 @@ class Transparent:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """With these values the component is the same, under training, as the component `name`.
+    """With these values the component is equivalent, also under training, to the component `name`.
 
-    `fields` are that one's fields, each with the field here that holds its value.
+    `fields` maps the fields of that component to the fields here that hold their values.
     """
 
     when: Mapping[str, float | bool]
@@ -137,9 +137,9 @@ class ComponentSpec(Declaration):
     """One component as every torch-free room sees it.
 
     `slots`     the places it may fill; `part` is a place in a sequence.
-    `role`      the word it has in addresses; a `modifier` (norm, combinator) is named after the part it serves.
+    `role`      its word in addresses; a `modifier` (norm, combinator) is named after the part it serves.
     `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
-    `stage`     orders components that share a list but act at different places.
+    `stage`     the order of components that share a list but act at different places.
     """
 
     kind: ClassVar[Kind] = COMPONENT
@@ -158,7 +158,7 @@ class ComponentSpec(Declaration):
 
 
 STABILISING_SLOT = "entropy"
-"""Components of this slot keep training stable: edits that add one come first on a path."""
+"""Components of this slot stabilise training: edits that add one come first on a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,24 +182,25 @@ class Catalogue:
         return iter(self.components.values())
 
     def of_slot(self, slot: str) -> tuple[str, ...]:
-        """Names of the components that fit `slot`, sorted."""
+        """Return the names of the components that fit `slot`, sorted."""
         return tuple(sorted(spec.name for spec in self if slot in spec.slots))
 
     def of_kind(self, kind: type[D]) -> Mapping[str, D]:
-        """The things of another kind by name, as `catalogue.of_kind(OptimizerSpec)`."""
+        """Return the things of another kind, by name: `catalogue.of_kind(OptimizerSpec)`."""
         return cast("Mapping[str, D]", self.others.get(kind.kind.plural, {}))
 
     @staticmethod
     def of(specs: Iterable[ComponentSpec], others: Iterable[Declaration] = ()) -> Catalogue:
-        """A catalogue of components and other things; two of a kind and name is a ValueError that names both files."""
-        found: dict[str, ComponentSpec] = {}
+        """Build a catalogue of components and other things; ValueError, with both files, for two of a kind and name."""
+        components: dict[str, ComponentSpec] = {}
         for spec in specs:
-            if spec.name in found:
-                raise ValueError(f"component {spec.name!r} is declared twice: {found[spec.name].path} and {spec.path}")
-            found[spec.name] = spec
+            if spec.name in components:
+                earlier = components[spec.name].path
+                raise ValueError(f"component {spec.name!r} is declared twice: {earlier} and {spec.path}")
+            components[spec.name] = spec
         kinds: dict[str, dict[str, Declaration]] = {}
         for other in sorted(others, key=lambda other: other.name):
             first = kinds.setdefault(other.kind.plural, {}).setdefault(other.name, other)
             if first is not other:
                 raise ValueError(f"{other.kind.noun} {other.name!r} is declared twice: {first.path} and {other.path}")
-        return Catalogue(dict(sorted(found.items())), kinds)
+        return Catalogue(dict(sorted(components.items())), kinds)

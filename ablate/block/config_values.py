@@ -1,7 +1,7 @@
-"""From the values of a node to the values of a component's Config, whatever is made of them: costs or modules.
+"""From the values of a node to the values of a component's Config, whether costs or modules are made of them.
 
-The walk over declared fields is written once, here. Numbers, flags and words are taken as they are; arithmetic and
-widths become numbers at the sizes of the model; gains, slots and sequences become *makers*, given by the caller.
+The walk over declared fields is written once, here. Numbers, flags and words are passed on; arithmetic and widths
+become numbers at the sizes of the model; gains, slots and sequences become *makers*, which the caller provides.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
 Maker: TypeAlias = Callable[..., Any]
-"""Makes the thing in a slot: a Cost when costs are asked, a module when a model is built."""
+"""Makes the thing in a slot: a Cost when costs are computed, a module when a model is built."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartMaker:
-    """The maker of one component: what `make` gives, called with the widths of the slot.
+    """The maker of one component: calls `make` with the widths of the slot.
 
-    `config` is what the component was declared with, for one that must know what it is given: an activation that is
-    shaped by numbers solved from another's curve.
+    `config` is the Config of the component, for a component around it that needs to know it: an activation whose
+    shaping numbers are solved from the curve of another.
     """
 
     config: Any
     make: Callable[..., Any]
 
     def __call__(self, *widths: Any) -> Any:
-        """The thing in the slot."""
+        """Make the thing in the slot."""
         return self.make(*widths)
 
 
@@ -60,31 +60,31 @@ class GainMaker(Protocol):
         """The fixed number, or None."""
 
     def __call__(self, width: int) -> Any:
-        """The gain, for a signal of `width` channels (or heads, where it is one number a head)."""
+        """Make the gain for a signal of `width` channels (or heads, if it has one number per head)."""
 
 
 @runtime_checkable
 class Makers(Protocol):
-    """What is made of the three kinds of field that hold more than a number."""
+    """Makers for the three kinds of field that hold more than a number."""
 
     def part(self, node: Node, path: Path) -> Maker:
-        """A maker for the component at `path` of the block, called with the widths that its slot has."""
+        """Return a maker for the component at `path` of the block, to be called with the widths of its slot."""
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """A maker for a gain that is, or starts at, `value`."""
+        """Return a maker for a gain that is fixed at, or starts at, `value`."""
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
-        """A maker for the sequence at `path` of the block, called without widths."""
+        """Return a maker for the sequence at `path` of the block, to be called without widths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a node stands: the sizes of the model, seen from its layer; as text, `in layer 2 of 6`."""
+    """The place of a node: the sizes of the model, seen from its layer; as text, `in layer 2 of 6`."""
 
     sizes: Sizes
 
     def number(self, expression: Expression, where: str) -> float:
-        """The value of arithmetic here; InputError if it has none."""
+        """Return the value of arithmetic here; InputError if it has none."""
         scope = self.sizes.scope(self.sizes.layer or 0)
         if self.sizes.layer is None:
             del scope["layer"]
@@ -97,13 +97,13 @@ class Surroundings:
             ) from None
 
     def bounded(self, expression: Expression, kind: Bounded, where: str) -> float:
-        """The value of arithmetic here; InputError if it has none within the bounds."""
+        """Return the value of arithmetic here; InputError if it has none within the bounds."""
         value = self.number(expression, where)
         sized = "" if expression.constant is not None else f", which is {number_text(value)} {self}"
         return within(value, kind, f"{where} is {expression.text}{sized}")
 
     def width(self, size: Size, where: str) -> int:
-        """The width in units; InputError if a multiple of the model's width is not a whole number of at least 1."""
+        """Return the width in units; InputError if a multiple of the model's width is not whole and at least 1."""
         units, width = size.at(self.sizes.d_model), self.sizes.d_model
         if units < 1 or units.denominator > 1:
             parts = size.ratio.denominator
@@ -111,32 +111,31 @@ class Surroundings:
             raise InputError(
                 f"{where} is {size.ratio if isinstance(size.multiple, Fraction) else f'{size.multiple:g}'} times the "
                 f"model's width of {width}, which makes {float(units):g}: not a whole number of units\n"
-                f"  = give the number of units itself, of which {max(1, floor(units + Fraction(1, 2)))} is the "
-                f"nearest{wider}"
+                f"  = give the number of units itself, such as {max(1, floor(units + Fraction(1, 2)))}{wider}"
             )
         return int(units)
 
     def __str__(self) -> str:
-        """In words, for messages."""
+        """Return the place in words, for messages."""
         layer = self.sizes.layer
         return "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
 
 
-def within(value: float, kind: Bounded, said: str) -> float:
-    """The value; InputError that opens with what is `said` of it unless it is within the bounds."""
+def within(value: float, kind: Bounded, message: str) -> float:
+    """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
     expected = kind.expected(value)
     if expected is not None:
-        raise InputError(f"{said}\n  = give {expected}")
+        raise InputError(f"{message}\n  = give {expected}")
     return value
 
 
 def field_values(
     node: Node, spec: ComponentSpec, surroundings: Surroundings, makers: Makers, path: Path = ()
 ) -> dict[str, Any]:
-    """A value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
+    """Return a value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
 
-    `path` is where the node stands in the block. Raises InputError where arithmetic or a width has no value, and where
-    a number is out of its bounds.
+    `path` is the place of the node in the block. Raises InputError if arithmetic or a width has no value, or if a
+    number is out of its bounds.
     """
 
     def filled(field: str, kind: FieldType) -> Any:

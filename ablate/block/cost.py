@@ -1,11 +1,11 @@
-"""What a part costs, in numbers that need no machine."""
+"""What a part costs, in parameters and FLOPs, independently of any machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 PASSES = 3
-"""A product costs so many times its FLOPs in training: itself, and one product more for the gradient of each factor."""
+"""Training multiplies the FLOPs of a product by this: itself, and one more product for the gradient of each factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class Cost:
     A product of [m, k] and [k, n] counts 2·m·k·n; norms, activations and softmax count nothing; causal attention is
     counted in full. This is the convention of `torch.utils.flop_counter`, against which it is tested.
 
-    The backward pass takes twice the FLOPs of the forward pass, less those `spared`: of gradients that nobody asks for,
-    as that of a frozen matrix, and of products that no loss depends on. What a kernel computes again in its backward
+    The backward pass takes twice the FLOPs of the forward pass, less those `spared`: of gradients that are not needed,
+    such as that of a frozen matrix, and of products that no loss depends on. What a kernel recomputes in its backward
     pass to save memory is not counted.
 
     >>> Cost(parameters=3) + Cost(parameters=4, flops=10, spared=5)
@@ -38,5 +38,5 @@ class Cost:
         return PASSES * self.flops - self.spared
 
     def forward_only(self) -> Cost:
-        """The same where no gradient comes back: the whole backward pass is spared."""
+        """Return the cost without gradients: the whole backward pass is spared."""
         return Cost(self.parameters, self.flops, (PASSES - 1) * self.flops)

@@ -1,7 +1,7 @@
-"""A block as a drawing: boxes, lines and labels in a grid of characters, from which text and SVG are drawn.
+"""A block as a diagram: boxes, lines and labels on a grid of characters, from which text and SVG are rendered.
 
-Time runs downwards. A combinator's skip is the straight line; its branches leave it to the right and come back at ⊕,
-where the gain stands on the edge. Boxes say what the grammar's defaults do not.
+The signal flows downwards. The skip of a combinator is the straight line; its branches leave it to the right and return
+at ⊕, with the gain written on the edge. Boxes show the fields that differ from the grammar's defaults.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ablate.block.notation import number, written
 from ablate.block.printer import Defaults, print_value
 
 WIDTHS = (44, 36, 30, 26, 22, 18, 14)
-"""Widths of the text in a box, tried one after another until the drawing is narrow enough."""
+"""Widths of the text in a box, tried in this order until the drawing is narrow enough."""
 GAP = 3
 """Columns between branches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A frame around `lines`, the first of which is a title; `kind` is its role, empty where it only serves another."""
+    """A frame around `lines`, the first of which is a title; `kind` is its role, empty for a modifier."""
 
     x: int
     y: int
@@ -36,13 +36,13 @@ class Box:
 
     @property
     def height(self) -> int:
-        """Rows, the frame included."""
+        """The number of rows, including the frame."""
         return len(self.lines) + 2
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A straight line between the middles of two cells of one row or one column."""
+    """A straight line between the centres of two cells in one row or column."""
 
     x: int
     y: int
@@ -83,7 +83,7 @@ Item: TypeAlias = Box | Frame | Wire | SumSign | Label
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Items in a grid of `width` × `height` cells; the signal enters at the top of column `port` and leaves below."""
+    """Items on a grid of `width` × `height` cells; the signal enters at the top of column `port`, and leaves below."""
 
     width: int
     height: int
@@ -91,12 +91,12 @@ class Drawing:
     items: tuple[Item, ...]
 
     def moved(self, x: int, y: int) -> tuple[Item, ...]:
-        """The items, shifted."""
+        """Return the items, shifted."""
         return tuple(_moved(item, x, y) for item in self.items)
 
 
 def diagram(block: Block, catalogue: Catalogue, defaults: Defaults | None = None, *, columns: int = 100) -> Drawing:
-    """The drawing of a block, at most `columns` wide where its shape allows."""
+    """Draw a block, at most `columns` wide if its shape allows."""
     for width in WIDTHS:
         drawn = _Draw(catalogue, defaults or {}, width).block(block)
         if drawn.width <= columns:
@@ -136,16 +136,16 @@ class _Draw:
 
     def _lines(self, node: Node) -> tuple[str, ...]:
         known, absent = self.defaults.get(node.name, {}), object()
-        said = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
-        texts = [f"{name}: {print_value(value, self.catalogue, self.defaults)}" for name, value in said]
+        shown = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
+        texts = [f"{name}: {print_value(value, self.catalogue, self.defaults)}" for name, value in shown]
         lines = [line for text in texts for line in textwrap.wrap(text, self.text, subsequent_indent="  ")]
         return (node.name, *lines)
 
 
 WIRE = Drawing(1, 1, 0, (Wire(0, 0, 0, 0),))
-"""Nothing but the way through."""
+"""A plain line straight through."""
 JOINING = {"skip", "gain"}
-"""The gains of a combinator that is drawn as a skip and branches; another one is a frame around what it holds."""
+"""The gains of a combinator that is drawn as a skip and branches; any other is a frame around its contents."""
 
 
 def _box(lines: tuple[str, ...], kind: str) -> Drawing:
@@ -154,8 +154,8 @@ def _box(lines: tuple[str, ...], kind: str) -> Drawing:
 
 
 def _framed(inside: Drawing, title: str) -> Drawing:
-    """A frame with a title around a drawing."""
-    left = max(2, len(title) + 4 - inside.port)  # so that the way in passes right of the title
+    """Draw a frame with a title around a drawing."""
+    left = max(2, len(title) + 4 - inside.port)  # so that the incoming line passes to the right of the title
     width, height = inside.width + left + 2, inside.height + 4
     port = inside.port + left
     ways = (Wire(port, 0, port, 2), Wire(port, height - 3, port, height - 1))
@@ -163,7 +163,7 @@ def _framed(inside: Drawing, title: str) -> Drawing:
 
 
 def _stacked(drawings: list[Drawing]) -> Drawing:
-    """One below the other, their ways in and out in one column, with a line between each two."""
+    """Stack drawings one below the other, with their ports in one column and a line between each two."""
     port = max(drawing.port for drawing in drawings)
     items: list[Item] = []
     y = 0
@@ -177,15 +177,15 @@ def _stacked(drawings: list[Drawing]) -> Drawing:
 
 
 def _beside(drawings: list[Drawing]) -> Drawing:
-    """Side by side from one column, and summed in it."""
+    """Draw branches side by side from one column, and sum them in it."""
     unit = Gain(Expression("1"))
     return _joined(drawings, unit, Gain(Expression("0")))
 
 
 def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
-    """A skip straight down, unless it is a fixed 0, and branches that leave it and return to the sum.
+    """Draw a skip straight down, unless it is a fixed 0, and branches that leave it and return to the sum.
 
-    Without a skip the first branch is the straight line; then the gain stands below the sum.
+    Without a skip the first branch is the straight line, and the gain stands below the sum.
     """
     skips = fixed(skip) != 0
     times, beside = _times(gain), _times(skip)
@@ -214,12 +214,12 @@ def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
 
 
 def _labelled(times: str) -> list[Drawing]:
-    """A way through with a factor beside it."""
+    """Draw a line straight through with a factor beside it."""
     return [Drawing(len(times) + 3, 1, 0, (Wire(0, 0, 0, 0), Label(2, 0, times)))] if times else []
 
 
 def _times(gain: Gain) -> str:
-    """'× 1/√(2L)'; nothing for a factor of 1, and `trained` where it only starts at its number."""
+    """Return '× 1/√(2L)'; empty for a fixed 1, and with `trained` if the number is only the start."""
     if fixed(gain) == 1:
         return ""
     constant = gain.value.constant

@@ -1,12 +1,12 @@
 """The difference between two blocks as named edits, any subset of which can be applied.
 
-An edit is one change, or the same change in several places (the norms before attention and before the MLP) unless it is
-split. Its name is stable, since it is the factor's name in plans, rows and pages:
+An edit is one change, or the same change in several places (the norms before attention and before the MLP), unless it
+is split. Its name is stable, since plans, rows and pages use it as the name of the factor:
 
     residual.gain=1/sqrt(2*depth)     a field has a new value
     +qk_norm   -layer_norm            a component is added or removed
     layer_norm->rms_norm              one component in another's place
-    @attention_norm                   suffix of an edit that is split (or would not be unique): the place it acts on
+    @attention_norm                   the suffix of an edit that is split (or not unique): the place it acts on
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ablate.block.sites import places
 
 
 class Rank(IntEnum):
-    """The order of edits on a path when none is asked: what stabilises training comes before what unsettles it."""
+    """The default order of edits on a path: those that stabilise training come before those that destabilise it."""
 
     REGULATE = 0
     RESCALE = 1
@@ -37,7 +37,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A named difference. `places` are where it acts, `before` and `after` what stands there, as text."""
+    """A named difference. `places` are where it acts; `before` and `after` are the values there, as text."""
 
     name: str
     places: tuple[str, ...]
@@ -48,20 +48,20 @@ class Edit:
 
     @property
     def detail(self) -> str:
-        """The change in words: what, from what to what, where."""
+        """The change in words: from what to what, and where."""
         return f"{self.before or 'nothing'} → {self.after or 'nothing'} at {', '.join(self.places)}"
 
 
 @dataclass(frozen=True, slots=True)
 class BlockDifference:
-    """The edits that lead from one block to another; `apply` gives the block between."""
+    """The edits that lead from one block to another; `apply` builds the blocks in between."""
 
     edits: tuple[Edit, ...]
     tree: Aligned
     catalogue: Catalogue
 
     def apply(self, names: Iterable[str]) -> Block:
-        """The starting block with the named edits applied, in normal form. KeyError for a name that is no edit's."""
+        """Return the starting block with the named edits applied, in normal form; KeyError for an unknown edit."""
         by_name = {edit.name: edit for edit in self.edits}
         chosen = {site for name in names for site in by_name[name].sites}
         order = iter(range(len(sites(self.tree))))
@@ -78,11 +78,10 @@ def diff(
     split: frozenset[str] | bool = frozenset(),
     defaults: Defaults | None = None,
 ) -> BlockDifference:
-    """The smallest aligned difference. `split` names edits (or True: all) to keep apart place by place."""
+    """Compute the smallest aligned difference. `split` names edits (True: all) to keep separate for each place."""
     tree = align(normalise(before, catalogue), normalise(after, catalogue), catalogue)
-    found = sites(tree)
     where = places(tree, catalogue)
-    named = [_name(site, catalogue, defaults) for site in found]
+    named = [_name(site, catalogue, defaults) for site in sites(tree)]
     keys: dict[tuple[str, ...], list[int]] = {}
     for index, (name, old, new, _) in enumerate(named):
         apart = split is True or (not isinstance(split, bool) and name in split)
@@ -97,7 +96,7 @@ def diff(
 
 
 def path_order(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Stabilisers first: entropy regulation, then gains, then insertions, changes and removals; else as they stand."""
+    """Sort edits: entropy regulation first, then gains, insertions, changes and removals; else keep their order."""
     return tuple(sorted(edits, key=lambda edit: edit.rank))
 
 
@@ -112,7 +111,7 @@ def _distinct(edits: list[Edit]) -> list[Edit]:
 
 
 def _name(site: EditSite, catalogue: Catalogue, defaults: Defaults | None) -> tuple[str, str, str, Rank]:
-    """Name, text before, text after and rank of the change at one site."""
+    """Return the name, the texts before and after, and the rank of the change at one site."""
     old, new = _inside(site.before), _inside(site.after)
     before = "" if old is None else print_value(old, catalogue, defaults)
     after = "" if new is None else print_value(new, catalogue, defaults)
@@ -124,7 +123,7 @@ def _name(site: EditSite, catalogue: Catalogue, defaults: Defaults | None) -> tu
 
 
 def _inside(side: Value) -> Value:
-    """One spliced part as itself, no part as None, anything else as it is."""
+    """Return a single spliced part as itself, no part as None, anything else as it is."""
     if isinstance(side, Sequence) and len(side) < 2:
         return side.parts[0] if len(side) else None
     if isinstance(side, tuple) and len(side) < 2:
@@ -149,7 +148,7 @@ def _part_name(old: Value, new: Value, before: str, after: str) -> str:
 
 
 def _short(value: Value, text: str) -> str:
-    """A component by its name; any other value as it is written."""
+    """Return the name of a component, or any other value as it is written."""
     if isinstance(value, Node):
         return value.name
     if isinstance(value, Sequence):

@@ -1,4 +1,4 @@
-"""A drawing as text, in box-drawing characters, and as SVG: one layout, two pens."""
+"""A drawing as text, in box-drawing characters, and as SVG, both from one layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CELL = (9, 18)
 """Width and height of a cell in the SVG's units."""
 MARGIN = 12
 FILLS = ("#cfe0f5", "#f7e3c4", "#e6d5ee", "#f3d0d3")
-"""One for each role of the drawing's principal parts, in the order in which they stand."""
+"""One for each role of the principal parts in a drawing, in the order in which they appear."""
 SERVING = "#d8e8d0"
 PLAIN = "#e4e4ea"
 STYLE = """\
@@ -31,7 +31,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 
 
 def as_text(drawing: Drawing) -> str:
-    """Lines of text without trailing spaces."""
+    """Render a drawing as lines of text without trailing spaces."""
     strokes: dict[tuple[int, int], int] = {}
     letters: dict[tuple[int, int], str] = {}
 
@@ -70,7 +70,7 @@ def as_text(drawing: Drawing) -> str:
 
 
 def as_svg(drawing: Drawing, title: str) -> str:
-    """A whole SVG file, readable on a light and on a dark page."""
+    """Render a drawing as a complete SVG file, readable on light and dark pages."""
     labels = [item.x + len(item.text) for item in drawing.items if isinstance(item, Label)]
     width = max([drawing.width, *labels]) * CELL[0] + 2 * MARGIN
     height = drawing.height * CELL[1] + 2 * MARGIN
@@ -115,12 +115,12 @@ def _shapes(item: Item, fills: Mapping[str, str]) -> list[str]:
             ]
         case Label(x=x, y=y, text=text):
             across, down = _middle(x, y)
-            raised = -5 if text.startswith(" ") else 5  # what stands on a line stands above it
+            raised = -5 if text.startswith(" ") else 5  # a label on a line is raised above it
             return [f'<text class="beside" x="{across - CELL[0] / 2:g}" y="{down + raised:g}">{escape(text)}</text>']
 
 
 def _rectangle(item: Box | Frame, style: str) -> str:
-    """The frame runs through the middles of the cells at its edge."""
+    """Draw a rectangle through the centres of the cells at the edge of an item."""
     (left, top), (right, below) = _middle(item.x, item.y), _middle(item.x + item.width - 1, item.y + item.height - 1)
     return f'<rect {style} x="{left:g}" y="{top:g}" width="{right - left:g}" height="{below - top:g}"/>'
 

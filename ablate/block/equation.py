@@ -1,4 +1,4 @@
-"""A block as equations: each component says itself as text, and what it holds gives text too.
+"""A block as equations: each component writes itself as text, and so do the components inside it.
 
     x₁ = x + β Attn(LayerNorm(x))
     x₂ = x₁ + β MLP(LayerNorm(x₁))
@@ -6,9 +6,9 @@
         Q = X W^Q,  K = X W^K,  V = X W^V
     β = 1/√(2L) = 0.2887
 
-One line for each part of the block, and one more wherever a combinator needs its input twice. Functions that differ
-under one name get an index (two MLPs have weights of their own), and so do gains: fixed ones that are equal share a
-letter, trained ones do not. A component without `equation` is `name(x)`.
+There is one line for each part of the block, and one more wherever a combinator uses its input twice. Different
+functions of one name get an index (two MLPs have separate weights), and so do gains: equal fixed gains share a letter,
+trained gains do not. A component without `equation` is written `name(x)`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings
 from ablate.block.expression import Block, Gain, Node, Sequence
 from ablate.block.notation import Written, lowered, number, written
 from ablate.block.sizes import Sizes
-from ablate.block.user_code import asked
+from ablate.block.user_code import reporting_errors
 
 LETTERS = {"skip": "α", "gain": "β", "centre": "γ"}
-"""The papers' letters for gains, by the field they fill; another field's is its name."""
+"""The letters of the papers for gains, by the field they fill; the gain of any other field has the field's name."""
 FUNCTION = re.compile(r"[^\W\d]\w*(?=\()")
 TOKEN = re.compile("\ue000(\\d+)\ue001")
 TWICE = re.compile(r"\(\(((?:[^()]|\([^()]*\))*)\)\)")
-"""Something in two pairs of brackets."""
-TRAINED_PER = {"scalar": "", "head": ", one number a head", "channel": ", one number a channel"}
+"""A text in two pairs of brackets."""
+TRAINED_PER = {"scalar": "", "head": ", one number per head", "channel": ", one number per channel"}
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """`lines` lead from x to the block's output; `definitions` say each function in them; `gains` each letter."""
+    """`lines` lead from x to the block's output; `definitions` define each function in them, `gains` each letter."""
 
     lines: tuple[str, ...]
     definitions: tuple[tuple[str, ...], ...]
@@ -49,13 +49,13 @@ class Equation:
 
     @property
     def text(self) -> str:
-        """All of it, definitions indented under what they define."""
+        """The whole text, with definitions indented under what they define."""
         blocks = ["\n".join((first, *(f"    {line}" for line in rest))) for first, *rest in self.definitions]
         return "\n".join((*self.lines, *blocks, *self.gains))
 
 
 def equation(block: Block, sizes: Sizes, catalogue: Catalogue) -> Equation:
-    """The block's equations at these sizes; InputError where a number in it has no value there."""
+    """Write the block's equations at these sizes; InputError if a number in it has no value there."""
     names = _Names()
     texts = _Texts(catalogue, _Lettered(sizes.at(1)), names)
     last = texts.sequence(block, ())("x")
@@ -75,13 +75,13 @@ def equation(block: Block, sizes: Sizes, catalogue: Catalogue) -> Equation:
     return Equation(
         tuple(names.resolved(line) for line in lines),
         tuple(tuple(names.resolved(line) for line in lines) for lines in definitions),
-        tuple(names.resolved(f"{_token(token)}{said}") for token, (said,) in gains),
+        tuple(names.resolved(f"{_token(token)}{value}") for token, (value,) in gains),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Lettered(Surroundings):
-    """Numbers that remember the arithmetic they come from."""
+    """Surroundings whose numbers keep the arithmetic that they come from."""
 
     def number(self, expression: Expression, where: str) -> float:
         value = Surroundings.number(self, expression, where)
@@ -90,29 +90,29 @@ class _Lettered(Surroundings):
 
 @dataclass
 class _Indexed:
-    """What goes by one name: each thing by its key, with the lines that say it, under a token until all are known."""
+    """The things that share a name: each by its key, with its defining lines, under a token until all are known."""
 
     name: str
     principal: bool = False
     things: dict[Hashable, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def symbol(self, token: int, order: Map[int, int]) -> str:
-        """The name, with an index where there are several, in the order in which a reader meets them."""
+        """Return the name, with an index if there are several, in the order in which a reader meets them."""
         tokens = sorted((own for own, _ in self.things.values()), key=lambda own: order.get(own, len(order)))
         return self.name if len(tokens) == 1 else f"{self.name}{lowered(tokens.index(token) + 1)}"
 
     def definitions(self) -> list[tuple[str, ...]]:
-        """The lines of each thing; the same lines once, said of all that they define."""
+        """Return the defining lines of each thing; equal lines once, for all the things that they define."""
         alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for token, lines in self.things.values():
             if lines:
                 alike[tuple(line.replace(_token(token), "\ue002") for line in lines)].append(token)
-        found = []
+        definitions = []
         for (first, *rest), tokens in alike.items():
             head, equals, body = first.partition(" = ")
             heads = ", ".join(head.replace("\ue002", _token(token)) for token in tokens)
-            found.append((f"{heads}{equals}{body}", *rest))
-        return found
+            definitions.append((f"{heads}{equals}{body}", *rest))
+        return definitions
 
 
 def _token(number: int) -> str:
@@ -121,7 +121,7 @@ def _token(number: int) -> str:
 
 @dataclass
 class _Names:
-    """What was met on the way: lines, functions and gains. Indices are given when all of them are known."""
+    """The lines, functions and gains met so far. Indices are assigned when all of them are known."""
 
     lines: list[tuple[str, str]] = field(default_factory=list)
     functions: dict[str, _Indexed] = field(default_factory=dict)
@@ -130,39 +130,39 @@ class _Names:
     _owners: list[_Indexed] = field(default_factory=list)
 
     def line(self, text: str) -> str:
-        """A new line x_n = text; x_n."""
+        """Add a line x_n = text; return x_n."""
         symbol = f"x{lowered(len(self.lines) + 1)}"
         self.lines.append((symbol, text))
         return symbol
 
     def function(self, name: str, key: Hashable, lines: tuple[str, ...], *, principal: bool) -> str:
-        """The token of a function that `lines` define; the name itself stands for it in them."""
-        found = self.functions.setdefault(name, _Indexed(name, principal))
-        if key not in found.things:
-            token = self._new(found)
-            found.things[key] = token, tuple(re.sub(rf"\b{name}(?=\()", _token(token), line) for line in lines)
-        return _token(found.things[key][0])
+        """Return the token of a function that `lines` define; in them the name itself stands for it."""
+        functions = self.functions.setdefault(name, _Indexed(name, principal))
+        if key not in functions.things:
+            token = self._new(functions)
+            functions.things[key] = token, tuple(re.sub(rf"\b{name}(?=\()", _token(token), line) for line in lines)
+        return _token(functions.things[key][0])
 
-    def letter(self, letter: str, key: Hashable, said: str) -> str:
-        """The token of a gain."""
-        found = self.letters.setdefault(letter, _Indexed(letter))
-        if key not in found.things:
-            found.things[key] = self._new(found), (said,)
-        return _token(found.things[key][0])
+    def letter(self, letter: str, key: Hashable, value: str) -> str:
+        """Return the token of a gain with that letter; `value` is its line, after the letter."""
+        gains = self.letters.setdefault(letter, _Indexed(letter))
+        if key not in gains.things:
+            gains.things[key] = self._new(gains), (value,)
+        return _token(gains.things[key][0])
 
     def _new(self, owner: _Indexed) -> int:
         self._owners.append(owner)
         return len(self._owners) - 1
 
     def resolved(self, text: str) -> str:
-        """The text with every token as the symbol it stands for."""
+        """Replace every token in a text by the symbol that it stands for."""
         text = TWICE.sub(r"(\1)", text)
-        return TOKEN.sub(lambda found: self._owners[int(found[1])].symbol(int(found[1]), self.order), text)
+        return TOKEN.sub(lambda match: self._owners[int(match[1])].symbol(int(match[1]), self.order), text)
 
 
 @dataclass(frozen=True)
 class _GainText:
-    """A gain that gives text: its number, or the letter that a line below says."""
+    """A gain that gives text: its number, or a letter that a line below defines."""
 
     value: float | None
     text: Callable[[], str]
@@ -173,7 +173,7 @@ class _GainText:
 
 @dataclass
 class _Texts:
-    """Makers of text. `filling` is the field being filled and `of` the weight it is in: they choose a gain's letter."""
+    """Makers of text. `filling` is the field being filled, `of` the weight it is in: they give a gain's letter."""
 
     catalogue: Catalogue
     surroundings: _Lettered
@@ -184,38 +184,38 @@ class _Texts:
 
     def part(self, node: Node, path: Path) -> Maker:
         spec = self.catalogue[node.name]
-        of = [""]  # filled in when the maker is called with the symbol of a weight, before its gains are asked
+        of = [""]  # set when the maker is called with the symbol of a weight, before its gains are written
         values: dict[str, Any] = {}
         for name, kind in spec.fields.items():
-            # One field at a time, so that what is made for it knows which one it fills.
+            # One field at a time, so that a maker knows which field it fills.
             inner = replace(self, filling=name, path=path, of=of)
             value = node[name]
             if isinstance(value, Gain):
                 values[name] = inner._gain(value)
             else:
                 values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, path)
-        with asked(spec, "its values"):
+        with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
-        return PartMaker(config, lambda *given: self._said(config, spec, path, of, given))
+        return PartMaker(config, lambda *given: self._text_of(config, spec, path, of, given))
 
-    def _said(self, config: Any, spec: ComponentSpec, place: Path, of: list[str], given: tuple[str, ...]) -> str:
-        """What a component says of its input, and, once for each, the lines that define it."""
+    def _text_of(self, config: Any, spec: ComponentSpec, place: Path, of: list[str], given: tuple[str, ...]) -> str:
+        """Return the text of a component applied to its input; keep the lines that define it, once."""
         if not hasattr(config, "equation"):
             return f"{spec.name}({given[0]})" if given else spec.name
         outer, of[0] = of[0], given[1].partition("^")[2] if len(given) > 1 else self.of[0]
-        with asked(spec, "equation"):
-            said: str = config.equation(*given)
+        with reporting_errors(spec, "equation"):
+            text: str = config.equation(*given)
             lines: tuple[str, ...] = tuple(config.details()) if hasattr(config, "details") else ()
         of[0] = outer
-        function = FUNCTION.match(said)
+        function = FUNCTION.match(text)
         if not lines or function is None:
-            return said
+            return text
         principal = "part" in spec.slots and not spec.modifier
         token = self.names.function(function[0], place if principal else lines, lines, principal=principal)
-        return token + said.removeprefix(function[0])
+        return token + text.removeprefix(function[0])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """A gain of which only the value is known."""
+        """Return a gain of which only the value is known."""
         return self._gain(Gain(Expression(number_text(value)), trainable, per))
 
     def _gain(self, gain: Gain) -> _GainText:
@@ -226,18 +226,18 @@ class _Texts:
 
         def text() -> str:
             letter = LETTERS.get(self.filling, self.filling) + (f"^{self.of[0]}" if self.of[0] else "")
-            said = self._valued(gain.value)
+            value = self._valued(gain.value)
             if gain.trainable:
-                said = f": trained from {said.removeprefix(' = ')}{TRAINED_PER[gain.per]}"
-            key = (self.path, self.filling) if gain.trainable else (said, gain.per)
-            return self.names.letter(letter, key, said) + times
+                value = f": trained from {value.removeprefix(' = ')}{TRAINED_PER[gain.per]}"
+            key = (self.path, self.filling) if gain.trainable else (value, gain.per)
+            return self.names.letter(letter, key, value) + times
 
-        # A gain that happens to be 0 or 1 in this layer alone is no term that may be left out.
-        value = math.nan if "layer" in gain.value.names() else start
-        return _GainText(None if gain.trainable else value, text)
+        # A gain that is 0 or 1 only in this layer must not be left out.
+        constant = math.nan if "layer" in gain.value.names() else start
+        return _GainText(None if gain.trainable else constant, text)
 
     def _valued(self, expression: Expression) -> str:
-        """' = 1/√(2L) = 0.2887', and in the last layer where that is another number."""
+        """Return ' = 1/√(2L) = 0.2887', with the number in the last layer too if it is another."""
         sizes = self.surroundings.sizes
         first, last = (Surroundings(sizes.at(layer)).number(expression, self.filling) for layer in (1, sizes.n_layers))
         if expression.constant is not None:
@@ -246,7 +246,7 @@ class _Texts:
         return f" = {written(expression)} = {number_now}"
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
-        def said(x: str) -> str:
+        def applied(x: str) -> str:
             for index, node in enumerate(sequence):
                 combines = any(isinstance(k, Sequenced | Branches) for k in self.catalogue[node.name].fields.values())
                 if (combines or not path) and not re.fullmatch(r"\w+", x):
@@ -254,4 +254,4 @@ class _Texts:
                 x = self.part(node, (*path, index))(x)
             return x
 
-        return said
+        return applied

@@ -1,7 +1,7 @@
-"""The block expression: small, immutable data that everything else interprets.
+"""The block expression: small immutable data that everything else interprets.
 
 A block is a sequence of parts; a part is a `Node`: the name of a component and a value for each of its fields.
-Equality is equality of value. Nothing here knows which components exist.
+Blocks are compared by value. Nothing here knows which components exist.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ablate.block.arithmetic import Expression
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A factor on a signal: g = `value`, fixed or the start of a trainable parameter.
+    """A factor on a signal: g = `value`, either fixed or the initial value of a trainable parameter.
 
-    `per` says how many numbers it holds: one (`scalar`), one a head (`head`) or one a channel (`channel`).
+    `per` says how many numbers it holds: one (`scalar`), one per head (`head`) or one per channel (`channel`).
     A number is a constant expression; `1/sqrt(2*depth)` is evaluated when the model's sizes are known.
     """
 
@@ -31,14 +31,14 @@ class Gain:
 class Size:
     """A width: `units`, or `multiple` times the width of the model (`4x`, `8/3x`). Exactly one of the two is set.
 
-    A multiple is a fraction only where no float is the same number, so that equal sizes are equal.
+    A multiple is a fraction only if no float is equal to it, so that equal sizes compare equal.
     """
 
     multiple: float | Fraction | None = None
     units: int | None = None
 
     def at(self, width: int) -> Fraction:
-        """The units it comes to in a model of that width, exactly; such a model can be built where they are whole.
+        """Return the exact number of units in a model of that width; the model can be built only if it is whole.
 
         >>> Size(multiple=Fraction(8, 3)).at(96), Size(multiple=Fraction(8, 3)).at(64), Size(units=7).at(64)
         (Fraction(256, 1), Fraction(512, 3), Fraction(7, 1))
@@ -58,7 +58,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One component and a value for each of its fields, in the order the component declares them."""
+    """One component and a value for each of its fields, in the order in which the component declares them."""
 
     name: str
     fields: tuple[tuple[str, Value], ...] = ()
@@ -67,14 +67,14 @@ class Node:
         return dict(self.fields)[field]
 
     def replace(self, changes: Mapping[str, Value]) -> Node:
-        """The same node with some fields changed; a field it does not have is a KeyError."""
+        """Return the node with some fields changed; KeyError for a field it does not have."""
         unknown = set(changes) - {name for name, _ in self.fields}
         if unknown:
             raise KeyError(f"{self.name} has no field {', '.join(sorted(unknown))}")
         return Node(self.name, tuple((name, changes.get(name, value)) for name, value in self.fields))
 
     def __str__(self) -> str:
-        """As YAML in flow style, with nothing left out."""
+        """Return the node as YAML in flow style, with all fields."""
         from ablate.block.printer import print_value
 
         return print_value(self)
@@ -87,7 +87,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Parts applied one after another; no part at all is the identity."""
+    """Parts applied one after another; an empty sequence is the identity."""
 
     parts: tuple[Node, ...] = ()
 
@@ -98,7 +98,7 @@ class Sequence:
         return len(self.parts)
 
     def __str__(self) -> str:
-        """As YAML, a line for each part, with nothing left out: `load_block` reads it back the same."""
+        """Return the block as YAML, one line per part, with all fields: `load_block` reads back the same block."""
         from ablate.block.printer import print_parts
 
         return print_parts(self)
@@ -117,7 +117,7 @@ Block = Sequence
 
 
 def walk(value: Value) -> Iterator[Node]:
-    """Every node in `value`, parents before children, in order."""
+    """Yield every node in `value`, in order, parents before children."""
     if isinstance(value, Node):
         yield value
         for _, child in value.fields:

@@ -1,4 +1,4 @@
-"""What a value is, as text that two equal values share and two different ones do not; and the hash of it."""
+"""The canonical text of a value, which is equal exactly for equal values, and its hash."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ DIGITS = 12
 
 
 def fingerprint(block: Block, catalogue: Catalogue) -> str:
-    """The first 12 hex digits of the SHA-256 of the block's normal form."""
+    """Return the first 12 hex digits of the SHA-256 of the block's normal form."""
     return digest(normalise(block, catalogue))
 
 
 def digest(value: Any, digits: int = DIGITS) -> str:
-    """Hex digits of the SHA-256 of `canonical(value)`, keys sorted."""
+    """Return the first hex digits of the SHA-256 of `canonical(value)`, keys sorted."""
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def canonical(value: Any) -> Any:
-    """Plain JSON data of an expression, a frozen dataclass or a document; numbers of equal value are equal text."""
+    """Return plain JSON data for an expression, frozen dataclass or document; equal numbers give equal text."""
     match value:
         case None | bool() | str():
             return value

@@ -1,15 +1,16 @@
-"""The normal form of a block: descriptions that train to the same bits have the same one.
+"""The normal form of a block: descriptions that train to the same bits have the same normal form.
 
 Rules admitted (each side, compiled as written, trains to the same bits on CPU; see tests/compiler):
 
-* constant arithmetic is its number; a fixed gain holds one number, whatever `per` says;
-* a component with its transparent values is its kept field (a residual with fixed skip 0 and gain 1 is its branch);
-* a component that declares with which values it is the `Same` as another is that one (shaped attention with fixed
-  gains 0, 1 and 0 is softmax attention);
-* components of one list that act at different stages stand in the order of the stages.
+* constant arithmetic becomes its number; a fixed gain holds one number, whatever `per` says;
+* a component at its transparent values becomes the field it keeps (a residual with fixed skip 0 and gain 1 becomes its
+  branch);
+* a component at the values at which it declares to be the `Same` as another becomes that one (shaped attention with
+  fixed gains 0, 1 and 0 becomes softmax attention);
+* components of one list that act at different stages are sorted by stage.
 
-Not admitted: what is the same at initialisation only (a trainable gain on a matrix), and norm after norm, whose
-epsilons differ.
+Not admitted: equality only at initialisation (a trainable gain on a matrix), and a norm directly after a norm, since
+their epsilons differ.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
 
 
 def normalise(block: Block, catalogue: Catalogue) -> Block:
-    """The normal form; normalising twice changes nothing."""
+    """Return the normal form of a block; normalising is idempotent."""
     return _sequence(block, catalogue)
 
 
 def resolve(block: Block, scope: Mapping[str, float]) -> Block:
-    """The block as one layer sees it: arithmetic as numbers, multiples of the width as units.
+    """Return the block as one layer sees it: arithmetic as numbers, multiples of the width as units.
 
-    `scope` gives depth, layer, width, heads, head_width and context. Raises ArithmeticProblem where a value has none.
+    `scope` gives depth, layer, width, heads, head_width and context. Raises ArithmeticProblem if an expression has no
+    value.
     """
 
     def at(value: Value) -> Value:
@@ -52,7 +54,7 @@ def resolve(block: Block, scope: Mapping[str, float]) -> Block:
 
 
 def units(size: Size, width: int) -> int:
-    """The whole number a size stands for at a width; ValueError where a multiple of the width is not whole."""
+    """Return the number of units of a size at a width; ValueError if a multiple of the width is not whole."""
     exact = size.at(width)
     if exact.denominator > 1 or exact < 1:
         raise ValueError(f"{size.ratio} of the width {width} is {float(exact):g}, not a whole number of at least 1")
@@ -60,7 +62,7 @@ def units(size: Size, width: int) -> int:
 
 
 def fixed(value: Value) -> float | None:
-    """The number of a gain or expression that is constant and not trained; None otherwise."""
+    """Return the number of a gain or expression that is constant and not trained; otherwise None."""
     match value:
         case Gain(value=expression, trainable=False):
             return expression.constant
@@ -72,12 +74,12 @@ def fixed(value: Value) -> float | None:
 
 
 def is_transparent(node: Node, rule: Transparent | None) -> bool:
-    """Whether a node has the values at which its component is the same as the field it keeps."""
+    """Return whether a node has the values at which its component is equivalent to the field it keeps."""
     return rule is not None and _has(node, rule.when)
 
 
 def _has(node: Node, values: Mapping[str, float | bool]) -> bool:
-    """Whether the fields of a node hold these values, and are not trained."""
+    """Return whether the fields of a node hold these values and are not trained."""
     return all(
         node[name] is value if isinstance(value, bool) else fixed(node[name]) == value for name, value in values.items()
     )

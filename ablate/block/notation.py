@@ -1,7 +1,7 @@
-"""How arithmetic and sums are written for a reader: `1/√(2L)`, `x + β f(x)`.
+"""Mathematical notation for arithmetic and sums: `1/√(2L)`, `x + β f(x)`.
 
-Sizes have the papers' letters: L blocks, l this block, d the width, H heads, d_k the width of a head, T tokens of
-context, V of vocabulary, r the repetition.
+Sizes have the letters of the papers: L is the number of blocks, l this block, d the width, H the number of heads, d_k
+the width of a head, T the context, V the size of the vocabulary, r the repetition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIGNS = {ast.Add: " + ", ast.Sub: " - ", ast.Div: "/"}
 
 
 class Written(float):
-    """A number that is written as the arithmetic it comes from; in every other way it is the number.
+    """A float that is written as the arithmetic it comes from, and otherwise behaves like the number.
 
     >>> f"{Written(0.5, '1/√L')} = {Written(0.5, '1/√L'):g}"
     '1/√L = 0.5'
@@ -39,7 +39,7 @@ class Written(float):
     text: str
 
     def __new__(cls, value: float, text: str) -> Written:
-        """The number `value`, written as `text`."""
+        """Make the number `value`, written as `text`."""
         made = super().__new__(cls, value)
         made.text = text
         return made
@@ -52,7 +52,7 @@ class Written(float):
 
 
 def written(expression: Expression) -> str:
-    """Arithmetic with the papers' letters.
+    """Write arithmetic with the letters of the papers.
 
     >>> written(Expression("1/sqrt(2*depth)")), written(Expression("1/sqrt(head_width)")), written(Expression("0.25"))
     ('1/√(2L)', '1/√d_k', '0.25')
@@ -61,7 +61,7 @@ def written(expression: Expression) -> str:
 
 
 def number(value: float) -> str:
-    """A number in at most four digits; a whole one in full.
+    """Write a number with at most four digits; a whole number in full.
 
     >>> number(12 ** -0.5), number(1e-8), number(10000.0)
     ('0.2887', '1e-8', '10000')
@@ -72,19 +72,19 @@ def number(value: float) -> str:
 
 
 def lowered(n: int) -> str:
-    """A number as an index: '₁₂'."""
+    """Write a number as an index: '₁₂'."""
     return str(n).translate(LOWERED)
 
 
 def weighted(gain: GainMaker, term: str) -> str:
-    """A term times its gain: nothing at a fixed 0, the term itself at a fixed 1."""
+    """Write a term times its gain: nothing for a fixed 0, the term itself for a fixed 1."""
     if gain.value == 0:
         return ""
     return term if gain.value == 1 else f"{gain(1)} {grouped(term)}"
 
 
 def total(*terms: str) -> str:
-    """The sum of the terms that are there; 0 where none is.
+    """Write the sum of the terms that are not empty; 0 if there are none.
 
     >>> total("x", "", "-0.5 f(x)"), total("")
     ('x - 0.5 f(x)', '0')
@@ -95,7 +95,7 @@ def total(*terms: str) -> str:
 
 
 def grouped(text: str) -> str:
-    """In brackets where it is a sum, so that a factor may stand before it.
+    """Put a text in brackets if it is a sum, so that a factor can be written before it.
 
     >>> grouped("x + f(x)"), grouped("f(x + y)"), grouped("(x) + (y)")
     ('(x + f(x))', 'f(x + y)', '((x) + (y))')

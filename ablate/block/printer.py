@@ -1,7 +1,7 @@
-"""A block as the YAML one would write: reading it back gives the same block.
+"""A block as YAML: reading it back gives the same block.
 
-Without defaults every field is written. With the catalogue and the defaults of a grammar, what the defaults say is left
-out and a component's shorthand is used: `residual: [layer_norm, attention]`.
+Without defaults every field is written. With the catalogue and the defaults of a grammar, fields at their defaults are
+left out and the shorthand of a component is used: `residual: [layer_norm, attention]`.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
 
 Defaults = Mapping[str, Mapping[str, Value]]
-"""For each component the values of fields that may be left out."""
+"""For each component, the default values of fields that may be left out."""
 
 PLAIN = re.compile(r"[A-Za-z0-9_.+*/()^-]+(?:%|x)?")
 RESERVED = {"none", "null", "true", "false", "~"}
 
 
 def print_block(block: Block, catalogue: Catalogue | None = None, defaults: Defaults | None = None) -> str:
-    """One line of YAML in flow style."""
+    """Print a block as one line of YAML in flow style."""
     return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
 
 
 def print_parts(block: Block) -> str:
-    """A line of YAML for each part, with nothing left out, so that it reads back the same under any grammar."""
+    """Print one line of YAML per part, with all fields, so that it reads back the same under any grammar."""
     return "\n".join(f"- {_entry(part, None, {})}" for part in block) or "[]"
 
 
 def outline(value: Value) -> str:
-    """The names of the parts as they stand in one another, without their fields.
+    """Print the names of the parts as they are nested, without their fields.
 
     >>> outline(Sequence((Node("residual", (("gain", Gain(Expression("1"))), ("branch", Sequence((Node("mlp"),))))),)))
     '[residual: [mlp]]'
@@ -49,7 +49,7 @@ def outline(value: Value) -> str:
 
 
 def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defaults | None = None) -> str:
-    """Any value of a field, as YAML in flow style."""
+    """Print any value of a field as YAML in flow style."""
     defaults = defaults or {}
     match value:
         case None:
@@ -88,20 +88,20 @@ def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defa
 def _entry(node: Node, catalogue: Catalogue | None, defaults: Defaults) -> str:
     known = defaults.get(node.name, {})
     absent = object()
-    said = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
-    if not said:
+    shown = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
+    if not shown:
         return node.name
     shorthand = catalogue[node.name].shorthand if catalogue is not None else None
-    if [name for name, _ in said] == [shorthand]:
-        text = print_value(said[0][1], catalogue, defaults)
-        if not text.startswith("{") or not _looks_like_fields(said[0][1], node, catalogue):
+    if [name for name, _ in shown] == [shorthand]:
+        text = print_value(shown[0][1], catalogue, defaults)
+        if not text.startswith("{") or not _looks_like_fields(shown[0][1], node, catalogue):
             return f"{node.name}: {text}"
-    fields = ", ".join(f"{name}: {print_value(value, catalogue, defaults)}" for name, value in said)
+    fields = ", ".join(f"{name}: {print_value(value, catalogue, defaults)}" for name, value in shown)
     return f"{node.name}: {{{fields}}}"
 
 
 def _looks_like_fields(value: Value, node: Node, catalogue: Catalogue | None) -> bool:
-    """Whether a mapping after a shorthand could be taken for the component's own fields."""
+    """Return whether a mapping as a shorthand's value could be mistaken for the fields of the component."""
     names = {name for name, _ in node.fields}
     return isinstance(value, Gain) or (isinstance(value, Node) and value.name in names)
 

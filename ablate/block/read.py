@@ -1,4 +1,4 @@
-"""Reading a block from located YAML, against a catalogue: every mistake is noted at its place, and reading goes on."""
+"""Reading a block from located YAML, against a catalogue: each mistake is noted at its place, and reading continues."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["Extension", "Invalid", "Reader", "is_reference"]
 
 T = TypeVar("T")
 Extension = Callable[[Located, FieldType], "Value | None"]
-"""Reads what only a grammar knows (`$rule`, `let`, `one_of`, `between`); None for anything else."""
+"""Reads what only a grammar understands (`$rule`, `let`, `one_of`, `between`); None for anything else."""
 
 LISTING = "ablate list components"
 """The command that lists what a slot accepts."""
-OF_YOUR_OWN = "one of your own: --plugin FILE, or a package with the entry point ablate.components"
-"""Where a component that is not known may be."""
+OF_YOUR_OWN = "for a component of your own: --plugin FILE, or a package with the entry point ablate.components"
+"""How to add a component that is not known."""
 
 MOST_PARTS = 12
-"""So many parts may stand one after another: the work of comparing two blocks grows with a high power of that."""
+"""The most parts in a row: the work of comparing two blocks grows with a high power of this number."""
 
 MOST_IN_A_RULE = 2 * MOST_PARTS
-"""So many in a rule, where some may derive nothing: what is derived is compared when it is proposed."""
+"""The most parts in a row in a rule, where some may derive nothing; what is derived is compared when it is proposed."""
 
 
 class Reader:
-    """Reads expressions. `defaults` are the values, still located, of fields that may be left out."""
+    """Reads block expressions. `defaults` are the values, still located, of fields that may be left out."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class Reader:
         self._plain: Reader = self
 
     def extended(self, extension: Extension) -> Reader:
-        """The same reader, which also reads what `extension` knows; defaults are read once, without it."""
+        """Return a reader that also reads what `extension` understands; defaults are read once, without it."""
         other = Reader(self.catalogue, self._located_defaults, self.problems, extension)
         other._defaults, other._under_way, other._plain = self._defaults, self._under_way, self._plain
         return other
 
     def block(self, located: Located) -> Block | None:
-        """A whole block; None if it has mistakes (they are in the collector)."""
+        """Read a whole block; None if it has mistakes (they are in the problems)."""
         try:
             value = self.value(located, Sequenced())
         except Invalid:
@@ -62,7 +62,7 @@ class Reader:
         return value
 
     def value(self, located: Located, kind: FieldType) -> Value:
-        """A value of one kind; raises Invalid after noting the mistakes."""
+        """Read a value of one kind; raises Invalid after noting the mistakes."""
         if (extended := self._extended(located, kind)) is not None:
             return extended
         match kind:
@@ -77,7 +77,7 @@ class Reader:
         return read_scalar(located, kind, self.problems, self._extended)
 
     def default(self, component: str, field: str) -> Value:
-        """The value a component's field has where nothing is said; KeyError where the grammar gives none."""
+        """Read the default of a component's field; KeyError if the grammar gives none."""
         key = (component, field)
         if key not in self._defaults:
             located = self._located_defaults[component][field]
@@ -91,31 +91,31 @@ class Reader:
         return self._defaults[key]
 
     def node(self, name: Scalar, body: Located | None, slot: str) -> Node:
-        """One component: its name and what is said of it."""
+        """Read one component from its name and its body."""
         spec = self._spec(name, slot)
-        said = self._said(spec, body)
+        written = self._written(spec, body)
         known = self._located_defaults.get(spec.name, {})
-        missing = [field for field in spec.fields if field not in said and field not in known]
+        missing = [field for field in spec.fields if field not in written and field not in known]
         if missing:
             self._note_missing(spec, missing, name)
         there = tuple(field for field in spec.fields if field not in missing)
-        fields = self._each(there, lambda field: (field, self._field(spec, field, said)))
+        fields = self._each(there, lambda field: (field, self._field(spec, field, written)))
         if missing:
             raise Invalid
         return Node(spec.name, tuple(fields))
 
     def _extended(self, located: Located, kind: FieldType) -> Value:
-        """What the grammar makes of a reference; None for anything else. Outside a grammar's rules it is a mistake."""
+        """Read a reference with the grammar; None for anything else. Outside the rules of a grammar it is a mistake."""
         if self.extension is not None and (extended := self.extension(located, kind)) is not None:
             return extended
         if is_reference(located):
             what = quote(located.value) if isinstance(located, Scalar) else "this"
             notes = ("write the value itself here",)
-            fail(self.problems, f"{what} has a meaning only in the rules of a grammar", located, notes)
+            fail(self.problems, f"{what} is only allowed in the rules of a grammar", located, notes)
         return None
 
-    def _field(self, spec: ComponentSpec, field: str, said: Map[str, Located]) -> Value:
-        return self.value(said[field], spec.fields[field]) if field in said else self.default(spec.name, field)
+    def _field(self, spec: ComponentSpec, field: str, written: Map[str, Located]) -> Value:
+        return self.value(written[field], spec.fields[field]) if field in written else self.default(spec.name, field)
 
     def _note_missing(self, spec: ComponentSpec, missing: list[str], name: Scalar) -> None:
         values = "a value" if len(missing) == 1 else "values"
@@ -124,8 +124,8 @@ class Reader:
         way_out = f"here, or for every {spec.name} in the grammar: `defaults: {{{spec.name}: {{{written}}}}}`"
         self.problems.add(message, name.span, notes=(way_out,))
 
-    def _said(self, spec: ComponentSpec, body: Located | None) -> dict[str, Located]:
-        """Fields and what is written for each; a body that is no mapping of fields is the shorthand's value."""
+    def _written(self, spec: ComponentSpec, body: Located | None) -> dict[str, Located]:
+        """Return what is written for each field; a body that is no mapping of fields is the value of the shorthand."""
         if body is None:
             return {}
         if spec.shorthand is not None and (not isinstance(body, Mapping) or self._is_value(body, spec)):
@@ -142,7 +142,7 @@ class Reader:
         return {str(key.value): value for key, value in body.entries}
 
     def _is_value(self, body: Mapping, spec: ComponentSpec) -> bool:
-        """Whether a mapping is meant as the shorthand's value (a component, a gain) and not as the fields."""
+        """Return whether a mapping is meant as the shorthand's value (a component, a gain) and not as the fields."""
         keys = [str(key) for key in body]
         if "between" not in keys and any(key in spec.fields for key in keys):
             return False
@@ -168,12 +168,12 @@ class Reader:
 
     def _part(self, located: Located, slot: str, optional: bool) -> Node | None:
         if not _is_none(located):
-            return self._one(located, slot)
+            return self._component(located, slot)
         if not optional:
             fail(self.problems, f"slot {slot} cannot be empty here", located, (self._accepts(slot),))
         return None
 
-    def _one(self, located: Located, slot: str) -> Node:
+    def _component(self, located: Located, slot: str) -> Node:
         if isinstance(located, Scalar):
             return self.node(located, None, slot)
         if not isinstance(located, Mapping) or len(located.entries) != 1:
@@ -187,35 +187,35 @@ class Reader:
         if _is_none(located):
             return ()
         items = _items(located)
-        found = self._each(items, lambda item: self._listed(item, kind))
-        names = [node.name for node in found if isinstance(node, Node)]
+        nodes = self._each(items, lambda item: self._listed(item, kind))
+        names = [node.name for node in nodes if isinstance(node, Node)]
         for index, name in enumerate(names):
             if name in names[:index]:
-                fail(self.problems, f"{name} stands twice in this list", items[index])
-        return tuple(found)  # type: ignore[arg-type]
+                fail(self.problems, f"{name} is listed twice", items[index])
+        return tuple(nodes)  # type: ignore[arg-type]
 
     def _listed(self, item: Located, kind: Parts) -> Value:
         extended = self._extended(item, kind)
-        return self._one(item, kind.slot) if extended is None else extended
+        return self._component(item, kind.slot) if extended is None else extended
 
     def _sequence(self, located: Located) -> Sequence:
         if _is_none(located):
             return Sequence()
-        found: list[Node] = []
+        parts: list[Node] = []
         for value in self._each(_items(located), self._step):
-            found.extend(value.parts if isinstance(value, Sequence) else [value])
+            parts.extend(value.parts if isinstance(value, Sequence) else [value])
         most = MOST_PARTS if self.extension is None else MOST_IN_A_RULE
-        if len(found) > most:
-            notes = ("a block is repeated in every layer: say model.layers for a deeper model",)
-            fail(self.problems, f"{len(found)} parts in a row; at most {most} may be", located, notes)
-        return Sequence(tuple(found))
+        if len(parts) > most:
+            notes = ("a block is repeated in every layer: raise model.layers for a deeper model",)
+            fail(self.problems, f"{len(parts)} parts in a row, but at most {most} are allowed", located, notes)
+        return Sequence(tuple(parts))
 
     def _step(self, item: Located) -> Node | Sequence:
         if (extended := self._extended(item, Sequenced())) is not None:
             return extended  # type: ignore[return-value]
         if isinstance(item, Items) or _is_none(item):
             return self._sequence(item)
-        return self._one(item, "part")
+        return self._component(item, "part")
 
     def _branches(self, located: Located) -> tuple[Sequence, ...]:
         if _is_none(located):
@@ -225,24 +225,24 @@ class Reader:
         return tuple(self._each(located.items, self._sequence))
 
     def _each(self, items: tuple[object, ...], read: Callable[..., T]) -> list[T]:
-        """Read every item, so that all mistakes are noted, and then give up if there was one."""
-        found: list[T] = []
+        """Read every item, so that all mistakes are noted, and then raise Invalid if there was one."""
+        values: list[T] = []
         invalid = False
         for item in items:
             try:
-                found.append(read(item))
+                values.append(read(item))
             except Invalid:
                 invalid = True
         if invalid:
             raise Invalid
-        return found
+        return values
 
     def _accepts(self, slot: str) -> str:
         return f"slot {slot} accepts: {', '.join(self.catalogue.of_slot(slot))}"
 
 
 def is_reference(located: Located) -> bool:
-    """Whether a value is one that a grammar expands: `$rule`, `{let: …, in: …}`, `{one_of: …}`, `{between: …, …}`."""
+    """Return whether a grammar expands a value: `$rule`, `{let: …, in: …}`, `{one_of: …}`, `{between: …, …}`."""
     if isinstance(located, Scalar):
         return isinstance(located.value, str) and located.value.startswith("$")
     if not isinstance(located, Mapping):

@@ -21,7 +21,7 @@ FRACTION = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]{1,7})x")
 
 
 class Invalid(Exception):
-    """A mistake was noted; what was being read has no value."""
+    """Raised after a mistake was noted: the value being read does not exist."""
 
 
 def read_scalar(
@@ -30,9 +30,9 @@ def read_scalar(
     problems: Problems,
     extended: Callable[[Located, FieldType], Value] = lambda located, kind: None,
 ) -> Value:
-    """A value of a kind that holds no component; raises Invalid after noting the mistake.
+    """Read a value of a kind that holds no component; raises Invalid after noting the mistake.
 
-    `extended` reads what only a grammar knows; None for anything else.
+    `extended` reads what only a grammar understands; it returns None for anything else.
     """
     if isinstance(kind, GainField):
         return _gain(located, kind, problems, extended)
@@ -76,7 +76,7 @@ def fail_unknown(
 
 
 def shown(scalar: Scalar) -> str:
-    """A scalar as it is spoken of in a message."""
+    """Return a scalar as it is shown in a message."""
     return quote(scalar.value) if isinstance(scalar.value, str) else scalar.text or "nothing"
 
 
@@ -132,9 +132,9 @@ def _width(scalar: Scalar, problems: Problems) -> Size:
 
 
 def read_multiple(text: str) -> float | Fraction | None:
-    """The multiple of the model's width that `4x` or `8/3x` says; None for a text that says none.
+    """Read a multiple of the model's width such as `4x` or `8/3x`; None for any other text.
 
-    A fraction that is a float to the last bit is that float: `5/2x` is `2.5x`.
+    A fraction that is exactly a float becomes that float: `5/2x` is `2.5x`.
     """
     try:
         if fraction := FRACTION.fullmatch(text):
@@ -148,7 +148,7 @@ def read_multiple(text: str) -> float | Fraction | None:
 
 
 def _arithmetic(scalar: Scalar, kind: Bounded, problems: Problems) -> Expression:
-    """Arithmetic; what is constant in it is within its bounds, the rest is checked at the sizes of a model."""
+    """Read arithmetic; a constant must be within its bounds, anything else is checked at the sizes of a model."""
     if isinstance(scalar.value, bool) or scalar.value is None:
         fail(problems, f"expected a number or an expression, got {shown(scalar)}", scalar)
     try:

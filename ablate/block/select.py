@@ -1,7 +1,7 @@
-"""Finding parts of a block by address: `attention.entropy`, `*_norm.eps`, `layers.*.mlp`.
+"""Finding the parts of a block by address: `attention.entropy`, `*_norm.eps`, `layers.*.mlp`.
 
 The first word names parts as they are registered in the compiled block (`attention`, `mlp_2`, `attention_norm`; `*` and
-`?` as in file names); each further word is a field of the component found there.
+`?` as in file names); each further word is a field of the component there.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class Selector:
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The address as it is written."""
         return ".".join((self.part, *self.fields))
 
 
 def parse_address(text: str) -> Selector:
-    """`layers.*.attention.query` and `attention.query` are the same address; ValueError for an empty word."""
+    """Read an address; `layers.*.attention.query` and `attention.query` are the same; ValueError for an empty word."""
     words = text.removeprefix("layers.*.").split(".")
     if not all(words):
-        raise ValueError(f"{text!r} is not an address: words with dots between them, such as attention.entropy")
+        raise ValueError(f"{text!r} is not an address: write words joined by dots, such as attention.entropy")
     return Selector(words[0], tuple(words[1:]))
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
-    """Every part of a block with its name, in reading order: what an address is held against."""
+    """Return every part of a block with the name that addresses match, in reading order."""
     return tuple((name, node_at(block, path)) for path, name in name_parts(block, catalogue))
 
 
 def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
-    """The value at the end of these fields of a part; empty where there is no such field."""
+    """Return the value at the end of these fields of a part, in a tuple; empty if there is no such field."""
     value: Value = node
     for field in fields:
         if not isinstance(value, Node) or field not in dict(value.fields):
@@ -53,13 +53,13 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
 
 
 def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:
-    """Whether any part of a block has the field that an address names."""
+    """Return whether any part of a block has the field that an address names."""
     parts = parts_by_name(block, catalogue)
     return any(value_at(node, address.fields) for name, node in parts if fnmatchcase(name, address.part))
 
 
 def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:
-    """The block with `change` made to every part whose name matches, and how many matched."""
+    """Apply `change` to every part whose name matches; return the block and how many matched."""
     paths = [path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)]
     # Innermost first, so that a change to a combinator keeps the changes made inside it.
     for path in sorted(paths, key=len, reverse=True):
@@ -68,7 +68,7 @@ def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalo
 
 
 def node_at(block: Block, path: Path) -> Node:
-    """The node at a path, as `name_parts` gives it."""
+    """Return the node at a path from `name_parts`."""
     value: Value = block
     for step in path:
         value = _step(value, step)

@@ -1,7 +1,7 @@
-"""Where the sites of an aligned pair of blocks are, in the words of addresses: `attention`, `mlp_norm`, `mlp_residual`.
+"""The places of the sites of two aligned blocks, named like addresses: `attention`, `mlp_norm`, `mlp_residual`.
 
 The rules are those of `address.py`, applied to a tree that holds two blocks at once: a part that only one of them has
-gets the name it would have in that one.
+gets the name that it has in that one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ablate.block.normal_form import normalise
 
 
 def places(tree: Aligned, catalogue: Catalogue) -> tuple[str, ...]:
-    """One name for each site of the tree, in the order of `sites(tree)`."""
+    """Return one name for each site of the tree, in the order of `sites(tree)`."""
     return tuple(_Namer(catalogue).part(tree, "block"))
 
 
@@ -27,7 +27,7 @@ SIDES: tuple[Side, Side] = ("before", "after")
 
 
 class _Namer:
-    """Counts principals as it passes them, in each of the two blocks, so that the second MLP of a block is `mlp_2`."""
+    """Names sites in order, and counts the principals it passes in each block: the second MLP of a block is `mlp_2`."""
 
     def __init__(self, catalogue: Catalogue):
         self.catalogue = catalogue
@@ -74,14 +74,14 @@ class _Namer:
             else:
                 inside = self._principals(item)
                 yield from self.part(item, self._name(inside[0], side) if isinstance(item, EditSite) and inside else "")
-                for one in SIDES:
-                    if found := self._on(item, one):
-                        previous[one] = self._name(found[-1], one, passed=True)
+                for each in SIDES:
+                    if roles := self._on(item, each):
+                        previous[each] = self._name(roles[-1], each, passed=True)
 
     def _is_principal(self, served: Aligned, side: Side) -> bool:
-        """Whether `served` begins with a principal in the block of that side.
+        """Return whether `served` starts with a principal in the block of that side.
 
-        A combinator that the other block alone has is seen as what it holds.
+        A combinator that only the other block has is replaced by its contents.
         """
         chosen = choose(served, lambda _: side == "after")
         parts = chosen if isinstance(chosen, Sequence) else Sequence((chosen,))  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ class _Namer:
         return first is not None and not self.catalogue[first.name].modifier
 
     def loose(self, item: Aligned, place: str) -> Iterator[str]:
-        """A part without a principal: all its sites are at its own place."""
+        """Name the sites of a part without a principal: all are at its own place."""
         if isinstance(item, SharedNode):
             for field, child in item.fields:
                 yield from self.part(child, f"{place}.{field}" if isinstance(child, SharedNode) else place)
@@ -105,7 +105,7 @@ class _Namer:
             self.passed[side].update(self._on(item, side))
 
     def _on(self, item: Aligned, side: Side) -> list[str]:
-        """Roles of the principals of an item in the block of that side, in order."""
+        """Return the roles of the principals of an item in the block of that side, in order."""
         match item:
             case EditSite():
                 return self._on(item.after if side == "after" else item.before, side)
@@ -124,7 +124,7 @@ class _Namer:
         return [spec.role for spec in specs if "part" in spec.slots and not spec.modifier]
 
     def _modifier(self, item: Aligned) -> str:
-        """The role of the modifier that an item of a sequence is, on either side; empty if it is none."""
+        """Return the role of an item of a sequence that is a modifier on either side; empty if it is none."""
         sides = (item.before, item.after) if isinstance(item, EditSite) else (item,)
         for side in sides:
             nodes = side.parts if isinstance(side, Sequence) else (side,)
@@ -135,5 +135,5 @@ class _Namer:
 
 
 def _side(item: Aligned) -> Side:
-    """The block in which an item is named: the new one, but for what only the old one has."""
+    """Return the block in which an item is named: the new one, except for what only the old one has."""
     return "before" if isinstance(item, EditSite) and item.before and not item.after else "after"

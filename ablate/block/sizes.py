@@ -12,12 +12,12 @@ COUNTED = ("n_layers", "d_model", "n_heads", "seq_len", "vocab_size")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """n_layers blocks of width d_model with n_heads heads, over seq_len positions of a vocabulary of vocab_size.
+    """The sizes of a model: n_layers blocks of width d_model with n_heads heads, for seq_len tokens out of vocab_size.
 
-    `layer` is the block that the sizes are seen from (from 1), None outside the blocks. `repetition` is how often two
-    tokens of one sequence are the same, where it was measured on the text: the correlation of their embeddings.
+    `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
+    tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
 
-    Raises InputError for a size that no model has, and for a layer that this one does not have.
+    Raises InputError for a size below 1 or not whole, and for a layer that the model does not have.
     """
 
     n_layers: int
@@ -32,7 +32,7 @@ class Sizes:
     def __post_init__(self) -> None:
         wrong = [f"{name} is {getattr(self, name)!r}" for name in COUNTED if not _counts(getattr(self, name))]
         if wrong:
-            raise InputError(f"{', '.join(wrong)}\n  = each is a whole number, at least 1")
+            raise InputError(f"{', '.join(wrong)}\n  = each must be a whole number of at least 1")
         layer = self.layer
         if layer is not None and not (_counts(layer) and layer <= self.n_layers):
             raise InputError(
@@ -41,16 +41,16 @@ class Sizes:
             )
 
     def at(self, layer: int | None) -> Sizes:
-        """The same, seen from a layer; InputError where there is none of that number."""
+        """Return the same sizes, seen from a layer; InputError if there is no layer of that number."""
         return replace(self, layer=layer)
 
     @property
     def d_head(self) -> int:
-        """Width of one head: d_model / n_heads."""
+        """The width of one head: d_model / n_heads."""
         return self.d_model // self.n_heads
 
     def scope(self, layer: int) -> dict[str, float]:
-        """The names that arithmetic in layer `layer` (from 1) may use; what was not measured is not there."""
+        """Return the names that arithmetic in layer `layer` (from 1) may use; unmeasured sizes are left out."""
         measured = {} if self.repetition is None else {"repetition": self.repetition}
         return measured | {
             "depth": self.n_layers,
@@ -64,5 +64,5 @@ class Sizes:
 
 
 def _counts(value: object) -> bool:
-    """Whether a value is a number of things of which there is at least one."""
+    """Return whether a value is a whole number of at least 1."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

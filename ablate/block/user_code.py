@@ -1,4 +1,4 @@
-"""What goes wrong in a user's own component is the user's to mend: it is told with its file, never as a traceback."""
+"""Errors in a user's own component are the user's to fix: they are reported with its file, never as a traceback."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SHIPPED = Path(__file__).parent.parent
 
 
 @contextmanager
-def asked(spec: ComponentSpec, method: str) -> Iterator[None]:
-    """While a `method` of a component's Config is asked: InputError for what its own code raises.
+def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
+    """Turn exceptions from a user's component into InputError, while a `method` of its Config is called.
 
-    An AblateError is what the component has to say itself, and is kept. So is what the components here raise: that is a
-    bug of ours.
+    An AblateError is a message of the component itself, and is kept. So are exceptions of shipped components, which are
+    bugs in this package.
     """
     try:
         yield
@@ -27,15 +27,15 @@ def asked(spec: ComponentSpec, method: str) -> Iterator[None]:
     except Exception as error:
         if spec.path.is_relative_to(SHIPPED):
             raise
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(
-            f"component {spec.name}, from {_place(spec.path, error)}, fails in {method}: {said}\n"
-            "  = mend it there; to refuse sizes or values, raise ablate's InputError, which says why and the way out"
+            f"component {spec.name}, from {_place(spec.path, error)}, fails in {method}: {message}\n"
+            "  = fix it there; to refuse sizes or values, raise ablate's InputError with the reason and a way out"
         ) from error
 
 
 def _place(path: Path, error: Exception) -> str:
-    """The file, with the line of it that ran last; the file alone where none did."""
+    """Return the file, with its line that ran last, if any did."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if Path(frame.f_code.co_filename) == path]
     return f"{path}:{lines[-1]}" if lines else str(path)

@@ -15,7 +15,7 @@ from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
 from ablate.block.sizes import Sizes
-from ablate.block.user_code import asked
+from ablate.block.user_code import reporting_errors
 from ablate.compiler.block import Block, Chain
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.compiler.scale import ScaleMaker
@@ -67,7 +67,7 @@ class Builder:
             self._made[address] += makes
             ordinal = self._made[address]
             seed = stream_seed(address.seed, address.salt, f"{address.name} constructed {ordinal}")
-            with asked(spec, "its module"), seeded(seed):
+            with reporting_errors(spec, "its module"), seeded(seed):
                 built: nn.Module = module(config, self.surroundings.sizes, *widths)
             return built
 

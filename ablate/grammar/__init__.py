@@ -1,22 +1,22 @@
 """Grammar: which blocks may be built, and which have names.
 
-    rules.py       rules as written: name, parameters, bound on recursion, alternatives
-    expand.py      rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
+    rules.py       the rules as written: name, parameters, bound on recursion, alternatives
+    expand.py      from rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
     between.py     numbers in order: `{between: [0.1, 1], points: 10, scale: log}`
-    derivation.py  templates: everything a rule can become, numbered
-    value_range.py    what stands in derivations, whichever is taken
-    choices.py      a derivation as named choices: asked one by one, or taken apart
-    mutate.py        mutation, crossover of like rules, draws that keep to the constraints and count refusals
-    condition.py   what must stand at an address
-    constraint.py  what a block may not be, and why
-    include.py     files with the blocks of one paper each
-    named_blocks.py       named blocks with what is said about them; presets of a space
-    named_files.py a grammar or a space by its name: one's own, else one that ships
+    derivation.py  templates: the numbered list of everything a rule can derive
+    value_range.py    the sizes that any derivation may name
+    choices.py      a derivation as a sequence of named choices, made one by one or recovered from its number
+    mutate.py        mutation, crossover of like rules, and draws that satisfy the constraints and count refusals
+    condition.py   conditions on the value at an address
+    constraint.py  which blocks are refused, and why
+    include.py     included files, each with the blocks of one paper
+    named_blocks.py       named blocks with their descriptions; presets of a space
+    named_files.py finds a grammar or space by name: the user's own, else a shipped one
     grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
-    census.py      how many blocks constraints leave: exact, or sampled with an interval
+    census.py      how many blocks the constraints admit: exact, or estimated with an interval
 
-This room never chooses a default in silence: what YAML may leave out stands in the grammar's own `defaults:`.
+This room sets no implicit defaults: what YAML may leave out stands in the grammar's own `defaults:`.
 
-A derivation is a number: counting is a product, listing counts up, a uniform draw is a uniform integer. That is why a
-count is exact beyond 10^12, and why `$norm` (drawn anew at each place) and `let` (drawn once) count differently.
+A derivation is a number: counting is multiplication, listing counts up, and a uniform draw is a uniform integer. So a
+count is exact beyond 10^12, and `$norm` (drawn anew at each place) and `let` (drawn once) count differently.
 """

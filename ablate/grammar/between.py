@@ -1,7 +1,8 @@
-"""Numbers in order: `{between: [0.1, 1], points: 10, scale: log}`, read into the numbers that it stands for.
+"""Ordered numbers: `{between: [0.1, 1], points: 10, scale: log}`, read into the numbers that it stands for.
 
-They go from the lower end to the higher one, both included, evenly spaced (`linear`) or evenly in their logarithms
-(`log`), each rounded to six significant digits. They are computed in decimals, so that they are the same everywhere.
+They run from the lower end to the higher one, both included, evenly spaced (`linear`) or evenly spaced in their
+logarithms (`log`), each rounded to six significant digits. They are computed in decimal arithmetic, so that they are
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SCALES: tuple[Scale, ...] = ("linear", "log")
 MOST_POINTS = 1_000
 DIGITS = 6
 LARGEST = 1e300
-"""As in arithmetic."""
+"""The largest number that arithmetic accepts."""
 WRITTEN = "such as {between: [0.1, 1], points: 10, scale: linear}; scale is linear or log"
 EXACT = Context(prec=30)
 ROUNDED = Context(prec=DIGITS)
@@ -28,14 +29,14 @@ ROUNDED = Context(prec=DIGITS)
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Different numbers, ascending, and how they are spaced."""
+    """Distinct numbers in ascending order, and how they are spaced."""
 
     numbers: tuple[int | float, ...]
     scale: Scale
 
 
 def read_between(located: Mapping, problems: Problems) -> Between:
-    """The numbers of a choice between two; raises Invalid after noting every mistake."""
+    """Read the numbers of a choice between two; raises Invalid after noting every mistake."""
     complete = _check_keys(located, problems)
     ends, points, scale = (located.get(key) for key in KEYS)
     low_high = None if ends is None else _ends(ends, problems)
@@ -43,20 +44,20 @@ def read_between(located: Mapping, problems: Problems) -> Between:
     how = None if scale is None else _scale(scale, problems)
     if how == "log" and low_high is not None and low_high[0] <= 0:
         assert isinstance(ends, Items)
-        problems.add("a log scale needs numbers above 0", ends.items[0].span, notes=("or say scale: linear",))
+        problems.add("a log scale needs numbers above 0", ends.items[0].span, notes=("or use scale: linear",))
         how = None
     if not complete or low_high is None or number is None or how is None:
         raise Invalid
-    numbers = tuple(_plain(one) for one in spaced(*low_high, number, how))
+    numbers = tuple(_plain(value) for value in spaced(*low_high, number, how))
     if len(set(numbers)) < number:
-        message = f"these {number} numbers are not different at {DIGITS} significant digits"
-        problems.add(message, located["points"].span, notes=("offer fewer points, or ends that are wider apart",))
+        message = f"these {number} numbers are not distinct at {DIGITS} significant digits"
+        problems.add(message, located["points"].span, notes=("use fewer points, or ends that are further apart",))
         raise Invalid
     return Between(numbers, how)
 
 
 def spaced(low: Decimal, high: Decimal, points: int, scale: Scale) -> tuple[Decimal, ...]:
-    """So many numbers from `low` to `high`, both included, rounded to six significant digits."""
+    """Compute `points` numbers from `low` to `high`, both included, rounded to six significant digits."""
     steps = Decimal(points - 1)
     if scale == "linear":
         width = EXACT.subtract(high, low)
@@ -74,7 +75,7 @@ def _plain(number: Decimal) -> int | float:
 
 
 def _check_keys(located: Mapping, problems: Problems) -> bool:
-    """Whether each key is there, and no other; noted where not."""
+    """Return whether all keys are present, and no others; if not, note it."""
     unknown = [key for key, _ in located.entries if key.value not in KEYS]
     for key in unknown:
         problems.add_unknown(f"a choice between numbers has no {shown(key)}", key.span, key.text, KEYS, "it has")
@@ -95,7 +96,7 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
     if low is None or high is None:
         return None
     if low >= high:
-        problems.add("between goes from a lower number to a higher one", located.span, notes=(WRITTEN,))
+        problems.add("between must go from a lower number to a higher one", located.span, notes=(WRITTEN,))
         return None
     return low, high
 
@@ -104,15 +105,15 @@ def _end(located: Located, problems: Problems) -> Decimal | None:
     value = located.value if isinstance(located, Scalar) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = f", got {shown(located)}" if isinstance(located, Scalar) else ""
-        problems.add(f"between takes numbers{got}", located.span, notes=("plain ones: no sizes, no arithmetic",))
+        problems.add(f"between takes numbers{got}", located.span, notes=("plain numbers: no sizes, no arithmetic",))
         return None
     if not abs(value) <= LARGEST:
         problems.add("this number is too large" if math.isfinite(value) else "a number must be finite", located.span)
         return None
     exact = Decimal(str(value))
     if exact != ROUNDED.plus(exact):
-        notes = ("the numbers between the ends are rounded to as many",)
-        problems.add(f"an end has at most {DIGITS} significant digits", located.span, notes=notes)
+        notes = (f"the numbers between the ends are rounded to {DIGITS} digits too",)
+        problems.add(f"an end may have at most {DIGITS} significant digits", located.span, notes=notes)
         return None
     return exact
 
@@ -126,9 +127,9 @@ def _points(located: Located, problems: Problems) -> int | None:
 
 
 def _scale(located: Located, problems: Problems) -> Scale | None:
-    found = next((one for one in SCALES if isinstance(located, Scalar) and located.value == one), None)
-    if found is None and isinstance(located, Scalar):
+    scale = next((scale for scale in SCALES if isinstance(located, Scalar) and located.value == scale), None)
+    if scale is None and isinstance(located, Scalar):
         problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")
-    elif found is None:
+    elif scale is None:
         problems.add(f"scale must be {' or '.join(SCALES)}", located.span)
-    return found
+    return scale

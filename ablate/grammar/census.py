@@ -1,7 +1,7 @@
-"""How many blocks a grammar has once constraints have spoken: exact where that can be counted, else an estimate.
+"""How many blocks a grammar has after its constraints: exact if that can be counted, else an estimate.
 
-Constraints look at a few fields only. Derivations that agree in those are counted together, rule by rule, so that the
-half million blocks of the shipped grammar come down to some hundred kinds.
+Constraints look at only a few fields. Derivations that agree in those are counted together, rule by rule, so that the
+half million blocks of the shipped grammar reduce to some hundred kinds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """`derivations` before constraints (exact); `admitted` after, exact or within [`low`, `high`] at 95 %.
+    """The number of `derivations` before constraints (exact), and of those `admitted` after: exact, or an estimate.
 
-    The interval is Wilson's for the admitted share of `samples` uniform draws, times the number of derivations.
+    [`low`, `high`] is Wilson's 95 % interval for the admitted share of `samples` uniform draws, times the number of
+    derivations.
     """
 
     derivations: int
@@ -48,12 +49,12 @@ class Census:
 
     @property
     def exact(self) -> bool:
-        """Whether `admitted` was counted, not estimated."""
+        """Return whether `admitted` was counted, not estimated."""
         return self.samples is None
 
 
 def take_census(grammar: Grammar, *, exact_up_to: int = EXACT_UP_TO, samples: int = SAMPLES, seed: int = 0) -> Census:
-    """Count what the constraints leave: all derivations up to `exact_up_to`, else `samples` uniform draws."""
+    """Count the derivations that the constraints admit: exactly up to `exact_up_to`, else by `samples` draws."""
     total = grammar.count
     if not grammar.constraints:
         return Census(total, total, total, total, None)
@@ -67,7 +68,7 @@ def take_census(grammar: Grammar, *, exact_up_to: int = EXACT_UP_TO, samples: in
 
 
 def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
-    """Wilson's score interval for a share of `hits` in `n`."""
+    """Compute Wilson's score interval for a share of `hits` in `n`."""
     share, spread = hits / n, z * z / n
     middle = (share + spread / 2) / (1 + spread)
     half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
@@ -75,32 +76,31 @@ def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
 
 
 def _share(total: int, share: float) -> int:
-    """A share of a number that may exceed the range of floats."""
+    """Compute a share of a number that may exceed the range of floats."""
     return total * round(share * 10**12) // 10**12
 
 
 def _count_admitted(grammar: Grammar) -> int:
-    asked = frozenset(field for constraint in grammar.constraints for field in constraint.fields)
-    kinds = _Kinds(asked, grammar.catalogue)
-    found = kinds.of(grammar.derivations, {})
-    return sum(times for block, times in found.items() if isinstance(block, Sequence) and not grammar.refusals(block))
+    relevant = frozenset(field for constraint in grammar.constraints for field in constraint.fields)
+    kinds = _Kinds(relevant, grammar.catalogue).of(grammar.derivations, {})
+    return sum(times for block, times in kinds.items() if isinstance(block, Sequence) and not grammar.refusals(block))
 
 
 class _Kinds:
-    """Groups the values of a template by what constraints can see: the parts, their order, and the fields `asked`."""
+    """Groups the values of a template by what constraints look at: parts, their order, and the `relevant` fields."""
 
-    def __init__(self, asked: frozenset[str], catalogue: Catalogue):
-        self.asked, self.catalogue = asked, catalogue
+    def __init__(self, relevant: frozenset[str], catalogue: Catalogue):
+        self.relevant, self.catalogue = relevant, catalogue
         self._known: dict[tuple[int, frozenset[tuple[str, int]]], Counter[Value]] = {}
 
     def of(self, template: Template, bound: Bound) -> Counter[Value]:
-        """Each kind of value, and how many derivations are of it."""
+        """Count the derivations of each kind of value."""
         key = (id(template), frozenset(bound.items()))
         if key not in self._known:
-            found: Counter[Value] = Counter()
+            kinds: Counter[Value] = Counter()
             for value, times in self._each(template, bound):
-                found[value] += times
-            self._known[key] = found
+                kinds[value] += times
+            self._known[key] = kinds
         return self._known[key]
 
     def _each(self, template: Template, bound: Bound) -> Iterator[tuple[Value, int]]:
@@ -121,7 +121,7 @@ class _Kinds:
                 yield self._seen(template.at(0, bound)), 1
 
     def _combined(self, template: Product, bound: Bound) -> Iterator[tuple[Value, int]]:
-        """Every combination of kinds; holes in fields that nobody looks at only multiply."""
+        """Yield every combination of kinds; holes in fields that no constraint looks at only multiply the count."""
         shape = self._seen(template.shape)
         visible = sorted(_holes(shape))
         unseen = math.prod(hole.count for index, hole in enumerate(template.holes) if index not in visible)
@@ -134,10 +134,10 @@ class _Kinds:
         places = {index: place for place, index in enumerate(visible)}
         for values, times in combinations.items():
             filled = [values[places[i]] if i in places else None for i in range(len(template.holes))]
-            yield fill(shape, filled), times  # of what is seen only, since the shape and the values are
+            yield fill(shape, filled), times  # holds relevant fields only, as the shape and the values do
 
     def _seen(self, value: Value) -> Value:
-        """A value without the fields that nobody looks at."""
+        """Return a value without the fields that no constraint looks at."""
         match value:
             case Node(name=name, fields=fields):
                 return Node(name, tuple((f, self._seen(v) if self._matters(name, f) else None) for f, v in fields))
@@ -148,12 +148,12 @@ class _Kinds:
         return value
 
     def _matters(self, component: str, field: str) -> bool:
-        """Fields that are asked for, and those that hold parts, since parts have names."""
-        return field in self.asked or isinstance(self.catalogue[component].fields[field], Sequenced | Branches)
+        """Return whether constraints look at a field, or it holds parts, whose names they may look at."""
+        return field in self.relevant or isinstance(self.catalogue[component].fields[field], Sequenced | Branches)
 
 
 def _holes(value: object) -> set[int]:
-    """The indices of the holes in a shape."""
+    """Return the indices of the holes in a shape."""
     match value:
         case Hole(index=index):
             return {index}

@@ -1,13 +1,13 @@
-"""A derivation as a sequence of named choices, and its number made from them and taken apart into them.
+"""A derivation as a sequence of named choices: its number is computed from them, and they are recovered from it.
 
-Whoever searches a grammar sees one parameter for each choice, asked only where the choices before it lead to it. A
-choice is named by the rules that lead to it, not by the alternatives taken on the way:
+A search over a grammar has one parameter per choice, which exists only if the choices before it lead to it. A choice is
+named by the rules that lead to it, not by the alternatives taken on the way:
 
     block/sublayer($attention)/attention/matrix/skip:head
 
-so the matrix is the same parameter before and after a norm. A rule that fills a field of another name is shown behind
-it (`skip:head`); where one part uses a rule twice, the second is `norm#2`; what `let` draws is `n=norm`, once.
-Numbers in order are a choice like others, which says that it is ordered.
+so the matrix is the same parameter before and after a norm. If a rule fills a field of another name, the field comes
+first (`skip:head`); if one part uses a rule twice, the second use is `norm#2`; what `let` draws is `n=norm`, once.
+Ordered numbers are a choice like any other, marked as ordered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ablate.grammar.derivation import Alternatives, Hole, Let, Named, Product, S
 class OpenChoice:
     """A choice to be made: its name, the alternatives as they are written, and how many derivations each has.
 
-    Where the alternatives are numbers in order, `scale` is how they are spaced.
+    If the alternatives are ordered numbers, `scale` is how they are spaced.
     """
 
     name: str
@@ -34,26 +34,26 @@ class OpenChoice:
 
     @property
     def ordered(self) -> bool:
-        """Whether the alternatives are numbers in order."""
+        """Return whether the alternatives are ordered numbers."""
         return self.scale is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice that was made: alternative `taken`, from 0, of those asked for."""
+    """A choice that was made: the alternative number `taken`, from 0."""
 
-    asked: OpenChoice
+    choice: OpenChoice
     taken: int
 
     @property
     def name(self) -> str:
         """The name of the choice."""
-        return self.asked.name
+        return self.choice.name
 
     @property
     def word(self) -> str:
         """The alternative taken, as it is written."""
-        return self.asked.words[self.taken]
+        return self.choice.words[self.taken]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Subtree:
-    """What one rule derived inside a derivation: number `index` of what `template` derives.
+    """What one rule derived inside a derivation: the derivation `index` of `template`.
 
-    One more in `index` is `stride` more in the number of the whole derivation.
+    Adding 1 to `index` adds `stride` to the number of the whole derivation.
     """
 
     path: str
@@ -78,13 +78,13 @@ class Subtree:
 
 
 Chooser = Callable[[OpenChoice], int]
-"""Answers a choice with the number of one of its alternatives."""
+"""Makes a choice: returns the number of one of its alternatives."""
 
 
 def decide(template: Template, chooser: Chooser) -> Derived:
-    """The derivation that a chooser makes, asked for each choice in order; a choice of one is not asked.
+    """Build the derivation that a chooser makes, choice by choice; a choice with one alternative is made without it.
 
-    Raises IndexError where it answers with an alternative that is not there.
+    Raises IndexError if it returns an alternative that does not exist.
     """
     made: list[Decision] = []
     seen: Counter[str] = Counter()
@@ -94,41 +94,42 @@ def decide(template: Template, chooser: Chooser) -> Derived:
         if len(live) == 1:
             return live[0]
         counts = tuple(choice.alternatives[place].count for place in live)
-        asked = OpenChoice(_once(name, seen), tuple(_words(choice)[place] for place in live), counts, choice.scale)
-        taken = chooser(asked)
+        words = tuple(_words(choice)[place] for place in live)
+        offered = OpenChoice(_once(name, seen), words, counts, choice.scale)
+        taken = chooser(offered)
         if not 0 <= taken < len(live):
-            raise IndexError(f"alternative {taken} of {len(live)} for {asked.name}")
-        made.append(Decision(asked, taken))
+            raise IndexError(f"alternative {taken} of {len(live)} for {offered.name}")
+        made.append(Decision(offered, taken))
         return live[taken]
 
     return Derived(_number(template, _label(template), ask), tuple(made))
 
 
 def choices(template: Template, k: int) -> tuple[Decision, ...]:
-    """The choices that lead to the k-th derivation, in the order in which `decide` asks for them."""
-    found: list[Decision] = []
+    """Return the choices that lead to the k-th derivation, in the order in which `decide` makes them."""
+    decisions: list[Decision] = []
     seen: Counter[str] = Counter()
     for name, choice, place in _taken(template, _label(template), k):
         live = [place for place, option in enumerate(choice.alternatives) if option.count]
         if len(live) > 1:
             counts = tuple(choice.alternatives[p].count for p in live)
-            asked = OpenChoice(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
-            found.append(Decision(asked, live.index(place)))
-    return tuple(found)
+            offered = OpenChoice(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
+            decisions.append(Decision(offered, live.index(place)))
+    return tuple(decisions)
 
 
 def follow(template: Template, taken: Mapping[str, int], otherwise: Chooser) -> Derived:
-    """The derivation of choices given by name; what they do not say, or say wrongly, `otherwise` answers."""
+    """Build the derivation of choices given by name; `otherwise` makes those that are missing or invalid."""
 
-    def chooser(asked: OpenChoice) -> int:
-        said = taken.get(asked.name)
-        return said if said is not None and 0 <= said < len(asked.words) else otherwise(asked)
+    def chooser(choice: OpenChoice) -> int:
+        given = taken.get(choice.name)
+        return given if given is not None and 0 <= given < len(choice.words) else otherwise(choice)
 
     return decide(template, chooser)
 
 
 def subtrees(template: Template, k: int) -> Iterator[Subtree]:
-    """What every rule derived in the k-th derivation, rules before those they use; those without a choice are not."""
+    """Yield what each rule with a choice derived in the k-th derivation, rules before those they use."""
     yield from _subtrees(template, _label(template), k, 1)
 
 
@@ -152,7 +153,7 @@ def _number(template: Template, path: str, ask: Callable[[str, Alternatives], in
 
 
 def _taken(template: Template, path: str, k: int) -> Iterator[tuple[str, Alternatives, int]]:
-    """Each choice on the way to the k-th derivation, by its path, and the place of the alternative taken."""
+    """Yield each choice on the way to the k-th derivation, with its path and the place of the alternative taken."""
     match template:
         case Named(body=body):
             yield from _taken(body, _below(path, body), k)
@@ -189,7 +190,7 @@ def _subtrees(template: Template, path: str, k: int, stride: int) -> Iterator[Su
 
 
 def _alternative(choice: Alternatives, k: int) -> tuple[int, int]:
-    """The place of the alternative that holds the k-th derivation, and its number there."""
+    """Return the place of the alternative that holds the k-th derivation, and its number there."""
     for place, option in enumerate(choice.alternatives):
         if k < option.count:
             return place, k
@@ -198,13 +199,13 @@ def _alternative(choice: Alternatives, k: int) -> tuple[int, int]:
 
 
 def _digits(product: Product, k: int) -> list[tuple[int, int]]:
-    """For each hole, the number of what fills it and what one more there adds to k."""
-    found, weight = [], 1
+    """Return, for each hole, the number of what fills it, and by how much adding 1 to that changes k."""
+    digits, weight = [], 1
     for hole in reversed(product.holes):
         k, index = divmod(k, hole.count)
-        found.append((index, weight))
+        digits.append((index, weight))
         weight *= hole.count
-    return found[::-1]
+    return digits[::-1]
 
 
 def _words(choice: Alternatives) -> tuple[str, ...]:
@@ -216,12 +217,12 @@ def _drawn_path(let: Let, path: str) -> str:
 
 
 def _below(path: str, template: Template) -> str:
-    """The path of what stands alone at a place: a rule's name is added to the way there."""
+    """Return the path of what stands alone at a place: the path there, plus the name of its rule, if any."""
     return "/".join(filter(None, (path, _label(template))))
 
 
 def _paths(product: Product, path: str) -> list[str]:
-    """The path of each hole, a rule used twice numbered from the second on; a hole that is the whole is at `path`."""
+    """Return the path of each hole, repeated rules numbered from 2; a hole that is the whole shape is at `path`."""
     if isinstance(product.shape, Hole):
         return [path]
     fields = dict(_fields(product.shape, ""))
@@ -235,7 +236,7 @@ def _step(field: str, label: str) -> str:
 
 
 def _label(template: Template) -> str:
-    """The rule that a template is of, seen through what only passes it on; "" for one that is of none."""
+    """Return the rule that a template belongs to, through shapes that only pass it on; "" if there is none."""
     match template:
         case Named(name=name):
             return name
@@ -245,7 +246,7 @@ def _label(template: Template) -> str:
 
 
 def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
-    """Each hole of a shape, with the field that it alone fills; "" for one in a sequence or a list."""
+    """Yield each hole of a shape with the field that it alone fills; "" for one in a sequence or a list."""
     match shape:
         case Hole(index=index):
             yield index, field
@@ -260,6 +261,6 @@ def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
 
 
 def _once(name: str, seen: Counter[str]) -> str:
-    """A name, numbered from the second time on."""
+    """Return a name, numbered from its second use on."""
     seen[name] += 1
     return name if seen[name] == 1 else f"{name}#{seen[name]}"

@@ -1,4 +1,4 @@
-"""Conditions of constraints: what must stand at an address, read and checked against the catalogue."""
+"""Conditions of constraints on the value at an address, read and checked against the catalogue."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ablate.block.select import Selector, parse_address
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
 
-Found: TypeAlias = tuple[frozenset[str], ...]
-"""The values at an address of a block, each as the words by which a condition may name it (see `words`)."""
+WordSets: TypeAlias = tuple[frozenset[str], ...]
+"""The values at an address of a block, each as the set of words by which a condition may name it (see `words`)."""
 
 NOTHING = frozenset({"none"})
 ANYWHERE = ("none", "any")
@@ -28,29 +28,29 @@ ORDINAL = re.compile(r"_\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What stands at `address` is one of `accepted` (texts; `any` is anything but nothing)."""
+    """The value at `address` is one of `accepted` (texts; `any` is any value, but not none)."""
 
     address: Selector
     accepted: tuple[str, ...]
 
-    def some(self, found: Found) -> bool:
-        """Whether a value at the address, of those `found` there, matches; no value matches `none`."""
-        return any(map(self._matches, found)) if found else "none" in self.accepted
+    def some(self, values: WordSets) -> bool:
+        """Return whether one of the `values` at the address matches; the absence of values matches `none`."""
+        return any(map(self._matches, values)) if values else "none" in self.accepted
 
-    def every(self, found: Found) -> bool:
-        """Whether all values that were found at the address match."""
-        return all(map(self._matches, found)) if found else "none" in self.accepted
+    def every(self, values: WordSets) -> bool:
+        """Return whether all `values` at the address match; the absence of values matches `none`."""
+        return all(map(self._matches, values)) if values else "none" in self.accepted
 
     def _matches(self, words: frozenset[str]) -> bool:
         return ("any" in self.accepted and words != NOTHING) or not words.isdisjoint(self.accepted)
 
 
 def read_conditions(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[Condition, ...]:
-    """All conditions of one side of a constraint; mistakes go to `problems`."""
+    """Read the conditions of one side of a constraint; mistakes go to `problems`."""
     if located is None:
         return ()
     if not isinstance(located, Mapping):
-        problems.add("conditions are a mapping from addresses to what stands there", located.span)
+        problems.add("conditions must map addresses to values", located.span)
         return ()
     read = (_read(key, value, catalogue, problems) for key, value in located.entries)
     return tuple(condition for condition in read if condition is not None)
@@ -67,7 +67,7 @@ def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems)
     accepted = []
     for item in items:
         if not isinstance(item, Scalar):
-            problems.add("a condition names a component, a number, none or any, or a list of those", item.span)
+            problems.add("a condition must name a component, a number, none or any, or a list of those", item.span)
             continue
         word = _accepted(item)
         if choices is not None and word not in (*ANYWHERE, *choices) and not _is_number(word, choices):
@@ -78,7 +78,7 @@ def _read(key: Scalar, value: Located, catalogue: Catalogue, problems: Problems)
 
 
 NUMBERS = "numbers"
-"""Stands among the choices of an address that holds numbers."""
+"""Marks, among the choices of an address, that it holds numbers."""
 
 
 def _is_number(word: str, choices: tuple[str, ...]) -> bool:
@@ -92,7 +92,7 @@ def _is_number(word: str, choices: tuple[str, ...]) -> bool:
 
 
 def _choices(address: Selector, key: Scalar, catalogue: Catalogue, problems: Problems) -> tuple[str, ...] | None:
-    """What may stand at an address; None, with the mistake noted, where nothing ever does."""
+    """Return the values possible at an address; None, after noting the mistake, if no block has such an address."""
     named = {name: spec for spec in catalogue for name in _part_names(spec, catalogue)}
     pattern = ORDINAL.sub("", address.part)
     specs = [spec for spec in catalogue if any(fnmatchcase(name, pattern) for name in _part_names(spec, catalogue))]
@@ -107,7 +107,7 @@ def _choices(address: Selector, key: Scalar, catalogue: Catalogue, problems: Pro
         if not kinds:
             known = sorted({name for spec in specs for name in spec.fields})
             message = f"{address.text}: there is no field {quote(field)}"
-            problems.add_unknown(message, key.span, field, known, "fields there are")
+            problems.add_unknown(message, key.span, field, known, "known fields")
             return None
         choices = {word for kind in kinds for word in _kind_choices(kind, catalogue)}
         slots = {kind.slot for kind in kinds if isinstance(kind, Part)}
@@ -116,7 +116,7 @@ def _choices(address: Selector, key: Scalar, catalogue: Catalogue, problems: Pro
 
 
 def _part_names(spec: ComponentSpec, catalogue: Catalogue) -> tuple[str, ...]:
-    """The names, but for ordinals, that a component can have as a part of a block."""
+    """Return the names, without ordinals, that a component can have as a part of a block."""
     if "part" not in spec.slots:
         return ()
     if not spec.modifier:
@@ -157,7 +157,7 @@ def _accepted(scalar: Scalar) -> str:
 
 
 def words(value: Value) -> frozenset[str]:
-    """The texts by which a condition may name a value."""
+    """Return the words by which a condition may name a value."""
     match value:
         case None:
             return NOTHING

@@ -1,4 +1,4 @@
-"""Derivations as arithmetic: everything a rule can become is numbered, so counting, listing and drawing are one thing.
+"""Derivations as arithmetic: everything a rule can derive is numbered, so that counting, listing and drawing are easy.
 
 A template stands for a finite list of values. `count` is its length, an exact integer of any size; `at(k)` is its k-th
 value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integer.
@@ -15,9 +15,9 @@ from typing import Literal, TypeAlias
 from ablate.block.expression import Gain, Node, Sequence, Value
 
 Bound: TypeAlias = Mapping[str, int]
-"""For each name of a surrounding `let`, the number of the derivation that was drawn for it."""
+"""For each name of an enclosing `let`, the number of the derivation drawn for it."""
 Scale = Literal["linear", "log"]
-"""How numbers in order are spaced: evenly, or evenly in their logarithms."""
+"""How ordered numbers are spaced: evenly, or evenly in their logarithms."""
 
 
 class Template(ABC):
@@ -27,18 +27,18 @@ class Template(ABC):
 
     @abstractmethod
     def at(self, k: int, bound: Bound) -> Value:
-        """The k-th value, 0 <= k < count."""
+        """Return the k-th value, 0 <= k < count."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedValue(Template):
-    """One value."""
+    """A single value."""
 
     value: Value
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
-        """The value."""
+        """Return the value."""
         return self.value
 
 
@@ -46,7 +46,7 @@ class FixedValue(Template):
 class Alternatives(Template):
     """The values of each alternative, one alternative after another; `words` are the alternatives as written.
 
-    Where the alternatives are numbers in order, `scale` is how they are spaced; None where they have no order.
+    If the alternatives are ordered numbers, `scale` is how they are spaced; otherwise it is None.
     """
 
     alternatives: tuple[Template, ...]
@@ -58,7 +58,7 @@ class Alternatives(Template):
         object.__setattr__(self, "count", sum(option.count for option in self.alternatives))
 
     def at(self, k: int, bound: Bound) -> Value:
-        """The k-th value of all alternatives together."""
+        """Return the k-th value of all alternatives together."""
         for option in self.alternatives:
             if k < option.count:
                 return option.at(k, bound)
@@ -68,7 +68,7 @@ class Alternatives(Template):
 
 @dataclass(frozen=True, slots=True)
 class Product(Template):
-    """A value with holes: every combination of what may fill them, the last hole varying fastest."""
+    """A value with holes, and every combination of what may fill them; the last hole varies fastest."""
 
     shape: Value
     holes: tuple[Template, ...]
@@ -78,7 +78,7 @@ class Product(Template):
         object.__setattr__(self, "count", prod(hole.count for hole in self.holes))
 
     def at(self, k: int, bound: Bound) -> Value:
-        """The shape with the k-th combination in its holes."""
+        """Return the shape with the k-th combination in its holes."""
         values: list[Value] = []
         for hole in reversed(self.holes):
             k, index = divmod(k, hole.count)
@@ -88,9 +88,9 @@ class Product(Template):
 
 @dataclass(frozen=True, slots=True)
 class Named(Template):
-    """What a rule derives, under the rule as it was used: `norm`, `sublayer($mlp)`; `one_of` for a choice on the spot.
+    """What a rule derives, named by the rule as it is used: `norm`, `sublayer($mlp)`; `one_of` for an inline choice.
 
-    One rule with the same arguments, for the same kind of place and at the same depth is one and the same object.
+    Uses of a rule with the same arguments, for the same kind of place and at the same depth, share one object.
     """
 
     name: str
@@ -101,13 +101,13 @@ class Named(Template):
         object.__setattr__(self, "count", self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
-        """The k-th value of the rule."""
+        """Return the k-th value of the rule."""
         return self.body.at(k, bound)
 
 
 @dataclass(frozen=True, slots=True)
 class Let(Template):
-    """Draw once, use in many places: `drawn` is numbered first, then `body` with that number bound to `name`."""
+    """A value drawn once and used in many places: `drawn` is numbered first, then `body`, with `name` bound to it."""
 
     name: str
     drawn: Template
@@ -118,7 +118,7 @@ class Let(Template):
         object.__setattr__(self, "count", self.drawn.count * self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
-        """The body, with what the number says is drawn."""
+        """Return the k-th value: of the body, with the draw that k stands for."""
         drawn, index = divmod(k, self.body.count)
         return self.body.at(index, {**bound, self.name: drawn})
 
@@ -132,7 +132,7 @@ class SharedDraw(Template):
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
-        """What was drawn for the name."""
+        """Return what was drawn for the name."""
         return self.reading.at(bound[self.name], bound)
 
 
@@ -144,7 +144,7 @@ class Hole:
 
 
 def fill(shape: Value, values: list[Value]) -> Value:
-    """The shape with its holes filled; what fills a place in a sequence or a list of components is spliced in."""
+    """Fill the holes of a shape; what fills a place in a sequence or a list of components is spliced in."""
     match shape:
         case Hole(index=index):
             return values[index]
@@ -160,30 +160,30 @@ def fill(shape: Value, values: list[Value]) -> Value:
 
 
 def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
-    found: list[Node] = []
+    nodes: list[Node] = []
     for item in items:
         filled = fill(item, values)
         if isinstance(item, Hole) and isinstance(filled, Sequence | tuple):
-            found.extend(filled)
+            nodes.extend(filled)
         else:
-            found.append(filled)  # type: ignore[arg-type]
-    return tuple(found)
+            nodes.append(filled)  # type: ignore[arg-type]
+    return tuple(nodes)
 
 
 def ordered(template: Template) -> tuple[Alternatives, ...]:
-    """The choices of numbers in order that a template may come to; those of the same numbers once."""
-    found: dict[tuple[str, ...], Alternatives] = {}
+    """Return the choices between ordered numbers that a template may lead to, each set of numbers once."""
+    choices: dict[tuple[str, ...], Alternatives] = {}
     seen: set[int] = set()
     pending = [template]
     while pending:
-        one = pending.pop()
-        if id(one) in seen:
+        inner = pending.pop()
+        if id(inner) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, Alternatives) and one.scale is not None:
-            found.setdefault(one.words, one)
-        pending += reversed(list(_inside(one)))
-    return tuple(found.values())
+        seen.add(id(inner))
+        if isinstance(inner, Alternatives) and inner.scale is not None:
+            choices.setdefault(inner.words, inner)
+        pending += reversed(list(_inside(inner)))
+    return tuple(choices.values())
 
 
 def _inside(template: Template) -> Iterator[Template]:
@@ -200,7 +200,7 @@ def _inside(template: Template) -> Iterator[Template]:
 
 
 def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
-    """A component that some derivation of a product would list twice where each may stand once; None if none does."""
+    """Find a component that a derivation of a product would list twice, where each is allowed once; None if none."""
     match shape:
         case Node(fields=fields):
             return next((name for _, child in fields if (name := twice(child, holes))), None)
@@ -215,7 +215,7 @@ def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
 
 
 def _listed(template: Template) -> set[str]:
-    """Names of all components that a template may bring into a list of components."""
+    """Return the names of all components that a template may add to a list of components."""
     match template:
         case FixedValue(value=value):
             return _top(value)

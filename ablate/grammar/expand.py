@@ -1,10 +1,10 @@
 """From the rules of a grammar, as written, to templates of derivations.
 
-* `$rule` draws anew at every place; `$rule(a, b)` hands it arguments, which are themselves drawn anew at each use.
-* `{let: {n: $norm}, in: …}` draws once; `$n` is that same derivation wherever it stands.
-* `{one_of: […]}` is a choice on the spot, and so is `{between: [0.1, 1], points: 10, scale: log}`, of numbers in order.
+* `$rule` draws anew at every place; `$rule(a, b)` passes it arguments, which are themselves drawn anew at each use.
+* `{let: {n: $norm}, in: …}` draws once; `$n` is that same derivation wherever it is used.
+* `{one_of: […]}` is an inline choice, as is `{between: [0.1, 1], points: 10, scale: log}`, between ordered numbers.
 * A rule that reaches itself must declare `max_depth`; at that depth it has no further alternatives.
-* What a rule can become is counted exactly, up to numbers of a thousand digits.
+* The derivations of a rule are counted exactly, up to numbers of a thousand digits.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ablate.source.problems import Problems, quote, shorten
 
 REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)(?:\((.*)\))?")
 MOST = 10**1000
-"""More derivations than this are a mistake: a recursion that doubles has 2^2^depth of them."""
+"""The most derivations; more are a mistake: a recursion that doubles has 2^2^depth of them."""
 
 
 @dataclass
 class _Bound:
-    """A name bound by `let`: its expression, where that is read, and what it derives, once it was used."""
+    """A name bound by `let`: its expression, the scope it is read in, and what it derives, once it has been used."""
 
     unique: str
     located: Located
@@ -61,14 +61,14 @@ class Expander:
         self._broken: set[tuple[object, ...]] = set()
         self._fresh = count()
         self._reached: set[str] = set()
-        self._spots: dict[tuple[str, ...], dict[Span, int]] = {}  # for each rule, its choices on the spot, numbered
+        self._spots: dict[tuple[str, ...], dict[Span, int]] = {}  # for each rule, its inline choices, numbered
 
     def unused(self) -> list[Rule]:
-        """The rules that were not reached."""
+        """Return the rules that were not reached."""
         return [rule for rule in self.rules.values() if rule.name not in self._reached]
 
     def template(self, located: Located, kind: FieldType, scope: Scope) -> Template:
-        """All values that an expression can take at a place of this kind. Raises Invalid after noting mistakes."""
+        """Return all values of an expression at a place of this kind. Raises Invalid after noting mistakes."""
         holes: list[Template] = []
 
         def extension(inner: Located, inner_kind: FieldType) -> Value | None:
@@ -83,9 +83,11 @@ class Expander:
             return FixedValue(shape)
         template = Product(shape, tuple(holes))
         if (name := twice(shape, template.holes)) is not None:
-            self._fail(f"{name} may stand twice in one list here", located, ("let each item bring other components",))
+            self._fail(f"{name} may appear twice in one list here", located, ("give each item different components",))
         if template.count > MOST:
-            self._fail("more than 10^1000 derivations up to here", located, ("lower max_depth, or offer less",))
+            self._fail(
+                "more than 10^1000 derivations up to here", located, ("lower max_depth, or offer fewer alternatives",)
+            )
         return template
 
     def _reference(self, located: Located, kind: FieldType, scope: Scope) -> Template:
@@ -124,14 +126,14 @@ class Expander:
             wanted = f"{rule.name}({', '.join(rule.parameters)})" if rule.parameters else rule.name
             several = "argument" if len(rule.parameters) == 1 else "arguments"
             message = f"${rule.name} takes {len(rule.parameters) or 'no'} {several}, got {len(given)}"
-            self._fail(message, at, (f"it is {wanted}",))
+            self._fail(message, at, (f"it is declared as {wanted}",))
         bound = {name: (self._argument(text, at), scope) for name, text in zip(rule.parameters, given, strict=True)}
         resolved = {name: _outermost(pair) for name, pair in bound.items()}
         left = dict(scope.left)
         if rule.max_depth is not None:
             left[rule.name] = left.get(rule.name, rule.max_depth) - 1
             if left[rule.name] < 0:
-                return Alternatives(())  # nothing: an alternative that needs it has no derivations
+                return Alternatives(())  # empty: an alternative that needs it has no derivations
         key = (
             rule.name,
             kind,
@@ -146,7 +148,7 @@ class Expander:
         if key in self._broken:
             raise Invalid
         inner = Scope(resolved, {}, left, (*scope.chain, rule.name))
-        self._broken.add(key)  # until it is read: a rule with a mistake is read, and complained of, once
+        self._broken.add(key)  # until it is read, so that a rule with a mistake is read and reported once
         words = ", ".join(located.text for located, _ in resolved.values())
         label = f"{rule.name}({words})" if words else rule.name
         template = Named(label, self._alternatives(rule.alternatives, kind, inner))
@@ -155,7 +157,7 @@ class Expander:
         return template
 
     def _argument(self, text: str, at: Scalar) -> Scalar:
-        """An argument as if it stood in the YAML itself: a reference, a name, a number."""
+        """Read an argument as if it stood in the YAML itself: a reference, a name, a number."""
         try:
             value = resolve(text)
         except ValueProblem as problem:
@@ -168,7 +170,7 @@ class Expander:
             self._fail(
                 f"unbounded recursion: {' → '.join(cycle)}",
                 at,
-                (f"say how deep it may go: `{cycle[0]}: {{max_depth: 3, one_of: […]}}`",),
+                (f"limit its depth: `{cycle[0]}: {{max_depth: 3, one_of: […]}}`",),
             )
 
     def _choice(self, located: Located, kind: FieldType, scope: Scope) -> Template:
@@ -178,7 +180,7 @@ class Expander:
 
     def _between(self, located: Mapping, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(kind, Number | Arithmetic | GainField | Width):
-            self._fail("between gives numbers, and no number can stand here", located, ())
+            self._fail("between gives numbers, but a number is not allowed here", located, ())
         between = read_between(located, self.problems)
         written = (Scalar(number, str(number), located["between"].span) for number in between.numbers)
         numbers = tuple(FixedValue(self._plain.value(number, kind)) for number in written)
@@ -186,22 +188,24 @@ class Expander:
         return Named(self._spot("between", located, scope), Alternatives(numbers, words, between.scale))
 
     def _spot(self, word: str, located: Located, scope: Scope) -> str:
-        """The name of a choice on the spot, numbered within its rule from the second on."""
+        """Return the name of an inline choice, numbered within its rule from the second on."""
         spots = self._spots.setdefault((word, *scope.chain[-1:]), {})
         spot = spots.setdefault(located.span, len(spots) + 1)
         return word if spot == 1 else f"{word}#{spot}"
 
     def _alternatives(self, items: tuple[Located, ...], kind: FieldType, scope: Scope) -> Template:
-        found: list[Template] = []
+        templates: list[Template] = []
         invalid = False
         for item in items:
             try:
-                found.append(self.template(item, kind, scope))
+                templates.append(self.template(item, kind, scope))
             except Invalid:
                 invalid = True
         if invalid:
             raise Invalid
-        return found[0] if len(found) == 1 else Alternatives(tuple(found), tuple(_word(item) for item in items))
+        if len(templates) == 1:
+            return templates[0]
+        return Alternatives(tuple(templates), tuple(_word(item) for item in items))
 
     def _let(self, names: Located, body: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(names, Mapping) or not names.entries:
@@ -211,10 +215,10 @@ class Expander:
         }
         template = self.template(body, kind, replace(scope, bound={**scope.bound, **bound}))
         for key, _ in reversed(names.entries):
-            one = bound[str(key.value)]
-            if one.drawn is None:
+            let = bound[str(key.value)]
+            if let.drawn is None:
                 self._fail(f"${key.value} is bound here but never used", key, ())
-            template = Let(one.unique, one.drawn, template)
+            template = Let(let.unique, let.drawn, template)
         return template
 
     def _same(self, bound: _Bound, kind: FieldType) -> Template:
@@ -231,22 +235,22 @@ class Expander:
 
 
 def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
-    """An argument that only passes on an argument is that one; so equal uses of a rule are read once."""
+    """Resolve an argument that only passes on another to that one, so that equal uses of a rule are read once."""
     located, scope = pair
     while str(located.value).startswith("$") and str(located.value)[1:] in scope.arguments:
-        found, scope = scope.arguments[str(located.value)[1:]]
-        assert isinstance(found, Scalar)
-        located = found
+        outer, scope = scope.arguments[str(located.value)[1:]]
+        assert isinstance(outer, Scalar)
+        located = outer
     return located, scope
 
 
 def _word(located: Located) -> str:
-    """An alternative as it is written, on one line."""
+    """Return an alternative as it is written, on one line."""
     return shorten(" ".join(located.span.text.split()))
 
 
 def _split(text: str) -> list[str]:
-    """Arguments between commas that are not inside brackets."""
+    """Split arguments at commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

@@ -1,4 +1,4 @@
-"""A grammar: rules that derive blocks, blocks with names, defaults that may be left out, constraints with reasons."""
+"""A grammar: rules that derive blocks, named blocks, defaults of fields, and constraints with reasons."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ KEYS = (
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
 USUAL = "transformer"
-"""The grammar that commands take where none is named."""
+"""The grammar that commands use if none is named."""
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """What may be built. `derivations` numbers every block that the rules derive, before constraints.
+    """The set of blocks that may be built. `derivations` numbers every block that the rules derive, before constraints.
 
-    `defaults` are the fields that YAML may leave out; `space` holds, still located, what a space may leave out, and
-    `presets` what it may take by name. The files it includes are part of it.
+    `defaults` are the fields that YAML may leave out; `space` holds, still located, the defaults of a space, and
+    `presets` the sections that it can take by name. The files that it includes are part of it.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Grammar:
 
     @property
     def count(self) -> int:
-        """How many derivations the rules have, exactly, before constraints."""
+        """The exact number of derivations, before constraints."""
         return self.derivations.count
 
     def derive(self, k: int) -> Block:
-        """The k-th derivation, 0 <= k < count, whether a constraint refuses it or not. IndexError beyond."""
+        """Return the k-th derivation, 0 <= k < count, even if a constraint refuses it; IndexError for any other k."""
         if not 0 <= k < self.count:
             raise IndexError(f"derivation {k} of {self.count}")
         block = self.derivations.at(k, {})
@@ -82,13 +82,13 @@ class Grammar:
         return block
 
     def enumerate(self) -> Iterator[Block]:
-        """Every derivation that no constraint refuses, in order."""
+        """Yield every derivation that no constraint refuses, in order."""
         return (block for k in range(self.count) if not self.refusals(block := self.derive(k)))
 
     def sample(self, rng: random.Random) -> Block:
-        """A uniform draw from the derivations that no constraint refuses (by rejection).
+        """Draw uniformly from the derivations that no constraint refuses, by rejection.
 
-        Raises InputError after 10,000 refusals in a row: the constraints then leave practically nothing.
+        Raises InputError after 10,000 refusals in a row: the constraints then admit practically nothing.
         """
         for _ in range(DRAWS):
             block = self.derive(rng.randrange(self.count))
@@ -96,15 +96,15 @@ class Grammar:
                 return block
         raise InputError(
             f"grammar {self.name}: constraints refused {DRAWS:,} blocks in a row that were drawn from its rules\n"
-            "  = offer less in the rules of what the constraints refuse"
+            "  = offer fewer alternatives that the constraints refuse"
         )
 
     def refusals(self, block: Block) -> tuple[str, ...]:
-        """The reasons of the constraints that refuse a block; empty for a block that may be."""
+        """Return the reasons of the constraints that refuse a block; empty for a block that is admitted."""
         return tuple(constraint.because for constraint in self.broken(block))
 
     def broken(self, block: Block) -> tuple[Constraint, ...]:
-        """The constraints that refuse a block; empty for a block that may be."""
+        """Return the constraints that refuse a block; empty for a block that is admitted."""
         return self._refusals.of(parts_by_name(block, self.catalogue))
 
     @cached_property
@@ -112,20 +112,20 @@ class Grammar:
         return Refusals(self.constraints)
 
     def way_out(self, reason: str) -> str:
-        """What the user may do where a constraint leaves practically nothing."""
-        return "offer less of that in the rules, or refuse less in the constraints"
+        """Return what the user can do about a constraint that admits practically nothing."""
+        return "offer fewer such alternatives in the rules, or relax the constraint"
 
     def listing(self, what: str) -> str:
-        """The command that lists its `blocks` or `presets`."""
+        """Return the command that lists its `blocks` or `presets`."""
         usual = self.name == self.path.stem == USUAL
         return f"ablate list {what}" + ("" if usual else f" --grammar {shlex.quote(shown_name(str(self.path)))}")
 
     def reader_for(self, problems: Problems) -> Reader:
-        """A reader of expressions with this grammar's defaults, noting mistakes in `problems`."""
+        """Return a reader of expressions with this grammar's defaults, which notes mistakes in `problems`."""
         return Reader(self.catalogue, self.located_defaults, problems)
 
     def block(self, name: str) -> Block:
-        """A named block. KeyError with a suggestion where the grammar has none of that name."""
+        """Return a named block; KeyError with a suggestion if the grammar has none of that name."""
         if name not in self.blocks:
             hint = suggest(name, tuple(self.blocks))
             raise KeyError(f"grammar {self.name} has no block {name!r}" + (f": {hint}" if hint else ""))
@@ -145,9 +145,9 @@ def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
 
 
 def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """Read a grammar from located YAML; None where mistakes (noted in `problems`) leave nothing to work with.
+    """Read a grammar from located YAML; None if mistakes (noted in `problems`) leave nothing to work with.
 
-    Raises InputError for a file it includes that cannot be read at all.
+    Raises InputError for an included file that cannot be read at all.
     """
     entries = _entries(located, problems)
     if entries is None:
@@ -161,10 +161,10 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
     template = _derivations(entries["rules"], entries["start"], reader)
     blocks, presets = read_blocks(texts, reader), read_presets(texts, problems)
     written = [text.entries["constraints"] for text in texts if "constraints" in text.entries]
-    constraints = tuple(found for one in written for found in read_constraints(one, catalogue, problems))
+    constraints = tuple(read for listed in written for read in read_constraints(listed, catalogue, problems))
     space = entries.get("space")
     if space is not None and not isinstance(space, Mapping):
-        problems.add("space must be a mapping: what a space may leave out", space.span)
+        problems.add("space must be a mapping of defaults for spaces", space.span)
         space = None
     parsed = _parsed_defaults(defaults, reader)
     if template is None or not isinstance(name, Scalar):
@@ -174,11 +174,13 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
 
 def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
     if not isinstance(located, Mapping):
-        problems.add("a grammar is a mapping", located.span, notes=(f"with the keys: {', '.join(KEYS)}",))
+        problems.add("a grammar must be a mapping", located.span, notes=(f"with the keys: {', '.join(KEYS)}",))
         return None
     if looks_included(located):
         notes = ("check the grammar that includes it",)
-        problems.add("this file is a part of a grammar, to be included by one", located.entries[0][0].span, notes=notes)
+        problems.add(
+            "this file is a part of a grammar, and is meant to be included", located.entries[0][0].span, notes=notes
+        )
         return None
     entries: dict[str, Located] = {}
     for key, value in located.entries:
@@ -196,7 +198,7 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
 
 
 def _derivations(rules: Located, start: Located, reader: Reader) -> Template | None:
-    """Everything that the start rule derives; None where a mistake was noted."""
+    """Read everything that the start rule derives; None if a mistake was noted."""
     problems = reader.problems
     before = len(problems)
     expander = Expander(read_rules(rules, problems), reader, problems)
@@ -213,10 +215,10 @@ def _derivations(rules: Located, start: Located, reader: Reader) -> Template | N
         return None
     if len(problems) == before:
         for rule in expander.unused():
-            way_out = ("remove it, or reach it from start",)
+            way_out = ("remove it, or use it in a rule that start reaches",)
             problems.add(f"rule {quote(rule.name)} is never used", rule.key.span, notes=way_out)
     if template.count == 0:
-        way_out = ("every way through its rules reaches max_depth: give one that ends",)
+        way_out = ("every derivation reaches max_depth: add an alternative that ends",)
         problems.add(f"{quote(start.value)} derives no block at all", start.span, notes=way_out)
         return None
     return template
@@ -225,27 +227,27 @@ def _derivations(rules: Located, start: Located, reader: Reader) -> Template | N
 def _located_defaults(
     texts: tuple[GrammarText, ...], catalogue: Catalogue, problems: Problems
 ) -> dict[str, dict[str, Located]]:
-    """What fields are where nothing is said, from every file; a default that is given twice is a mistake."""
-    found: dict[str, dict[str, Located]] = {}
+    """Read the defaults of fields from every file; a default that is given twice is a mistake."""
+    defaults: dict[str, dict[str, Located]] = {}
     for text in texts:
         if "defaults" not in text.entries:
             continue
         for component, fields in _defaults_of(text.entries["defaults"], catalogue, problems).items():
-            known = found.setdefault(component, {})
+            known = defaults.setdefault(component, {})
             for field, value in fields.items():
                 if field in known:
                     message = f"the default of {component}.{field} is given twice"
                     also = ((known[field].span, "first given here"),)
                     problems.add(message, value.span, label="and again", also=also)
                 known.setdefault(field, value)
-    return found
+    return defaults
 
 
 def _defaults_of(located: Located, catalogue: Catalogue, problems: Problems) -> dict[str, dict[str, Located]]:
-    found: dict[str, dict[str, Located]] = {}
+    defaults: dict[str, dict[str, Located]] = {}
     if not isinstance(located, Mapping):
         problems.add("defaults must map components to fields", located.span)
-        return found
+        return defaults
     names = tuple(spec.name for spec in catalogue)
     for key, body in located.entries:
         if key.value not in catalogue:
@@ -259,12 +261,12 @@ def _defaults_of(located: Located, catalogue: Catalogue, problems: Problems) -> 
                 if field.value not in fields:
                     message = f"{key.text} has no field {quote(field.text)}"
                     problems.add_unknown(message, field.span, field.text, fields, "its fields are")
-            found[str(key.value)] = {str(f.value): value for f, value in body.entries if f.value in fields}
-    return found
+            defaults[str(key.value)] = {str(f.value): value for f, value in body.entries if f.value in fields}
+    return defaults
 
 
 def _parsed_defaults(defaults: Map[str, Map[str, Located]], reader: Reader) -> dict[str, dict[str, Value]]:
-    """Every default as a value; a mistake in one that nothing uses is found here too."""
+    """Read every default as a value, so that a mistake is found even in one that nothing uses."""
     parsed: dict[str, dict[str, Value]] = {}
     for component, fields in defaults.items():
         parsed[component] = {}

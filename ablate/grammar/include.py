@@ -1,11 +1,11 @@
-"""Files that a grammar takes in: `include: [transformer/espa.yaml]`, each with the blocks of one paper.
+"""Files that a grammar includes: `include: [transformer/espa.yaml]`, each with the blocks of one paper.
 
     paper: He et al. 2023, Deep Transformers without Shortcuts, arXiv:2302.10322
     blocks:      {…}
-    presets:     {…}        and, where it brings components of its own, defaults and constraints
+    presets:     {…}        and, if it needs them, defaults and constraints
 
-Paths are relative to the grammar and stay in its folder. What is taken in stands beside what the grammar says, never
-over it: a name given twice is a mistake. An included file includes nothing itself.
+Paths are relative to the grammar and stay in its folder. An included file adds to the grammar and never overrides it: a
+name given twice is a mistake. It cannot include other files.
 """
 
 from __future__ import annotations
@@ -20,53 +20,55 @@ from ablate.source.problems import Problems, quote, suggest
 from ablate.source.yaml import is_file, read_yaml
 
 KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
-"""What an included file may say."""
+"""The keys of an included file."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarText:
-    """What one file says of a grammar, by key; `paper` is the paper that its blocks are from, "" where it says none."""
+    """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or ""."""
 
     paper: str
     entries: Map[str, Located]
 
 
 def read_included(located: Located | None, grammar: Path, problems: Problems) -> tuple[GrammarText, ...]:
-    """Every file that the `include:` of a grammar names; mistakes go to `problems`.
+    """Read every file that the `include:` of a grammar names; mistakes go to `problems`.
 
-    Raises InputError, with the place in that file, for one that is not YAML.
+    Raises InputError, with the place in the file, for one that is not YAML.
     """
     if located is None:
         return ()
     if not isinstance(located, Items):
         problems.add("include must be a list of files", located.span, notes=("such as include: [papers/espa.yaml]",))
         return ()
-    found: dict[Path, Scalar] = {}
+    files: dict[Path, Scalar] = {}
     for item in located.items:
         path = _path(item, grammar, problems)
-        if path is not None and path in found:
-            also = ((found[path].span, "first here"),)
-            problems.add(f"{quote(found[path].text)} is included twice", item.span, label="and again", also=also)
+        if path is not None and path in files:
+            also = ((files[path].span, "first here"),)
+            problems.add(f"{quote(files[path].text)} is included twice", item.span, label="and again", also=also)
         elif path is not None:
             assert isinstance(item, Scalar)
-            found[path] = item
-    return tuple(text for path in found if (text := _text(read_yaml(path), problems)) is not None)
+            files[path] = item
+    return tuple(text for path in files if (text := _text(read_yaml(path), problems)) is not None)
 
 
 def looks_included(located: Located) -> bool:
-    """Whether a file is meant to be included by a grammar, and is none itself."""
+    """Return whether a file is meant to be included by a grammar, and is not one itself."""
     return isinstance(located, Mapping) and len(located) > 0 and all(key in KEYS for key in located)
 
 
 def _path(item: Located, grammar: Path, problems: Problems) -> Path | None:
-    """The file that an item names, where there is one in the folder of the grammar."""
+    """Return the file that an item names, if there is one in the folder of the grammar."""
     if not isinstance(item, Scalar) or not isinstance(item.value, str):
-        problems.add("include names files: paths relative to this one", item.span)
+        problems.add("include must list files, as paths relative to this one", item.span)
         return None
     folder = grammar.parent
     path = folder / item.value
     if not path.resolve().is_relative_to(folder.resolve()):
-        problems.add(f"{quote(item.value)} is not in the grammar's folder", item.span, notes=(f"which is {folder}",))
+        problems.add(
+            f"{quote(item.value)} is not in the grammar's folder", item.span, notes=(f"the folder is {folder}",)
+        )
         return None
     if path.resolve() == grammar.resolve():
         problems.add("a grammar cannot include itself", item.span)
@@ -86,17 +88,19 @@ def _beside(path: Path) -> Iterator[Path]:
 def _text(located: Located, problems: Problems) -> GrammarText | None:
     accepted = f"an included file accepts: {', '.join(KEYS)}"
     if not isinstance(located, Mapping):
-        problems.add("an included file is a mapping", located.span, notes=(accepted,))
+        problems.add("an included file must be a mapping", located.span, notes=(accepted,))
         return None
     for key, _ in located.entries:
         if key.value == "include":
-            problems.add("includes do not nest", key.span, notes=("name the file in the grammar itself",))
+            problems.add(
+                "an included file cannot include others", key.span, notes=("name the file in the grammar itself",)
+            )
         elif key.value not in KEYS:
             message = f"unknown key {quote(key.text)} in an included file"
             problems.add_unknown(message, key.span, key.text, KEYS, "an included file accepts")
     paper = located.get("paper")
     if paper is not None and (not isinstance(paper, Scalar) or not isinstance(paper.value, str)):
-        problems.add("paper must be a text", paper.span, notes=("authors, year, title and where to find it",))
+        problems.add("paper must be text", paper.span, notes=("authors, year, title and where to find it",))
         paper = None
     entries = {str(key.value): value for key, value in located.entries}
     return GrammarText(str(paper.value) if isinstance(paper, Scalar) else "", entries)

@@ -1,7 +1,7 @@
-"""New derivations from known ones: mutation re-derives a subtree, crossover exchanges subtrees of like rules.
+"""New derivations from known ones: mutation derives a subtree anew, crossover exchanges subtrees of like rules.
 
-All of it is arithmetic on the numbers of derivations, uniform over what it chooses from, and decided by the generator
-it is handed. `draw` and `solved` keep to what is admitted, and count what each reason removed.
+Both are arithmetic on the numbers of derivations; each choice is uniform and made by the random generator passed in.
+`draw` and `solved` return only derivations that are admitted, and count how many each reason excluded.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ablate.grammar.grammar import DRAWS
 
 
 class DerivationSource(Protocol):
-    """Derivations, and which of them are admitted: a grammar, or what a space makes of one."""
+    """Derivations, and which of them are admitted: a grammar, or a grammar as a space restricts it."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def derivations(self) -> Template:
-        """What is derived, as choices."""
+        """The template of all derivations."""
 
     @property
     def count(self) -> int:
-        """How many derivations there are."""
+        """The number of derivations."""
 
     def derive(self, k: int) -> Block:
-        """The block of the k-th derivation."""
+        """Return the block of the k-th derivation."""
 
     def refusals(self, block: Block) -> tuple[str, ...]:
-        """Why a block is not admitted; nothing where it is."""
+        """Return why a block is not admitted; empty if it is."""
 
     def way_out(self, reason: str) -> str:
-        """What the user may do where one of the `refusals` leaves practically nothing."""
+        """Return what the user can do about one of the `refusals` that leaves practically nothing."""
 
 
 @dataclass(frozen=True)
 class SampledDerivation:
-    """A derivation that is admitted. `tried` were looked at; `refused` says how many each reason removed.
+    """A derivation that is admitted. `tried` counts the derivations looked at, `refused` how many each reason excluded.
 
     One that is refused for several reasons counts for each of them.
     """
@@ -58,14 +58,14 @@ class SampledDerivation:
 
 
 def draw(grammar: DerivationSource, rng: random.Random) -> SampledDerivation:
-    """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
+    """Draw uniformly from the derivations that are admitted; InputError if there are practically none."""
     return solved(grammar, lambda: rng.randrange(grammar.count))
 
 
 def solved(grammar: DerivationSource, propose: Callable[[], int]) -> SampledDerivation:
-    """The first of the proposed derivations that is admitted.
+    """Return the first of the proposed derivations that is admitted.
 
-    Raises InputError after 10,000 refusals in a row, with each way out and the reason most often met that it is for.
+    Raises InputError after 10,000 refusals in a row, with each way out and the most frequent reason that it helps with.
     """
     refused: Counter[str] = Counter()
     for tried in range(1, DRAWS + 1):
@@ -83,9 +83,9 @@ def solved(grammar: DerivationSource, propose: Callable[[], int]) -> SampledDeri
 
 
 def mutate(template: Template, k: int, rng: random.Random) -> int:
-    """The k-th derivation with one subtree, chosen uniformly, derived anew: uniformly among its other derivations.
+    """Derive one subtree of the k-th derivation anew: the subtree, and one of its other derivations, chosen uniformly.
 
-    A template with one derivation has no other; it is returned as it is.
+    If no subtree has another derivation, k is returned as it is.
     """
     places = list(subtrees(template, k))
     if not places:
@@ -96,10 +96,10 @@ def mutate(template: Template, k: int, rng: random.Random) -> int:
 
 
 def crossover(template: Template, k: int, other: int, rng: random.Random) -> int | None:
-    """The k-th derivation with one of its subtrees as a like rule derived it in `other`.
+    """Replace one subtree of the k-th derivation by what a like rule derived in `other`.
 
-    Like rules have the same name and arguments, and stand at the same kind of place and depth. The pair is chosen
-    uniformly among those that give neither of the two; None where there is none.
+    Like rules have the same name and arguments, and stand at the same kind of place and depth. The pair of subtrees is
+    chosen uniformly among those whose result is neither of the two; None if there is none.
     """
     children = [k + (theirs.index - mine.index) * mine.stride for mine, theirs in like(template, k, other)]
     children = [child for child in children if child != other]
@@ -107,13 +107,13 @@ def crossover(template: Template, k: int, other: int, rng: random.Random) -> int
 
 
 def like(template: Template, k: int, other: int) -> list[tuple[Subtree, Subtree]]:
-    """Pairs of subtrees of two derivations that are of like rules and differ."""
+    """Return the pairs of subtrees of two derivations that are of like rules and differ."""
     theirs: dict[int, list[Subtree]] = {}
     for subtree in subtrees(template, other):
         theirs.setdefault(id(subtree.template), []).append(subtree)
     return [
-        (mine, one)
+        (mine, their)
         for mine in subtrees(template, k)
-        for one in theirs.get(id(mine.template), ())
-        if one.index != mine.index
+        for their in theirs.get(id(mine.template), ())
+        if their.index != mine.index
     ]

@@ -1,4 +1,4 @@
-"""What a grammar gives names: blocks, and presets of a space.
+"""The named blocks of a grammar, and its presets of a space.
 
 blocks:
   pre_ln: [residual: [layer_norm, attention], residual: [layer_norm, mlp]]
@@ -23,16 +23,16 @@ from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, shorten
 
 ABOUT = ("about", "source")
-"""Texts that may stand beside a block or in a preset."""
+"""The descriptive keys of a block or a preset."""
 DESCRIBED = (*ABOUT, "parts")
-"""The keys of a block that is written with a description."""
+"""The keys of a block with a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedBlock:
-    """A block that a grammar gives a name; `about` says in a line what it is, `source` where in `paper` it stands.
+    """A named block of a grammar; `about` describes it in a line, `source` says where in `paper` it stands.
 
-    The three texts are empty where nothing is said.
+    Each of the three texts is empty if it is not given.
     """
 
     name: str
@@ -48,7 +48,7 @@ class NamedBlock:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Sections of a space under a name: a paper's model, data and recipe. `sections` is still located."""
+    """Named sections of a space: the model, data and recipe of a paper. `sections` is still located."""
 
     name: str
     sections: Mapping
@@ -62,20 +62,20 @@ class Preset:
 
 
 def read_blocks(texts: Iterable[GrammarText], reader: Reader) -> dict[str, NamedBlock]:
-    """The named blocks of a grammar and of what it includes, by name; mistakes go to the reader's problems."""
-    found: dict[str, NamedBlock] = {}
+    """Read the named blocks of a grammar and its included files, by name; mistakes go to the reader's problems."""
+    blocks: dict[str, NamedBlock] = {}
     for text, key, body in _named("blocks", texts, reader.problems):
         about, source, parts = read_described(key, body, reader.problems)
         block = None if parts is None else reader.block(parts)
         if block is not None:
-            found[str(key.value)] = NamedBlock(str(key.value), block, key, about, source, text.paper)
-    return found
+            blocks[str(key.value)] = NamedBlock(str(key.value), block, key, about, source, text.paper)
+    return blocks
 
 
 def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str, str, Located | None]:
-    """What is said about a block, its source, and its parts; a block that is written as a list says nothing of itself.
+    """Read the description, the source and the parts of a block; a block that is written as a list has only parts.
 
-    The parts are None, with the mistake noted, where there are none.
+    If there are no parts, they are None, and the mistake is noted.
     """
     if not isinstance(body, Mapping) or not any(word in body for word in DESCRIBED):
         return "", "", body
@@ -90,23 +90,23 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
 
 
 def read_presets(texts: Iterable[GrammarText], problems: Problems) -> dict[str, Preset]:
-    """The presets of a grammar and of what it includes, by name; what stands in a section is read by the space."""
-    found: dict[str, Preset] = {}
+    """Read the presets of a grammar and its included files, by name; the space reads the contents of their sections."""
+    presets: dict[str, Preset] = {}
     for text, key, body in _named("presets", texts, problems):
         if not isinstance(body, Mapping):
             notes = ("such as {model: {…}, data: {…}, recipe: {…}}",)
-            problems.add("a preset is a mapping: sections of a space", body.span, notes=notes)
+            problems.add("a preset must be a mapping of sections of a space", body.span, notes=notes)
             continue
         sections = Mapping(tuple((word, value) for word, value in body.entries if word.value not in ABOUT), body.span)
         about, source = (_text(body, word, problems) for word in ABOUT)
-        found[str(key.value)] = Preset(str(key.value), sections, key, about, source, text.paper)
-    return found
+        presets[str(key.value)] = Preset(str(key.value), sections, key, about, source, text.paper)
+    return presets
 
 
 def _named(
     kind: str, texts: Iterable[GrammarText], problems: Problems
 ) -> Iterator[tuple[GrammarText, Scalar, Located]]:
-    """Every name of one kind, in whichever file; a name that is given twice is a mistake, and the first one counts."""
+    """Yield every name of one kind, from any file; a name given twice is a mistake, and the first one counts."""
     first: dict[str, Scalar] = {}
     for text in texts:
         located = text.entries.get(kind)
@@ -127,10 +127,10 @@ def _named(
 
 
 def _text(body: Mapping, word: str, problems: Problems) -> str:
-    found = body.get(word)
-    if found is None:
+    text = body.get(word)
+    if text is None:
         return ""
-    if not isinstance(found, Scalar) or not isinstance(found.value, str):
-        problems.add(f"{word} must be a text", found.span)
+    if not isinstance(text, Scalar) or not isinstance(text.value, str):
+        problems.add(f"{word} must be text", text.span)
         return ""
-    return " ".join(found.value.split())
+    return " ".join(text.value.split())

@@ -1,6 +1,6 @@
-"""Finds a grammar or a space by its name: among one's own files, else among those that ship with `ablate`.
+"""Finds a grammar or a space by its name: among the user's own files, else among those that ship with `ablate`.
 
-A name is a word such as `op_vs_preln`; what ends in `.yaml` or names a folder is a path, and means that file alone.
+A name is a word such as `op_vs_preln`; anything that ends in `.yaml` or names a folder is a path, and means that file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Kind: TypeAlias = Literal["grammar", "space"]
 SUFFIXES = (".yaml", ".yml")
 WAYS_OUT = {
     "grammar": "--grammar takes a file, or `transformer`, which ships with ablate",
-    "space": "`ablate init` writes one to begin with; `ablate init --example NAME` copies one that ships",
+    "space": "`ablate init` writes one to start from; `ablate init --example NAME` copies a shipped one",
 }
-"""What to do where there is none of that name."""
+"""What to do if there is none of that name."""
 
 
 def shipped_files(kind: Kind) -> dict[str, Path]:
-    """The grammars or spaces that ship with `ablate`, by name.
+    """Return the grammars or spaces that ship with `ablate`, by name.
 
-    In a wheel they are in the package (`ablate/spaces`); in a clone, also one installed as editable, beside it.
+    In a wheel they are inside the package (`ablate/spaces`); in a clone, also an editable install, beside it.
     """
     package = Path(__file__).resolve().parents[1]
     inside = package / f"{kind}s"
@@ -34,27 +34,27 @@ def shipped_files(kind: Kind) -> dict[str, Path]:
 
 
 def own_files(kind: Kind) -> dict[str, Path]:
-    """One's own by name: in `grammars/` below the working directory; in `spaces/` there, then in the directory itself.
+    """Return the user's own, by name: from `grammars/`, or from `spaces/` and then the working directory itself.
 
-    Whether what a file holds is one is not looked at.
+    The contents of the files are not checked.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in (Path(f"{kind}s"), *((Path(),) if kind == "space" else ())):
         for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}")):
-            found.setdefault(path.stem, path)
-    return found
+            files.setdefault(path.stem, path)
+    return files
 
 
 def is_shipped(path: Path, kind: Kind) -> bool:
-    """Whether a file is one of those that ship with `ablate`."""
+    """Return whether a file is one of those that ship with `ablate`."""
     return path.resolve() in {shipped.resolve() for shipped in shipped_files(kind).values()}
 
 
 def find_file(named: str | Path, *kinds: Kind) -> Path:
-    """The file that a path or a name means; InputError where there is none, with the nearest names.
+    """Find the file that a path or a name means; InputError, with the nearest names, if there is none.
 
-    A file of that very name comes first, then one's own by name, then what ships. With several `kinds`, the first that
-    has the name. That a path can be read is left to who reads it.
+    A file of exactly that name comes first, then the user's own by name, then the shipped ones. Of several `kinds`, the
+    first that has the name counts. Whether a path can be read is left to the caller.
     """
     path = Path(named)
     if is_file(path):
@@ -62,8 +62,8 @@ def find_file(named: str | Path, *kinds: Kind) -> Path:
     if is_name(path):
         for files in (own_files, shipped_files):
             for kind in kinds:
-                if (found := files(kind).get(str(path))) is not None:
-                    return found
+                if (file := files(kind).get(str(path))) is not None:
+                    return file
         raise _no_such_name(str(path), kinds)
     if not _exists(path):
         raise _no_such_file(path, kinds)
@@ -71,13 +71,13 @@ def find_file(named: str | Path, *kinds: Kind) -> Path:
 
 
 def is_name(named: str | Path) -> bool:
-    """Whether it is a bare word, not a path."""
+    """Return whether it is a bare word, not a path."""
     path = Path(named)
     return len(path.parts) == 1 and path.suffix not in SUFFIXES and str(path) not in (".", "..")
 
 
 def as_typed(path: Path) -> str:
-    """A space's file as one types it here: below the working directory, by its name where it ships, else whole."""
+    """Return a space as the user would type it: relative to the working directory, by a shipped name, else in full."""
     here = Path.cwd()
     if path.is_relative_to(here):
         return str(path.relative_to(here))
@@ -99,7 +99,7 @@ def _no_such_name(name: str, kinds: tuple[Kind, ...]) -> InputError:
 
 def _no_such_file(path: Path, kinds: tuple[Kind, ...]) -> InputError:
     notes = [
-        f"{path.stem} is a {kind} that ships with ablate: give its name alone"
+        f"{path.stem} is a {kind} that ships with ablate: give just its name"
         for kind in kinds
         if path.stem in shipped_files(kind)
     ]
@@ -113,5 +113,5 @@ def _no_such_file(path: Path, kinds: tuple[Kind, ...]) -> InputError:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # too long for a name, a null character: who reads it says so
+    except (OSError, ValueError):  # too long, or with a null character: reading it reports that
         return True

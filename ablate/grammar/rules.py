@@ -1,4 +1,4 @@
-"""The rules of a grammar as written: a name, parameters, a bound on recursion and alternatives not yet read."""
+"""The rules of a grammar as written: name, parameters, bound on recursion, and alternatives that are not yet read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS = ("one_of", "max_depth")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`name(parameters)` may become any of `alternatives`; nested in itself at most `max_depth` levels deep."""
+    """A rule `name(parameters)` with its `alternatives`; it may nest in itself at most `max_depth` levels deep."""
 
     name: str
     parameters: tuple[str, ...]
@@ -24,18 +24,18 @@ class Rule:
 
 
 def read_rules(located: Located, problems: Problems) -> dict[str, Rule]:
-    """All rules, by name; mistakes go to `problems`."""
+    """Read all rules, by name; mistakes go to `problems`."""
     if not isinstance(located, Mapping):
         problems.add("rules must be a mapping from names to alternatives", located.span)
         return {}
-    found: dict[str, Rule] = {}
+    rules: dict[str, Rule] = {}
     for key, body in located.entries:
         rule = _read_rule(key, body, problems)
-        if rule is not None and rule.name in found:
+        if rule is not None and rule.name in rules:
             problems.add(f"rule {rule.name!r} is declared twice", key.span)
         elif rule is not None:
-            found[rule.name] = rule
-    return found
+            rules[rule.name] = rule
+    return rules
 
 
 def _read_rule(key: Scalar, body: Located, problems: Problems) -> Rule | None:

@@ -1,4 +1,4 @@
-"""What stands in a grammar's derivations, whichever of them is taken: the values that its templates are made of."""
+"""The values that occur in any derivation of a grammar, and the sizes that they name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.grammar.derivation import Alternatives, FixedValue, Let, Named, Prod
 
 
 def sizes_derived(template: Template) -> frozenset[str]:
-    """The sizes, such as `width` and `repetition`, that the arithmetic of any derivation names."""
+    """Return the sizes, such as `width` and `repetition`, that the arithmetic of any derivation names."""
     whole = list(_values(template, set()))
     values = [*whole, *(child for value in whole for node in walk(value) for _, child in node.fields)]
     written = [value.value if isinstance(value, Gain) else value for value in values]
@@ -18,7 +18,7 @@ def sizes_derived(template: Template) -> frozenset[str]:
 
 
 def _values(template: Template, seen: set[int]) -> Iterator[Value]:
-    """Every constant, and every shape with its holes; what is used in several places once."""
+    """Yield every constant, and every shape with its holes; templates that are shared are visited once."""
     if id(template) in seen:
         return
     seen.add(id(template))

@@ -17,7 +17,7 @@ from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence
 from ablate.block.sizes import Sizes
-from ablate.block.user_code import asked
+from ablate.block.user_code import reporting_errors
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
@@ -57,7 +57,7 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
 
 
 def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> Cost:
-    with asked(spec, "cost"):
+    with reporting_errors(spec, "cost"):
         declared = config.cost(sizes, *widths)
         if not isinstance(declared, Cost):
             raise TypeError(f"it gives {declared!r}, which is no Cost")
@@ -85,7 +85,7 @@ class _Costing:
     def part(self, node: Node, path: Path = ()) -> Maker:
         spec = self.catalogue[node.name]
         values = field_values(node, spec, self.surroundings, self, path)
-        with asked(spec, "its values"):
+        with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
         return PartMaker(config, partial(_declared, spec, config, self.surroundings.sizes))
 

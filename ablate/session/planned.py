@@ -19,7 +19,7 @@ from ablate.report import wording
 from ablate.session.stages import Stage, has_time_budget
 from ablate.space.metrics import BITS, NATS, judgeable
 from ablate.space.space import Space
-from ablate.space.streamed import asked_bytes
+from ablate.space.streamed import needed_bytes
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
@@ -93,7 +93,7 @@ class Planned:
         """The same in words."""
         space = self.space
         windows = space.measure.evaluation.windows
-        wanted = asked_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
+        wanted = needed_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
         return describe_epochs(self.epochs, space.data, wanted)
 
     @property

@@ -1,33 +1,33 @@
-"""Space: the question asked, read and checked as a whole.
+"""Space: a question about blocks, read and checked as a whole.
 
-    documents.py    what a space may say, as frozen documents
+    documents.py    the sections of a space, as frozen documents
     design.py       the designs: compare, path, leave_one_out, search
-    metrics.py      the names that may be measured and judged
-    layers.py       grammar, file, profile and --set, one upon another
-    origin.py       where a value was written: grammar, file, profile or option
-    paths.py        paths that a space names, and whether they stay in its folder
-    load.py         load_space: from a path to a Space, every mistake at its place
+    metrics.py      the metrics that can be measured and judged
+    layers.py       grammar, file, profile and --set, laid over one another
+    origin.py       where each value was written: grammar, file, profile or option
+    paths.py        checks that the paths a space names stay in its folder
+    load.py         load_space: from a path to a Space, each mistake reported at its place
     load_block.py   one block, by its name or as YAML, with overrides
     sections.py     one method for each section
-    fair.py         what is equal between the blocks compared
-    fairness.py     mistakes in saying so
-    tuning.py       the fields that are tuned, by address, and the values tried there
-    looks.py        the looks of seeds that are added
-    ways.py         ways out of what a document refuses
-    search.py       what the keys of a search must be together
-    choice.py       what is chosen among the things of a kind
-    optimizers.py   optimisers and schedules as a space knows them
-    corpora.py      corpora as a space knows them
-    samplers.py     samplers as a space knows them
-    streamed.py     how much is read of a corpus that is read as far as asked
-    blocks.py       the blocks a space speaks of
-    constraints.py  constraints that a space lets through
-    override.py     `block:`, changes made to every block of the design, and to what a search derives
-    space.py        Space: all of it, resolved
-    template.py     writes the space that `ablate init` begins with
+    fair.py         what is held equal between the blocks compared
+    fairness.py     checks of that section
+    tuning.py       the fields to tune, by address, and the values to try there
+    looks.py        checks of the looks of `seeds: auto`
+    ways.py         hints for values that a document refuses
+    search.py       checks across the keys of a search
+    choice.py       a choice among the things of one kind, with its settings
+    optimizers.py   declarations of optimisers and schedules
+    corpora.py      declarations of corpora; reads `data.corpus`
+    samplers.py     declarations of samplers
+    streamed.py     how many bytes of a streamed corpus are read
+    blocks.py       the blocks that a space names
+    constraints.py  constraints that a space lets through with a warning
+    override.py     `block:`, overrides of every block of the design and of those a search derives
+    space.py        Space: the resolved whole
+    template.py     writes the space that `ablate init` starts from
     template.yaml   that space, with comments
-    known.py        the spaces that a name finds
+    known.py        the spaces that can be found by name
 
-This room starts nothing and imports no torch. It defaults nothing: what a space leaves out comes from the `space:` of
-its grammar, and an override that changes no block is a mistake.
+This room runs nothing and does not import torch. It sets no defaults: what a space leaves out comes from the `space:`
+section of its grammar, and an override that changes no block is a mistake.
 """

@@ -1,4 +1,4 @@
-"""The blocks a space speaks of: its own and its grammar's, with its overrides, and allowed by the constraints."""
+"""The blocks that a space names, its own and its grammar's, with its overrides applied and the constraints checked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ablate.space.documents import Judge
 from ablate.space.override import FurtherBlocks, Override, apply_overrides, read_overrides
 
 DRAWN = 1_000
-"""So many blocks of a search are looked at for whether an override has an effect."""
+"""How many blocks of a search are drawn to see whether an override has an effect."""
 
 
 class Blocks(NamedTuple):
-    """The blocks that a space names, overridden, by name; and its overrides, which are for what is derived too."""
+    """The blocks that a space names, with its overrides applied, by name; and those overrides, for derived blocks."""
 
     named: dict[str, Block]
     overrides: tuple[Override, ...]
@@ -35,9 +35,9 @@ def read_blocks(
     warned: frozenset[str],
     problems: Problems,
 ) -> Blocks | None:
-    """The blocks that design and judge name; None where one is not known.
+    """Read the blocks that design and judge name; None if one is unknown.
 
-    `warned` are the names of the constraints that may be broken.
+    `warned` holds the names of the constraints that may be broken.
     """
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
@@ -64,7 +64,7 @@ def read_blocks(
             if constraint.name not in warned:
                 search = design.search is not None
                 problems.add(
-                    f"block {quote(name)} is refused by {constraint.said}",
+                    f"block {quote(name)} is refused by {constraint.full_name}",
                     place_of_block(located, name),
                     notes=(f"because {constraint.because}", *([] if search else [constraint.let_through])),
                 )
@@ -72,17 +72,17 @@ def read_blocks(
 
 
 def _drawn(grammar: Grammar) -> tuple[Block, ...]:
-    """Each alternative of a choice as likely as another, so that none is rare."""
+    """Draw blocks with all alternatives of a choice equally likely, so that none is rare."""
     rng = random.Random(0)
-    derived = (decide(grammar.derivations, lambda asked: rng.randrange(len(asked.words))) for _ in range(DRAWN))
-    return tuple(grammar.derive(one.index) for one in derived)
+    derived = (decide(grammar.derivations, lambda choice: rng.randrange(len(choice.words))) for _ in range(DRAWN))
+    return tuple(grammar.derive(derivation.index) for derivation in derived)
 
 
 def place_of_block(located: Located, name: str) -> Span | None:
-    """Where the design or the judge of a space names a block or an edit."""
+    """Find where the design or the judge of a space names a block or an edit."""
     for section in ("design", "judge"):
-        found = located.get(section) if isinstance(located, Mapping) else None
-        if found is not None and (span := _find(found, name)) is not None:
+        body = located.get(section) if isinstance(located, Mapping) else None
+        if body is not None and (span := _find(body, name)) is not None:
             return span
     return None
 
@@ -92,7 +92,7 @@ def _own_blocks(located: Located, grammar: Grammar, problems: Problems) -> dict[
         problems.add("blocks must be a mapping from names to blocks", located.span)
         return {}
     reader = grammar.reader_for(problems)
-    found = {}
+    blocks: dict[str, Block] = {}
     for key, body in located.entries:
         if key.value in grammar.blocks:
             notes = ("give it another name",)
@@ -100,15 +100,15 @@ def _own_blocks(located: Located, grammar: Grammar, problems: Problems) -> dict[
         _, _, parts = read_described(key, body, problems)
         block = None if parts is None else reader.block(parts)
         if block is not None:
-            found[str(key.value)] = block
-    return found
+            blocks[str(key.value)] = block
+    return blocks
 
 
 def _find(located: Located, value: str) -> Span | None:
     children: tuple[Located, ...] = ()
     match located:
-        case Scalar(value=found):
-            return located.span if found == value else None
+        case Scalar(value=written):
+            return located.span if written == value else None
         case Mapping(entries=entries):
             children = tuple(child for _, child in entries)
         case Items(items=items):

@@ -1,6 +1,6 @@
-"""A choice among the things of one kind, with what it sets: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
+"""A choice among the things of one kind, with its settings: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
 
-Of a corpus the settings stand side by side, its own name the key of one: `corpus: {hub: NAME, split: train, …}`.
+The settings of a corpus stand side by side, and its name is the key of one: `corpus: {hub: NAME, split: train, …}`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ablate.source.problems import Problems, quote
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A thing of some kind by its name, and its settings as plain values that JSON holds.
+    """A thing of some kind by its name, with its settings as plain JSON values.
 
-    In a document it is `{name: settings}`, or the name alone where it has no settings. It is plain so that a trial can
-    be sent anywhere; `Configured.read` makes its settings the document that the thing declares.
+    In a document it is `{name: settings}`, or just the name if it has no settings. The values are plain so that a trial
+    can be sent to any machine; `Configured.read` turns them into the document that the thing declares.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Choice:
         return f"{self.name} ({settings})" if settings else self.name
 
     def plain(self) -> str | dict[str, Any]:
-        """As it stands in a document."""
+        """Return the form that a document has."""
         return {self.name: dict(self.settings)} if self.settings else self.name
 
     @classmethod
     def of(cls, value: object) -> Choice:
-        """From what stands in a document; PydanticCustomError for anything else."""
+        """Read the form that a document has; PydanticCustomError for anything else."""
         if isinstance(value, Choice):
             return value
         if isinstance(value, str):
@@ -62,17 +62,17 @@ class Choice:
 
 
 class CorpusChoice(Choice):
-    """A corpus and its settings, of which the first has the corpus's own name: `{hub: NAME, split: train, …}`."""
+    """A corpus and its settings, the first of which has the name of the corpus: `{hub: NAME, split: train, …}`."""
 
     __slots__ = ()
 
     def plain(self) -> str | dict[str, Any]:
-        """As it stands in a document: its settings side by side, or its name where it has none."""
+        """Return the form that a document has: the settings side by side, or just the name if there are none."""
         return dict(self.settings) if self.settings else self.name
 
     @classmethod
     def of(cls, value: object) -> CorpusChoice:
-        """From what stands in a document, the key that names it first; PydanticCustomError for anything else."""
+        """Read the form that a document has, the key that names it first; PydanticCustomError for anything else."""
         if isinstance(value, CorpusChoice):
             return value
         if isinstance(value, str):
@@ -85,9 +85,9 @@ class CorpusChoice(Choice):
 def read_choice(
     located: Located, kind: Kind, known: Map[str, Configured], where: str, problems: Problems, hints: Hints
 ) -> Choice | None:
-    """What `located`, the value at the address `where`, chooses among the things `known`; None where it is a mistake.
+    """Read which of the `known` things `located`, the value at the address `where`, chooses; None after a mistake.
 
-    Every mistake is noted at its place: no name or several, an unknown one, and what is wrong with its settings.
+    Each mistake is noted at its place: no name or several, an unknown name, wrong settings.
     """
     body: Located
     if isinstance(located, Scalar) and isinstance(located.value, str):
@@ -97,7 +97,7 @@ def read_choice(
         name, body = str(key.value), value
     else:
         names = ", ".join(key.text for key, _ in located.entries) if isinstance(located, Mapping) else ""
-        message = f"{where} names one {kind.noun}" + (f", not {names}" if names else "")
+        message = f"{where} must name one {kind.noun}" + (f", not {names}" if names else "")
         listing = (f"one of: {', '.join(known)}",) if len(known) <= 12 else (f"`ablate list {kind.plural}` lists them",)
         problems.add(message, located.span, notes=listing)
         return None

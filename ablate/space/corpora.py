@@ -1,4 +1,4 @@
-"""Corpora as a space knows them: their declarations, what `data.corpus` says of one, and settings that several have."""
+"""Declarations of corpora, the reading of `data.corpus`, and settings that several corpora share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND = "ablate list corpora"
 
 
 def _bytes(value: object) -> object:
-    """`4 GiB` as a number of bytes; anything else as it is."""
+    """Convert `4 GiB` to a number of bytes; return anything else as it is."""
     if not isinstance(value, str):
         return value
     number, unit = value.strip()[:-3].strip(), value.strip()[-3:]
@@ -37,19 +37,19 @@ Bytes = Annotated[int, BeforeValidator(_bytes), Field(ge=1, description="a numbe
 Patterns = Annotated[
     tuple[Annotated[str, AfterValidator(checked_pattern)], ...], BeforeValidator(as_tuple), Field(min_length=1)
 ]
-"""Glob patterns relative to the space's folder, which they do not leave, or absolute."""
+"""Glob patterns, absolute or relative to the space's folder, which they must not leave."""
 
 
 class Settings(Document):
-    """What a space says of a corpus. The first field has the corpus's own name; one without fields is a word alone.
+    """The settings of a corpus. The first field has the name of the corpus; a corpus without fields is just its name.
 
-    Of a corpus with a field `at_most`, that many bytes of text are read at most, and no more than the steps ask for
-    (see `streamed.py`); where it is null all of it is.
+    Of a corpus with a field `at_most`, at most that many bytes of text are read, and no more than the steps need (see
+    `streamed.py`); if it is null, all of it is read.
     """
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The glob patterns of its local files; none where it has none."""
+        """The glob patterns of its local files, if it has any."""
         return ()
 
 
@@ -63,9 +63,9 @@ class CorpusSpec(Configured):
 def read_corpus_choice(
     located: Located, key: Span, known: Map[str, CorpusSpec], where: str, problems: Problems, hints: Hints
 ) -> CorpusChoice | None:
-    """What `located`, the value at the address `where` and behind `key`, says of a corpus; None where it is a mistake.
+    """Read the corpus that `located`, the value at the address `where` and of `key`, names; None after a mistake.
 
-    Every mistake is noted at its place: no corpus or several, an unknown one, and what is wrong with its settings.
+    Each mistake is noted at its place: no corpus or several, an unknown one, wrong settings.
     """
     accepts, way = f"{where} accepts", hints.way(where)
     if isinstance(located, Scalar) and isinstance(located.value, str):
@@ -84,7 +84,7 @@ def read_corpus_choice(
         return None
     named = [name for name in known if name in located]
     if len(named) > 1:
-        problems.add(f"{where} names one corpus, not {', '.join(named)}", located.key(named[-1]).span, notes=way)
+        problems.add(f"{where} must name one corpus, not {', '.join(named)}", located.key(named[-1]).span, notes=way)
         return None
     spec = known[named[0]] if named else _meant(located, known)
     if spec is None:
@@ -93,7 +93,7 @@ def read_corpus_choice(
         return None
     if not spec.settings.model_fields:
         problems.add(
-            f"corpus {spec.name} has no settings", located.span, label=f"write the word alone: corpus: {spec.name}"
+            f"corpus {spec.name} has no settings", located.span, label=f"write just its name: corpus: {spec.name}"
         )
         return None
     settings = validate(spec.settings, Mapping(located.entries, key), problems, where, hints)
@@ -101,7 +101,7 @@ def read_corpus_choice(
 
 
 def _meant(located: Mapping, known: Map[str, CorpusSpec]) -> CorpusSpec | None:
-    """The corpus with most of these keys, or keys like them; None where several have as many, or none has any."""
+    """Return the corpus that shares most of these keys, or keys like them; None if there is no single best one."""
     scores = {name: _shared(located, tuple(fields(spec.settings))) for name, spec in known.items()}
     most = max(scores.values(), default=0)
     best = [name for name, score in scores.items() if score == most > 0]

@@ -1,4 +1,4 @@
-"""Designs: which blocks a space compares, and which differences between them it asks about."""
+"""Designs: which blocks a space compares, and which differences between them it estimates."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ def _tuple(value: object) -> object:
 
 
 def _real(value: object) -> object:
-    """A whole number where a real one is meant."""
+    """Convert a whole number to a float, where a real number is meant."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
-"""A share above 0 % as one writes it."""
+"""How a share above 0 % is written."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 
 
 class Path(Document):
-    """From one block to another, an edit at a time: n edits, n + 1 models.
+    """A path from one block to another, one edit at a time: n edits, n + 1 models.
 
-    `order` lists the edits; where it is left out, stabilisers come first. `split` names edits to take apart place by
-    place (true: all).
+    `order` lists the edits; if it is left out, stabilisers come first. `split` names edits to split by place (true:
+    all).
     """
 
     from_: Annotated[str, Field(alias="from")]
@@ -48,11 +48,11 @@ class LeaveOneOut(Document):
 
 Split = Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)]
 Interactions = Literal["none", "pairs"]
-"""Whether two edits at a time may do together what they do not apart, and that is asked about."""
+"""Which interactions are estimated: none, or those of each pair of edits."""
 
 
 class AddOneIn(Document):
-    """The block `from`, and it with each edit to `to` alone; `to` too, to see whether they add up."""
+    """The block `from`, and `from` with each single edit towards `to`; also `to`, to see whether the edits add up."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -71,7 +71,7 @@ class Factorial(Document):
 class Fractional(Document):
     """A regular fraction of all combinations: the smallest of this resolution.
 
-    At III an edit's effect is mixed with those of pairs; at IV only pairs are with each other; at V no pair is.
+    At III an edit's effect is aliased with those of pairs; at IV only pairs are aliased with each other; at V none is.
     """
 
     from_: Annotated[str, Field(alias="from")]
@@ -82,8 +82,9 @@ class Fractional(Document):
 
 
 class PlackettBurman(Document):
-    """The fewest runs, a multiple of 4, at which each edit's effect can be told from every other's; of pairs a part of
-    each is in many.
+    """The fewest runs, a multiple of 4, in which each edit's effect is separate from every other's.
+
+    The effect of a pair is partially aliased with those of many edits.
     """
 
     from_: Annotated[str, Field(alias="from")]
@@ -92,7 +93,7 @@ class PlackettBurman(Document):
 
 
 class DOptimal(Document):
-    """So many `runs`, chosen among all combinations that there are for the least uncertain effects together."""
+    """A D-optimal design: `runs` of all combinations, chosen so that the effects are jointly least uncertain."""
 
     from_: Annotated[str, Field(alias="from")]
     to: str
@@ -103,14 +104,14 @@ class DOptimal(Document):
 
 Goal = Literal["min", "max"]
 ZeroCost = Literal["parameters", "flops", "start_loss", "start_gradient_norm"]
-"""What is known of a block before it is trained: counted, or measured on one batch at its initialisation."""
+"""What is known of a block before training: counts, or measurements on one batch at its initialisation."""
 
 
 class Budget(Document):
-    """What a search may spend on its reference and proposals, all workers together; exactly one of its keys.
+    """What a search may spend on its reference and proposals, over all workers; exactly one key is given.
 
-    `trials` that are trained (a proposal that is known costs none), `hours` of training, summed over trials, or `flops`
-    of training. The trials that confirm what was found are not of it.
+    `trials` counts trained trials (a proposal whose result is known costs none), `hours` are hours of training, summed
+    over trials, and `flops` FLOPs of training. The trials that confirm the best blocks are not included.
     """
 
     trials: Count | None = None
@@ -123,7 +124,7 @@ class Budget(Document):
         return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
 
     def described(self) -> str:
-        """In words."""
+        """Return the budget in words."""
         if self.trials is not None:
             return f"{self.trials:,} trials"
         if self.hours is not None:
@@ -132,18 +133,18 @@ class Budget(Document):
 
 
 class Rungs(Document):
-    """Where trials of a search are compared on the way: after the share `first` of the steps, and `factor` times that,
-    again and again; at each rung the best `1/factor` go on."""
+    """Where trials of a search are compared during training: after the share `first` of the steps, and then after
+    `factor` times as many each time; at each rung the best `1/factor` continue."""
 
     first: Annotated[Share, Field(gt=0, lt=1)]
     factor: Annotated[int, Field(ge=2, le=100)]
 
 
 class Pruner(Document):
-    """Early stopping by rungs: `asha` alone, or `hyperband`, which also begins in turn at the later rungs.
+    """Early stopping by rungs: `asha`, or `hyperband`, whose brackets also start, in turn, at the later rungs.
 
-    A block that starts slowly is stopped though it might have won: the rank correlation between rungs says how much
-    that is to be feared.
+    A block that starts slowly is stopped even if it would have won in the end: the rank correlation between rungs says
+    how likely that is.
     """
 
     asha: Rungs | None = None
@@ -157,34 +158,34 @@ class Pruner(Document):
     @property
     def rungs(self) -> Rungs:
         """Its rungs."""
-        found = self.asha or self.hyperband
-        assert found is not None
-        return found
+        rungs = self.asha or self.hyperband
+        assert rungs is not None
+        return rungs
 
     def described(self) -> str:
-        """In words."""
+        """Return the pruner in words."""
         rungs = self.rungs
         return f"{self.kind}, from {rungs.first:.3g} of the steps on, the best 1/{rungs.factor} of a rung go on"
 
 
 class Order(Document):
-    """Of so many proposals the one with the least `by` is trained."""
+    """Of every `of` proposals, the one with the lowest `by` is trained."""
 
     by: ZeroCost
     of: Annotated[int, Field(ge=2, le=100)]
 
 
 class Beforehand(Document):
-    """What is asked of a proposal before it is trained.
+    """What is required of a proposal before it is trained.
 
-    `veto` bounds from above: a number, or a share of the reference's (`110%`). `order` chooses among several.
+    `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
     """
 
     veto: Annotated[
         dict[
             ZeroCost,
             Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
-            | Annotated[str, Field(pattern=PERCENT, description="a share of the reference's such as 110%")],
+            | Annotated[str, Field(pattern=PERCENT, description="a share of the reference's value such as 110%")],
         ],
         Field(description="a mapping such as {parameters: 110%}"),
     ]
@@ -192,9 +193,10 @@ class Beforehand(Document):
 
 
 class Confirm(Document):
-    """The best `blocks` of a search, trained anew and beside the reference at `seeds` that the search has not seen.
+    """The best `blocks` of a search, trained again beside the reference at `seeds` that the search has not seen.
 
-    What was chosen because its numbers were good looks better than it is; these numbers have no part in the choice.
+    A block that was chosen because its numbers were good looks better than it is; these new numbers play no part in
+    the choice.
     """
 
     blocks: Count
@@ -204,9 +206,9 @@ class Confirm(Document):
 class Search(Document):
     """Blocks proposed one after another from what the grammar derives, named by their edits from the block `from`.
 
-    Work number j, the reference's being 0, is chosen from `seed`, j and the results of 0 … j − `parallel`, and from
-    nothing else (where these leave nothing to do, and where what is proposed is in training already, it waits for the
-    next result): so a search that was stopped goes on as it would have gone.
+    Work item j (the reference is item 0) depends only on `seed`, j and the results of items 0 … j − `parallel` (where
+    these leave nothing to do, or the proposed block is already in training, it waits for the next result): so a search
+    that was stopped and resumed proposes what it would have proposed without the stop.
     """
 
     from_: Annotated[str, Field(alias="from")]
@@ -225,7 +227,7 @@ Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | Plack
 
 
 class Design(Document):
-    """Exactly one of its keys says which design it is."""
+    """A design; exactly one key is given, and says which kind it is."""
 
     compare: Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=2)] | None = None
     path: Path | None = None
@@ -244,7 +246,7 @@ class Design(Document):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Names of the blocks it speaks of."""
+        """The names of the blocks that it compares."""
         if self.compare is not None:
             return self.compare
         if self.search is not None:
@@ -254,7 +256,7 @@ class Design(Document):
 
     @property
     def ends(self) -> Ends | None:
-        """The design between two blocks, where it is one."""
+        """The design of the edits between two blocks, if it is one."""
         return (
             self.path
             or self.leave_one_out

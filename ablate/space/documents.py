@@ -1,4 +1,4 @@
-"""What a space may say, as frozen documents. Every field is required: what is left out comes from the grammar."""
+"""The sections of a space, as frozen documents. Every field is required: what is left out comes from the grammar."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ablate.space.choice import Choice, CorpusChoice
 
 
 class Document(BaseModel):
-    """Frozen, and strict: a key that is not declared is a mistake."""
+    """A frozen, strict document: a key that is not declared is a mistake."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def _share(value: object) -> object:
-    """`5%` as 0.05; anything else as it is."""
+    """Convert `5%` to 0.05; return anything else as it is."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
             return float(value.strip()[:-1]) / 100
@@ -28,17 +28,17 @@ def _share(value: object) -> object:
 
 
 def _real(value: object) -> object:
-    """A whole number where a real one is meant."""
+    """Convert a whole number to a float, where a real number is meant."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def as_tuple(value: object) -> object:
-    """A list as a tuple; anything else as it is."""
+    """Convert a list to a tuple; return anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _arithmetic(value: object) -> object:
-    """A number or `1/sqrt(width)` as an expression, which is above 0 where it is a number; anything else as it is."""
+    """Parse a number, which must be above 0, or `1/sqrt(width)`; return anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     expression = parse(value)
@@ -57,25 +57,25 @@ Length = Annotated[
     Annotated[int, Field(ge=0)] | Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)],
     Field(description="a number of steps such as 100, or a share of them such as 5%"),
 ]
-"""Steps where it is a whole number, else a share of all steps: 1 is one step, 1.0 and 100% are all of them."""
+"""A whole number is a number of steps, anything else a share of all steps: 1 is one step, 1.0 and 100% are all."""
 Arithmetic = Annotated[
     Expression,
     BeforeValidator(_arithmetic),
     Field(description="a number, or arithmetic in the sizes such as 1/sqrt(width)"),
 ]
-"""Above 0. What names a size is evaluated, and held to that, when a model is planned."""
+"""Above 0. An expression that names a size is evaluated and checked when a model is planned."""
 
 
 class EndRate(Document):
-    """A rate to end at, instead of a share of the peak."""
+    """A learning rate to end at, instead of a share of the peak."""
 
     rate: NotNegative
 
 
 class Schedule(Document):
-    """Linear warm-up over `warmup`, the peak over `hold`, then `decay` to `floor` times the rate at the last step.
+    """The learning rate: linear warm-up over `warmup`, the peak over `hold`, then `decay` to `floor` times the peak.
 
-    `from_zero` counts finished steps, so that the first step's rate is 0.
+    The floor is reached at the last step. `from_zero` counts finished steps, so that the first step's rate is 0.
     """
 
     warmup: Length
@@ -122,8 +122,11 @@ class Evaluation(Document):
 
 
 class Measure(Document):
-    """Which probes run. Those of activations read at each evaluation; what a step of training gives, and the probes of
-    parameters and gradients, is measured every `every` steps (and on the first and last)."""
+    """What is measured during training, and when.
+
+    Probes of activations are read at each evaluation. The metrics of a training step, and the probes of parameters and
+    gradients, are measured every `every` steps, and on the first and last.
+    """
 
     every: Count
     probes: Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
@@ -139,12 +142,12 @@ class PositionTable(Document):
 
 
 def _table(value: object) -> object:
-    """A standard deviation alone is that of a table with a row for each position of the context."""
+    """Read a bare standard deviation as a table with one row per position of the context."""
     return value if value is None or isinstance(value, dict | list | PositionTable) else {"std": value, "rows": None}
 
 
 class Learned(Document):
-    """Learned absolute positions, one vector a position: `learned: 0.02`, or `learned: {std: 0.02, rows: 1024}`."""
+    """Learned absolute positions, one vector per position: `learned: 0.02`, or `learned: {std: 0.02, rows: 1024}`."""
 
     learned: Annotated[PositionTable, BeforeValidator(_table)]
 
@@ -161,7 +164,7 @@ class Embedding(Document):
 
 
 class Model(Document):
-    """What stands around the blocks, but for the parts that are components (entry_norm, final_norm, init).
+    """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
     `logit_scale` multiplies the logits.
     """
@@ -199,7 +202,7 @@ class Judged(Document):
 class Judge(Document):
     """What is compared, and against which block. `confidence` is that of the intervals printed.
 
-    `family` is what the chance of any false verdict is bounded over: the comparisons on one metric, or on all of them.
+    `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
     """
 
     metrics: Annotated[dict[str, Judged], Field(min_length=1)]
@@ -211,14 +214,14 @@ class Judge(Document):
 class Noise(Document):
     """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches.
 
-    What differs then is noise: the floor below which no difference between blocks can be seen.
+    The differences are noise: the floor below which no difference between blocks can be detected.
     """
 
     seeds: Annotated[int, Field(ge=2, le=1_000)]
 
 
 class Auto(Document):
-    """Seeds are added until every comparison is decided: it is looked after each of these numbers of seeds."""
+    """Seeds are added until every comparison is decided, with an interim analysis at each of these numbers of seeds."""
 
     looks: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000)], ...], BeforeValidator(as_tuple), Field(min_length=1)]
 

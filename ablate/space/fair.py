@@ -1,4 +1,4 @@
-"""What a space declares to be equal between the blocks it compares."""
+"""What a space holds equal between the blocks it compares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ablate.source.located import Located, Scalar
 from ablate.space.documents import Document, Share
 
 Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
-"""A value that is tried; a mapping is its text."""
+"""A value to try; a mapping is kept as text."""
 
 BudgetKind = Literal["steps", "tokens", "flops", "wallclock"]
 
@@ -26,10 +26,10 @@ WIDTH, DEPTH, HIDDEN = BYS = get_args(By)
 
 
 class Match(Document):
-    """Each block's model is made as large as the baseline's in `parameters`, within that share, by one of its sizes.
+    """One size of each block's model is changed until its parameters match the baseline's, within the share given.
 
-    `width` and `depth` are the model's, `mlp` the hidden width of the block's MLPs. A model that is within the share
-    stays as it is.
+    `width` and `depth` are the model's, `mlp` is the hidden width of the block's MLPs. A model that is already within
+    the share stays as it is.
     """
 
     parameters: Annotated[Share, Field(gt=0, lt=1)]
@@ -38,10 +38,11 @@ class Match(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedField:
-    """One field of the recipe or of the block that is tuned, and the values tried there.
+    """One field of the recipe or of the block to tune, and the values to try.
 
-    `name` is its address as it is said: `lr`, `recipe.schedule.warmup`, `attention.scale`. `path` leads to a field of
-    the recipe; it is empty for one of the block. `values` are plain, `written` the same as they stand in the space.
+    `name` is its address as the user wrote it: `lr`, `recipe.schedule.warmup`, `attention.scale`. `path` leads to a
+    field of the recipe; it is empty for a field of the block. `values` are plain, `written` the same values as they
+    stand in the space.
     """
 
     name: str
@@ -57,23 +58,24 @@ class TunedField:
 
     @property
     def spoken(self) -> str:
-        """Its name in a sentence."""
+        """The name as it is used in a sentence."""
         return spoken(self.name)
 
     @property
     def ordered(self) -> bool:
-        """Whether what is listed are numbers, which have a least and a greatest."""
+        """Return whether all values are numbers, which have a least and a greatest."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
 
     def at(self, value: Plain) -> Located:
-        """A value as it is written; ValueError for one that is not listed."""
+        """Return a value as it is written; ValueError for one that is not listed."""
         return self.written[self.values.index(value)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tune:
-    """Each block is trained with every combination of these values at `seeds` seeds of its own, judged on the tuning
-    split, and goes on with its best.
+    """A grid search for each block: every combination of these values is trained at `seeds` separate seeds.
+
+    The block is then compared with its best combination on the tuning split.
     """
 
     seeds: int
@@ -81,18 +83,19 @@ class Tune:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """As a part of a document it is taken as it is."""
+        """Accept an instance as part of a document, without validation."""
         return is_instance_schema(cls)
 
     def field(self, name: str) -> TunedField:
-        """The field of that name."""
+        """Return the field of that name."""
         return next(field for field in self.fields if field.name == name)
 
 
 class Terms(Document):
     """The terms of one comparison: what each block may spend, and whether its size is matched to the baseline's.
 
-    Of `steps` and `tokens` all spend what the recipe says; of `flops` and `wallclock` what the baseline spends on it.
+    With `steps` and `tokens` every block spends what the recipe says; with `flops` and `wallclock`, what the baseline
+    spends on that recipe.
     """
 
     budget: BudgetKind
@@ -100,12 +103,12 @@ class Terms(Document):
 
     @property
     def plain(self) -> bool:
-        """Whether every block stays as the space has it: batches are equally large, so equal steps are equal tokens."""
+        """Return whether no block is changed: batches have one size, so equal steps are equal tokens."""
         return self.budget in ("steps", "tokens") and self.match == "none"
 
 
 class Fair(Document):
-    """What is equal. `under` names several terms, each said as what it has otherwise: all are answered on one page."""
+    """What is held equal. `under` names several terms, each by what it changes; one page reports them all."""
 
     budget: BudgetKind
     match: Literal["none"] | Match
@@ -114,16 +117,16 @@ class Fair(Document):
 
     @property
     def terms(self) -> Mapping[str, Terms]:
-        """Every set of terms by the name it has on the page; a single one has none."""
+        """Every set of terms by its name on the page; a single set has the empty name."""
         return self.under or {"": Terms(budget=self.budget, match=self.match)}
 
 
 EQUAL_STEPS = Fair(budget="steps", match="none", tune="none", under={})
-"""What a space declares that says nothing of it: every block is trained for as many steps, at the sizes it has."""
+"""The default: every block is trained for the same number of steps, at its own sizes."""
 
 
 def spoken(name: str) -> str:
-    """The name of a tuned field in a sentence: a word without underscores, an address as it is.
+    """Return the name of a tuned field for a sentence: a word without underscores, an address as it is.
 
     >>> spoken("weight_decay"), spoken("attention.pre_qk")
     ('weight decay', 'attention.pre_qk')
@@ -132,7 +135,7 @@ def spoken(name: str) -> str:
 
 
 def plain(value: object) -> Plain:
-    """A value as plain frozen data.
+    """Convert a value to plain frozen data.
 
     >>> plain([0.9, 0.95]), plain({"rate": 1e-05})
     ((0.9, 0.95), '{rate: 1e-05}')
@@ -146,7 +149,7 @@ def plain(value: object) -> Plain:
 
 
 def text_of(value: object) -> str:
-    """A value as YAML would have it.
+    """Return a value as YAML text.
 
     >>> [text_of(value) for value in (0.0010, 12, True, None, "2x", (0.9, 0.95))]
     ['0.001', '12', 'true', 'null', '2x', '[0.9, 0.95]']

@@ -1,4 +1,4 @@
-"""The spaces that a name finds, with the questions they ask."""
+"""The spaces that can be found by name, with their questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablate.source.yaml import read_yaml
 
 @dataclass(frozen=True, slots=True)
 class KnownSpace:
-    """A space by its name: its file, what it asks as far as that can be read, and whether it ships with `ablate`."""
+    """A space by its name: its file, its question if it can be read, and whether it ships with `ablate`."""
 
     name: str
     path: Path
@@ -22,14 +22,15 @@ class KnownSpace:
 
 
 def known_spaces() -> tuple[KnownSpace, ...]:
-    """One's own spaces below the working directory, then those that ship under names that none of these has.
+    """Return the user's spaces below the working directory, then the shipped ones whose names are not among them.
 
-    A file in the directory itself that is no space is left out; one in `spaces/` that cannot be read is named.
+    A file in the working directory itself that is not a space is left out; one in `spaces/` that cannot be read is
+    included, with a remark.
     """
     own, shipped = own_files("space"), shipped_files("space")
-    found = [_known(name, path, shipped=False) for name, path in own.items()]
-    found += [_known(name, path, shipped=True) for name, path in shipped.items() if name not in own]
-    return tuple(one for one in found if one is not None)
+    spaces = [_known(name, path, shipped=False) for name, path in own.items()]
+    spaces += [_known(name, path, shipped=True) for name, path in shipped.items() if name not in own]
+    return tuple(space for space in spaces if space is not None)
 
 
 def _known(name: str, path: Path, *, shipped: bool) -> KnownSpace | None:
@@ -39,9 +40,9 @@ def _known(name: str, path: Path, *, shipped: bool) -> KnownSpace | None:
         written = None
     if isinstance(written, Mapping) and "space" in written and "rules" not in written:
         question = written.get("question")
-        said = str(question.value) if isinstance(question, Scalar) else "asks no question"
+        text = str(question.value) if isinstance(question, Scalar) else "has no question"
     elif path.parent == Path():
         return None
     else:
-        said = f"is no space that can be read: `ablate check {path}` says why"
-    return KnownSpace(name, path, said, shipped)
+        text = f"cannot be read as a space: `ablate check {path}` says why"
+    return KnownSpace(name, path, text, shipped)

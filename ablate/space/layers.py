@@ -1,4 +1,4 @@
-"""What a space says, layer upon layer: the grammar's `space:`, a preset, the file, a profile, each --set."""
+"""The layers of a space, laid over one another: the grammar's `space:`, a preset, the file, a profile, each --set."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ CHOICES = (
     ("data", "tokenizer"),
     ("recipe", "schedule", "decay"),
 )
-"""Where a mapping holds one key that says which of several is meant: another key replaces it, instead of joining it."""
+"""Where the one key of a mapping says which alternative is meant: another key replaces it, instead of being added."""
 CORPUS = ("data", "corpus")
-"""Where one key of several names a thing and the others are its settings: another name replaces them all."""
+"""Where one of several keys names a corpus and the others are its settings: another name replaces them all."""
 OPTIMIZER = ("recipe", "optimizer")
-"""Where a grammar may have settings for several things, of which a space names one: those of the others go."""
+"""Where a grammar may have settings for several optimisers: those that the space does not name are dropped."""
 TOGETHER = ("model", "embedding"), ("std", "scale")
-"""Their product is the spread of what the first block reads, so who says one says both: neither then comes from the
-grammar."""
+"""Their product is the standard deviation at the first block's input, so whoever sets one must set both: neither then
+comes from the grammar."""
 
 
 def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """`base` with `over` on top: mappings merge key by key, and where another choice is made the first one goes.
+    """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another.
 
-    `corpora` are the names of those that there are.
+    `corpora` holds the names of all corpora.
     """
     over = _with_settings(over, OPTIMIZER)
     base = _without_other_corpus(base, over, corpora)
@@ -44,10 +44,10 @@ def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
 
 
 def lay_on_grammar(grammar: Mapping | None, written: Mapping, corpora: Container[object]) -> Mapping:
-    """A space on top of what its grammar says: what is missing in a section is then missed where the space says it."""
+    """Lay a space on the defaults of its grammar; a missing key is then reported at the section in the space."""
     if grammar is None or not written.entries:
         return written
-    if "design" not in written:  # what a grammar says of designs is for one that is asked for
+    if "design" not in written:  # a grammar's defaults for designs apply only to a design that is given
         grammar = Mapping(tuple(entry for entry in grammar.entries if entry[0].value != "design"), grammar.span)
     if _at(written, OPTIMIZER) is None:
         grammar = _without_several(grammar, OPTIMIZER)
@@ -55,7 +55,7 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping, corpora: Container
 
 
 def lay_on_space(base: Mapping, over: Mapping, grammar: Mapping | None, corpora: Container[object]) -> Mapping:
-    """A space with `over` on top; an optimiser that `over` chooses instead has what the grammar says of that one."""
+    """Lay `over` on a space; another optimiser that `over` chooses gets the grammar's defaults for it."""
     laid = lay(base, over, corpora)
     settings = None if grammar is None else _at(_only_named(grammar, laid, OPTIMIZER), OPTIMIZER)
 
@@ -68,9 +68,9 @@ def lay_on_space(base: Mapping, over: Mapping, grammar: Mapping | None, corpora:
 
 
 def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], problems: Problems) -> Mapping | None:
-    """What a grammar says of every space, with the preset that the space names on top; the space itself lies on that.
+    """Lay the preset that a space names on the defaults of its grammar; the space itself is laid on that later.
 
-    A name that is no preset goes to `problems`, and is read as the one it most likely means.
+    A name that is no preset goes to `problems`, and is read as the one that was most likely meant.
     """
     named, presets = written.get("preset"), grammar.presets
     if named is None:
@@ -78,7 +78,9 @@ def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], p
     listing = grammar.listing("presets")
     name = named.value if isinstance(named, Scalar) else None
     if not isinstance(name, str):
-        problems.add("preset names a preset of the grammar", named.span, notes=(f"`{listing}` lists them",))
+        problems.add(
+            "preset must be the name of a preset of the grammar", named.span, notes=(f"`{listing}` lists them",)
+        )
         return _without_half(grammar.space, written)
     if name not in presets:
         message = f"the grammar has no preset {quote(name)}"
@@ -92,7 +94,7 @@ def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], p
 
 
 def lay_profile(written: Mapping, profile: str | None, corpora: Container[object], problems: Problems) -> Mapping:
-    """A space with one of its profiles on top; a name that is none of them goes to `problems`."""
+    """Lay one of its profiles on a space; a name that is none of them goes to `problems`."""
     if profile is None:
         return written
     profiles = written.get("profiles")
@@ -105,19 +107,19 @@ def lay_profile(written: Mapping, profile: str | None, corpora: Container[object
         message, span = f"this space has no profile {quote(profile)}", source.span(0, len(profile))
         problems.add_unknown(message, span, profile, names, "its profiles are")
     else:
-        problems.add(f"profile {profile} must be a mapping: what it says otherwise than the space", chosen.span)
+        problems.add(f"profile {profile} must be a mapping of what it changes in the space", chosen.span)
     return written
 
 
 def lay_settings(written: Mapping, settings: Sequence[str], corpora: Container[object]) -> Mapping:
-    """A space with texts such as `recipe.steps=20` on top, the last one uppermost."""
+    """Lay texts such as `recipe.steps=20` on a space, in order: the last one is uppermost."""
     for setting in settings:
         written = lay(written, read_setting(setting, written), corpora)
     return written
 
 
 def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
-    """The same values, but each mapping opens where `over` opens it, or at `span` where `over` does not."""
+    """Return the same values, with each mapping located where `over` has it, or at `span` if `over` does not."""
     entries: list[tuple[Scalar, Located]] = []
     for key, value in merged.entries:
         if over is not None and key.value in over:
@@ -132,11 +134,11 @@ def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
 
 
 def _without_half(grammar: Mapping | None, over: Mapping) -> Mapping | None:
-    """What a grammar says, without the keys that are said together where `over` says one of them."""
+    """Return a grammar's defaults, without the keys that are set together if `over` sets one of them."""
     (section, part), keys = TOGETHER
     model = over.get(section)
-    said = model.get(part) if isinstance(model, Mapping) else None
-    if grammar is None or not isinstance(said, Mapping) or not set(keys) & set(said):
+    written = model.get(part) if isinstance(model, Mapping) else None
+    if grammar is None or not isinstance(written, Mapping) or not set(keys) & set(written):
         return grammar
 
     def without(located: Located, inside: tuple[str, ...]) -> Located:
@@ -166,7 +168,7 @@ def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapp
 
 
 def _without_other_corpus(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """`base` without its corpus and that one's settings, where `over` names another."""
+    """Return `base` without its corpus and the settings of that corpus, if `over` names another."""
     old, new = _at(base, CORPUS), _at(over, CORPUS)
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return base
@@ -175,7 +177,7 @@ def _without_other_corpus(base: Mapping, over: Mapping, corpora: Container[objec
 
 
 def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
-    """The word `adamw` as `{adamw: {}}`, so that it takes the settings that lie below it."""
+    """Write the word `adamw` as `{adamw: {}}`, so that it merges with the settings below it."""
 
     def change(value: Located) -> Located:
         if isinstance(value, Scalar) and isinstance(value.value, str):
@@ -186,7 +188,7 @@ def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
-    """`base` with the settings of those things alone that `over` names; with all of them where it names none."""
+    """Return `base` with the settings of only those things that `over` names; of all if it names none."""
     named = _at(over, path)
 
     def change(value: Located) -> Located | None:
@@ -199,7 +201,7 @@ def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _without_several(located: Mapping, path: tuple[str, ...]) -> Mapping:
-    """Without the settings of several things, of which none is named: which is meant is then a missing key."""
+    """Drop the settings of several things, of which none is named, so that the choice is reported as a missing key."""
     several = _at(located, path)
     if not isinstance(several, Mapping) or len(several) < 2:
         return located
@@ -207,14 +209,14 @@ def _without_several(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _at(located: Located | None, path: tuple[str, ...]) -> Located | None:
-    """What stands at a path; None where nothing does."""
+    """Return the value at a path; None if there is none."""
     for key in path:
         located = located.get(key) if isinstance(located, Mapping) else None
     return located
 
 
 def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located], Located | None]) -> Mapping:
-    """The same with what stands at a path changed, or without its key where that is None."""
+    """Change the value at a path, or drop its key if the change gives None."""
     first, *rest = path
     entries: list[tuple[Scalar, Located]] = []
     for key, value in located.entries:

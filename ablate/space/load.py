@@ -1,4 +1,4 @@
-"""Reading a space: file, profile and --set laid over its preset and its grammar, then every key checked in place."""
+"""Reading a space: file, profile and --set are laid over its preset and grammar, then every key is checked in place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ablate.space.ways import HINTS
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
 OPTIONAL = ("preset", "block", "blocks", "constraints", "fair", "noise", "profiles")
 PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads", "fair", "noise")
-"""The sections that a preset may say; the others are the question itself."""
+"""The sections that a preset may have; the others are the question itself."""
 
 
 def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, settings: Sequence[str] = ()) -> Space:
@@ -38,7 +38,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     written = read_yaml(path)
     if not isinstance(written, Mapping):
         notes = (f"with the keys: {', '.join((*REQUIRED, *OPTIONAL))}",)
-        problems.add("a space is a mapping", written.span, notes=notes)
+        problems.add("a space must be a mapping", written.span, notes=notes)
         problems.raise_if_any()
     assert isinstance(written, Mapping)
     corpora = catalogue.of_kind(CorpusSpec)
@@ -46,7 +46,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     grammar = _grammar(written, path, catalogue, problems)
     _check_keys(written, problems)
     _check_profiles(written, problems)
-    if grammar is None:  # without it nothing more can be said
+    if grammar is None:  # without it nothing more can be checked
         problems.raise_if_any()
     assert grammar is not None
     if grammar.space is not None:
@@ -61,7 +61,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
 
 
 def check_presets(grammar: Grammar, problems: Problems) -> None:
-    """Note the keys of presets that are no section of a space, or one that only the space itself may say."""
+    """Note the keys of presets that are no section of a space, or a section that only the space itself may have."""
     for preset in grammar.presets.values():
         for key, _ in preset.sections.entries:
             if key.value not in PRESET:
@@ -72,7 +72,7 @@ def check_presets(grammar: Grammar, problems: Problems) -> None:
 def _space(
     located: Mapping, path: Path, profile: str | None, settings: tuple[str, ...], grammar: Grammar, problems: Problems
 ) -> Space | None:
-    """The resolved space; None where a section has a mistake."""
+    """Read the resolved space; None if a section has a mistake."""
     sections = Sections(located, grammar, problems, Origins(located, path))
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
@@ -139,11 +139,11 @@ def _check_keys(located: Mapping, problems: Problems) -> None:
 
 
 def _check_profiles(located: Mapping, problems: Problems) -> None:
-    """A profile is chosen by a text, so that is what its name must be."""
+    """Check that the names of profiles are texts, since a profile is chosen by a text."""
     profiles = located.get("profiles")
     for key, _ in profiles.entries if isinstance(profiles, Mapping) else ():
         if not isinstance(key.value, str):
-            problems.add("the name of a profile must be a text", key.span, notes=(f'write it in quotes: "{key.text}"',))
+            problems.add("the name of a profile must be text", key.span, notes=(f'write it in quotes: "{key.text}"',))
 
 
 def _check_missing(located: Mapping, problems: Problems) -> None:
@@ -157,11 +157,10 @@ def _check_missing(located: Mapping, problems: Problems) -> None:
 
 
 def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """The grammar beside the space (`grammars/NAME.yaml` next to its folder), else the one of that name that ships.
+    """Read the grammar beside the space (`grammars/NAME.yaml` next to its folder), else the shipped one of that name.
 
-    Or a path in the folder of the space. Neither leads out of its folder, by `..` or by a link; an absolute path may
-    name any file.
-    None where there is none, or where it has mistakes; they are then in `problems`.
+    A path is relative to the folder of the space. Neither may leave its folder, by `..` or by a link; an absolute path
+    may name any file. Returns None if there is none, or if it has mistakes, which are then in `problems`.
     """
     before = len(problems)
     named = located.get("grammar")
@@ -171,28 +170,28 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
         return None
     name = named.value
     tried = _tried(name, path)
-    found = next((candidate for candidate in tried if is_file(candidate)), None)
-    if found is not None and not Path(name).is_absolute() and not is_inside(found, tried[found]):
-        problems.add(f"{quote(name)} leads out of {tried[found]}", named.span, notes=(ELSEWHERE,))
+    file = next((candidate for candidate in tried if is_file(candidate)), None)
+    if file is not None and not Path(name).is_absolute() and not is_inside(file, tried[file]):
+        problems.add(f"{quote(name)} leads out of {tried[file]}", named.span, notes=(ELSEWHERE,))
         return None
-    if found is None:
-        found = shipped_files("grammar").get(name)
-    if found is None:
+    if file is None:
+        file = shipped_files("grammar").get(name)
+    if file is None:
         shipped = tuple(shipped_files("grammar"))
-        beside = (file.stem for folder in tried.values() for file in folder.glob("*.yaml"))
-        notes = (*(f"looked for {file}" for file in tried), f"what ships with ablate: {', '.join(shipped)}")
+        beside = (other.stem for folder in tried.values() for other in folder.glob("*.yaml"))
+        notes = (*(f"looked for {candidate}" for candidate in tried), f"shipped with ablate: {', '.join(shipped)}")
         label = suggest(name, (*shipped, *beside)) or ""
         problems.add(f"there is no grammar {quote(name)}", named.span, label=label, notes=notes)
         return None
     try:
-        grammar = read_grammar(read_yaml(found), found, catalogue, problems)
+        grammar = read_grammar(read_yaml(file), file, catalogue, problems)
     except InputError as unreadable:
         raise together([*problems.errors(), unreadable]) from None
     return grammar if len(problems) == before else None
 
 
 def _tried(name: str, space: Path) -> dict[Path, Path]:
-    """Where a grammar may be, the first place first, each with the folder that it may not leave."""
+    """Return the paths at which a grammar may be, in the order tried, each with the folder that it must not leave."""
     if name.endswith((".yaml", ".yml")):
         return {space.parent / name: space.parent}
     folders = (up / "grammars" for up in (space.parent.parent, space.parent, Path()))

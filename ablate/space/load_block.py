@@ -1,4 +1,4 @@
-"""Reading one block: by its name in a grammar or as YAML, with overrides, and asked for the grammar's constraints."""
+"""Reading one block, by its name in a grammar or as YAML, with overrides, and checking the grammar's constraints."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ from ablate.source.yaml import parse_yaml
 from ablate.space.override import apply_overrides, read_overrides
 
 NAME = re.compile(r"[A-Za-z_]\w*")
-"""What is taken for a name and not for YAML: a block of one part is written in brackets, `[attention]`."""
+"""What is read as a name and not as YAML: a block of one part is written in brackets, `[attention]`."""
 BARE = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def load_block(text: str | Block, grammar: Grammar, overrides: Map[str, object]) -> Block:
-    """The block that a name, YAML or a block means under a grammar, as a space that names it would have it.
+    """Read the block that a name, YAML or a block means under a grammar, as a space that names it would have it.
 
-    `overrides` map addresses to values: YAML, numbers, or parts of other blocks. InputError shows every mistake, an
-    override that changes nothing among them, and says why a block is refused where a constraint refuses it.
+    `overrides` maps addresses to values: YAML, numbers, or parts of other blocks. Raises InputError with every mistake,
+    including an override that changes nothing, and with the reason of each constraint that refuses the block.
     """
     problems = Problems()
-    said = f"block {quote(text)}" if isinstance(text, str) and NAME.fullmatch(text.strip()) else "this block"
+    label = f"block {quote(text)}" if isinstance(text, str) and NAME.fullmatch(text.strip()) else "this block"
     block = _read(text, grammar, problems)
     written = read_overrides(parse_yaml(_as_yaml(overrides), "overrides"), problems) if overrides else ()
     problems.raise_if_any()
     assert block is not None
-    changed = apply_overrides({said: block}, written, grammar.reader_for(problems), alone=True)[said]
+    changed = apply_overrides({label: block}, written, grammar.reader_for(problems), alone=True)[label]
     for broken in grammar.broken(changed):
-        problems.add(f"{said} is refused by {broken.said}", notes=(f"because {broken.because}", broken.let_through))
+        problems.add(
+            f"{label} is refused by {broken.full_name}", notes=(f"because {broken.because}", broken.let_through)
+        )
     problems.raise_if_any()
     return changed
 
 
 def check_known(block: Block, catalogue: Catalogue) -> None:
-    """InputError for a block with components that are not in the catalogue."""
+    """Raise InputError if a block has components that are not in the catalogue."""
     if missing := sorted({node.name for node in walk(block)} - {spec.name for spec in catalogue}):
-        raise InputError(f"no component is known as {', '.join(map(quote, missing))}\n  = name its file in plugins")
+        raise InputError(f"no component is named {', '.join(map(quote, missing))}\n  = pass its file in plugins")
 
 
 def _read(text: str | Block, grammar: Grammar, problems: Problems) -> Block | None:
@@ -55,7 +57,7 @@ def _read(text: str | Block, grammar: Grammar, problems: Problems) -> Block | No
         return grammar.reader_for(problems).block(parse_yaml(text, "block"))
     if name in grammar.blocks:
         return grammar.blocks[name].block
-    notes = [f"the grammar {grammar.name} has {len(grammar.blocks)}: `ablate list blocks` shows them"]
+    notes = [f"the grammar {grammar.name} has {len(grammar.blocks)} blocks: `ablate list blocks` shows them"]
     if name in grammar.catalogue:
         notes.append(f"a block of that one component is [{name}]")
     elif (meant := suggest(name, grammar.blocks)) is not None:
@@ -65,7 +67,7 @@ def _read(text: str | Block, grammar: Grammar, problems: Problems) -> Block | No
 
 
 def _as_yaml(overrides: Map[str, object]) -> str:
-    """Overrides as a space has them below `block:`, a line each."""
+    """Write overrides as a space has them below `block:`, one per line."""
     return "\n".join(f"{_key(address)}: {_value(address, value)}" for address, value in overrides.items())
 
 

@@ -1,4 +1,4 @@
-"""What may be measured and judged: the metrics of probes and of training, and the numbers that a trial comes to."""
+"""What can be measured and judged: the metrics of probes and of training, and the numbers derived for each trial."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ablate.extension.kinds import PROBE, Kind
 
 Better: TypeAlias = Literal["lower", "higher"]
 Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters"]
-"""What a probe is given: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
+"""What a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
 cores, or parameters with their gradients."""
 
 SITES: Mapping[str, str] = {
     "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
     "behind_norms": "read at what each attention and MLP is given, behind its norm where it has one",
 }
-"""The places, besides the inputs of blocks and head, at which a probe of the stream may read (`probes/sites.py`)."""
+"""Where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
 SITES_SOURCE = "App. G, arXiv:2405.19279"
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
-"""The held-out loss by tokens, comparable under one tokenizer, and by bytes of text, comparable across them."""
+"""The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
-"""Metrics of the clock: they hang on the machine, and on what else it does."""
+"""Metrics of the clock: they depend on the machine and its load."""
 AT_THE_END = frozenset({NATS, BITS, "perplexity", "train_loss", "gradient_norm", *MEASURED_IN_TIME})
-"""Numbers that are the same however often is evaluated on the way."""
+"""Numbers that do not depend on how often the model is evaluated during training."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What the numbers of a metric mean: papers differ, so the definition travels with the rows."""
+    """What the numbers of a metric mean: papers differ, so the definition is stored with the rows."""
 
     metric: str
     definition: str
@@ -41,7 +41,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The largest value of a metric, where it has a definition of its own, and a name other than `peak_<metric>`."""
+    """The largest value of a metric, if it has its own definition, or another name than `peak_<metric>`."""
 
     definition: str
     source: str
@@ -50,9 +50,9 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class ProbeMetric(Definition):
-    """A metric of a probe. `peak` says of its largest value what is not said of every metric's; `peak_at` by site.
+    """A metric of a probe. `peak` describes its largest value where that differs from other metrics; `peak_at` by site.
 
-    `at_most` bounds it from above: on a scale that ends, a ratio says little.
+    `at_most` is its upper bound: on a bounded scale, a ratio says little.
     """
 
     peak: Peak | None = None
@@ -64,8 +64,8 @@ class ProbeMetric(Definition):
 class ProbeSpec(Declaration):
     """A probe as planning sees it: what it reads, where, and its metrics.
 
-    `asked`: a space asks for it by name; otherwise it reads in every trial. `sites`: it may also be read at other
-    places of the stream, under names of their own. `site` is where it reads.
+    `asked`: it runs only if a space names it; otherwise it runs in every trial. `sites`: it may also read at other
+    places of the stream, under other names. `site` is where it reads.
     """
 
     kind: ClassVar[Kind] = PROBE
@@ -77,13 +77,13 @@ class ProbeSpec(Declaration):
 
     @property
     def judged(self) -> bool:
-        """Whether what it reads are numbers of a trial by themselves; the cells of a matrix are not."""
+        """Return whether its readings are themselves numbers of a trial; the cells of a matrix are not."""
         return self.reads != "kernel"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgeable(Definition):
-    """A number that a trial comes to, which a judge may compare; `probe` must run for it (None: it is always there)."""
+    """A number of a trial that a judge may compare; the probe `probe` must run for it (None: it is always there)."""
 
     probe: str | None
 
@@ -142,25 +142,25 @@ TRAINING = (
         None,
     ),
 )
-"""Numbers of a trial that no probe gives."""
+"""Numbers of a trial that need no probe."""
 
 
 def known_probes(catalogue: Catalogue) -> Mapping[str, ProbeSpec]:
-    """Every probe by name, those at other sites included: `kurtosis`, `kurtosis_behind_norms`, …"""
-    found = dict(catalogue.of_kind(ProbeSpec))
+    """Return every probe by name, including those at other sites: `kurtosis`, `kurtosis_behind_norms`, …"""
+    probes = dict(catalogue.of_kind(ProbeSpec))
     for name, spec in catalogue.of_kind(ProbeSpec).items():
         if spec.sites:
-            found |= {f"{name}_{site}": at_site(spec, site) for site in SITES}
-    return dict(sorted(found.items()))
+            probes |= {f"{name}_{site}": at_site(spec, site) for site in SITES}
+    return dict(sorted(probes.items()))
 
 
 def askable_probes(catalogue: Catalogue) -> tuple[str, ...]:
-    """The probes that a space may ask for, sorted."""
+    """Return the names of the probes that a space may request, sorted."""
     return tuple(name for name, spec in known_probes(catalogue).items() if spec.asked)
 
 
 def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
-    """The same probe read at a site, with metrics of its own."""
+    """Return the same probe, reading at a site, with its own metrics."""
     metrics = tuple(
         ProbeMetric(
             f"{metric.metric}_{site}",
@@ -175,19 +175,19 @@ def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
 
 
 def judgeable(catalogue: Catalogue) -> Mapping[str, Judgeable]:
-    """Every number that can be judged, by name: those of training, and of each metric of a probe three.
+    """Return every number that can be judged, by name: those of training, and three for each metric of a probe.
 
         <metric>        at the end of a finished trial: of the whole model, else the mean over the parts measured
-        peak_<metric>   the largest finite value over all parts and steps; for some under a name of its own
+        peak_<metric>   the largest finite value over all parts and steps; some metrics have another name for it
         mean_<metric>   the mean over all parts and steps of a finished trial
 
-    The store works them out of the rows of any metric (`store/summaries.sql`).
+    The store computes them from the rows of any metric (`store/summaries.sql`).
     """
     every = [*TRAINING, *(each for name, spec in known_probes(catalogue).items() for each in _of_probe(name, spec))]
-    found: dict[str, Judgeable] = {}
+    numbers: dict[str, Judgeable] = {}
     for each in every:
-        found.setdefault(each.metric, each)
-    return found
+        numbers.setdefault(each.metric, each)
+    return numbers
 
 
 def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
@@ -205,7 +205,7 @@ def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
 
 
 def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:
-    """Every name of the numbers of a probe, and the metric that it is of; those at other sites included."""
+    """Yield each name of a number of a probe with its metric, including those at other sites."""
     for each in (spec, *(at_site(spec, site) for site in SITES if spec.sites)):
         for metric, own in zip(each.metrics, spec.metrics, strict=True):
             for name in (metric.metric, f"mean_{metric.metric}", peak_name(metric)):
@@ -213,7 +213,7 @@ def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:
 
 
 def bounded(catalogue: Catalogue) -> Mapping[str, float]:
-    """What a number of a probe is at most, by its name, where its metric says so."""
+    """Return the upper bounds of probe numbers, by name, for metrics that declare one."""
     return {
         name: metric.at_most
         for spec in known_probes(catalogue).values()
@@ -224,5 +224,5 @@ def bounded(catalogue: Catalogue) -> Mapping[str, float]:
 
 
 def peak_name(metric: ProbeMetric) -> str:
-    """The name of a metric's largest value."""
+    """Return the name of a metric's largest value."""
     return (metric.peak.name if metric.peak else "") or f"peak_{metric.metric}"

@@ -1,4 +1,4 @@
-"""Optimisers and schedules as a space knows them: their declarations, and what optimisers that ship have in common."""
+"""Declarations of optimisers and schedules, and the settings that all shipped optimisers share."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Betas: TypeAlias = Annotated[tuple[Decay, Decay], BeforeValidator(as_tuple)]
 
 
 def _in_order(kinds: tuple[ParameterKind, ...]) -> tuple[ParameterKind, ...]:
-    """Each kind once, in one order: the same recipe however it is written."""
+    """Sort the kinds and drop duplicates, so that equal recipes are equal however they are written."""
     return tuple(kind for kind in PARAMETER_KINDS if kind in kinds)
 
 
 class Settings(Document):
-    """What the optimisers that ship all have: a rate, one for embeddings, and weight decay.
+    """The settings of every shipped optimiser: a learning rate, one for embeddings, and weight decay.
 
     `embedding_lr` is the rate of embeddings, positions and an untied head (null: the same as the others). Weight decay
-    acts on the kinds of parameters that `decays` names.
+    applies to the kinds of parameters that `decays` names.
     """
 
     lr: Positive
@@ -51,7 +51,7 @@ class OptimizerSpec(Configured):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec(Configured):
-    """A schedule of the rate; `recipe.schedule.decay` chooses one. `has_floor` says whether it heeds the floor."""
+    """A learning-rate schedule; `recipe.schedule.decay` chooses one. `has_floor` says whether it uses the floor."""
 
     kind: ClassVar[Kind] = SCHEDULE
     has_floor: bool = True

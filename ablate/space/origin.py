@@ -1,7 +1,7 @@
 """Where a value of a resolved space was written: in the grammar, the file, the profile that was chosen, or an option.
 
-Of values that are wrong only together, the one that was laid on last is to be mended: it is pointed at, and the others
-are shown beside it.
+Of values that are wrong only in combination, the one from the uppermost layer is the one to fix: the error points at
+it, and shows the others beside it.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from ablate.source.overlay import SET
 from ablate.source.problems import Problems
 
 GRAMMAR, FILE, PROFILE, SETTING = range(4)
-"""The layers of a space, the lowest first; presets are of the grammar."""
+"""The layers of a space, the lowest first; presets belong to the grammar."""
 
 Keys = tuple[str | int, ...]
 
 
 class Origins:
-    """The places of what a space says, once its layers lie upon each other; `path` is its file."""
+    """Where the values of a resolved space were written; `path` is its file."""
 
     def __init__(self, located: Mapping, path: Path):
         self.located, self.file = located, str(path)
 
     def value(self, *keys: str | int) -> Span:
-        """Where the value at these keys stands; the last key on the way where there is none."""
-        found = self.written(*keys)
-        return found.span if found is not None and not isinstance(found, Mapping) else self.key(*keys)
+        """Return the place of the value at these keys; of the last key on the way if there is none."""
+        value = self.written(*keys)
+        return value.span if value is not None and not isinstance(value, Mapping) else self.key(*keys)
 
     def key(self, *keys: str | int) -> Span:
-        """Where the last of these keys stands, or the last on the way that there is; of a list the item."""
-        found: Located = self.located
+        """Return the place of the last of these keys, or of the last one that exists; in a list, of the item."""
+        value: Located = self.located
         span = self.located.span
         for key in keys:
-            if isinstance(found, Mapping) and key in found:
-                span, found = found.key(str(key)).span, found[str(key)]
-            elif isinstance(found, Items) and isinstance(key, int) and key < len(found):
-                found = found.items[key]
-                span = found.span
+            if isinstance(value, Mapping) and key in value:
+                span, value = value.key(str(key)).span, value[str(key)]
+            elif isinstance(value, Items) and isinstance(key, int) and key < len(value):
+                value = value.items[key]
+                span = value.span
             else:
                 break
         return span
 
     def section(self, *keys: str | int) -> Span:
-        """Where a section opens; where the profile or an option says something in it, there."""
+        """Return where a section opens, or where the profile or an option sets something in it."""
         section = self.written(*keys)
         uppermost = max(_keys(section), key=self.layer, default=None) if section is not None else None
         return uppermost if uppermost is not None and self.layer(uppermost) >= PROFILE else self.key(*keys)
 
     def layer(self, span: Span) -> int:
-        """Which layer wrote what stands there."""
+        """Return the layer that wrote a place."""
         if span.source.name == SET:
             return SETTING
         if span.source.name != self.file:
@@ -62,14 +62,14 @@ class Origins:
         return PROFILE if span.end <= max(_ends(profiles), default=0) else FILE
 
     def add(self, problems: Problems, message: str, *paths: Keys, notes: Iterable[str] = (), label: str = "") -> None:
-        """Note a mistake of values together: at the last of them that was laid on, or at the first of equals."""
+        """Note that values do not fit together, at the one of the uppermost layer; of several, at the first."""
         spans = [self.key(*path) for path in paths]
         last = max(spans, key=self.layer)
         also = [(span, "beside this") for span in dict.fromkeys(spans) if self.layer(span) != self.layer(last)]
         problems.add(message, last, label=label, notes=notes, also=also)
 
     def add_in_block(self, problems: Problems, message: str, place: Span, notes: Iterable[str] = ()) -> None:
-        """Note what a block named at `place` cannot be: at what is laid over the model or the blocks, where any is."""
+        """Note a mistake of a block named at `place`, or at a profile or option that changes the model or blocks."""
         sections = (section for name in ("model", "block", "blocks") if (section := self.located.get(name)) is not None)
         over = sorted((key for section in sections for key in _keys(section)), key=self.layer, reverse=True)
         if over and self.layer(over[0]) >= PROFILE:
@@ -79,16 +79,16 @@ class Origins:
             problems.add(message, place, label="in this block", notes=notes)
 
     def written(self, *keys: str | int) -> Located | None:
-        """The value at these keys; None where there is none."""
-        found: Located | None = self.located
+        """Return the value at these keys; None if there is none."""
+        value: Located | None = self.located
         for key in keys:
-            if isinstance(found, Mapping):
-                found = found.get(key)
-            elif isinstance(found, Items) and isinstance(key, int) and key < len(found):
-                found = found.items[key]
+            if isinstance(value, Mapping):
+                value = value.get(key)
+            elif isinstance(value, Items) and isinstance(key, int) and key < len(value):
+                value = value.items[key]
             else:
                 return None
-        return found
+        return value
 
 
 def _keys(located: Located) -> Iterator[Span]:
@@ -100,7 +100,7 @@ def _keys(located: Located) -> Iterator[Span]:
 
 
 def _ends(located: Located) -> Iterator[int]:
-    """Where what is written ends: a mapping of a resolved space knows only where it opens."""
+    """Yield where each value ends, since a mapping of a resolved space knows only where it opens."""
     if not isinstance(located, Mapping):
         yield located.span.end
     else:

@@ -1,8 +1,8 @@
 """Block overrides of a space: `{attention.position: rope, mlp: {activation: relu}}` changes fields of every block.
 
-An override that changes no block of the design has no effect, and that is a mistake, not a warning; but what a preset
-says holds for all of its paper's blocks, and need not change these. The blocks of a search are not known beforehand, so
-there an override must change its reference or one of many blocks that are drawn.
+An override that changes no block of the design has no effect, and that is an error, not a warning. The overrides of a
+preset are an exception: they are meant for all blocks of its paper, and need not change those of the design. The blocks
+of a search are not known beforehand, so an override must change its reference or one of many randomly drawn blocks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ablate.source.problems import Problems, quote
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One field at one address, and the value it gets."""
+    """An address of a field, and the value to set there."""
 
     address: Selector
     key: Scalar
@@ -35,9 +35,9 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class FurtherBlocks:
-    """Blocks that a design may come to beside those it names, asked for only where they are needed.
+    """Blocks that a design may reach besides those it names, drawn only when they are needed.
 
-    What `reader` notes of them is lost: not every override is for every block.
+    The mistakes that `reader` notes about them are dropped: not every override fits every block.
     """
 
     blocks: Callable[[], tuple[Block, ...]]
@@ -45,25 +45,25 @@ class FurtherBlocks:
 
 
 def read_overrides(located: Located | None, problems: Problems) -> tuple[Override, ...]:
-    """The overrides of a space's `block:`, one for each field; mistakes go to `problems`."""
+    """Read the overrides of a space's `block:`, one per field; mistakes go to `problems`."""
     if located is None:
         return ()
     if not isinstance(located, Mapping):
         notes = ("such as {mlp.hidden: 2x, attention: {scale: 1/head_width}}",)
         problems.add("block must map addresses to values", located.span, notes=notes)
         return ()
-    found: dict[str, Override] = {}
+    overrides: dict[str, Override] = {}
     for override in _flat("", located, problems):
         text = override.address.text
-        if text in found:
-            also = ((found[text].key.span, "first said here"),)
-            problems.add(f"{text} is said twice", override.key.span, label="and again", also=also)
-        found.setdefault(text, override)
-    return tuple(found.values())
+        if text in overrides:
+            also = ((overrides[text].key.span, "first given here"),)
+            problems.add(f"{text} is given twice", override.key.span, label="and again", also=also)
+        overrides.setdefault(text, override)
+    return tuple(overrides.values())
 
 
 def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
-    found: list[Override] = []
+    overrides: list[Override] = []
     for key, value in located.entries:
         text = f"{prefix}{key.value}"
         try:
@@ -73,14 +73,12 @@ def _flat(prefix: str, located: Mapping, problems: Problems) -> list[Override]:
             continue
         if not address.fields:
             if isinstance(value, Mapping):
-                found.extend(_flat(f"{text}.", value, problems))
+                overrides.extend(_flat(f"{text}.", value, problems))
             else:
-                problems.add(
-                    f"{text} is a part: say which of its fields", key.span, notes=(f"such as {text}.FIELD: …",)
-                )
+                problems.add(f"{text} is a part: name one of its fields", key.span, notes=(f"such as {text}.FIELD: …",))
             continue
-        found.append(Override(address, key, value))
-    return found
+        overrides.append(Override(address, key, value))
+    return overrides
 
 
 def apply_overrides(
@@ -92,8 +90,10 @@ def apply_overrides(
     *,
     alone: bool = False,
 ) -> dict[str, Block]:
-    """Every block with every override; one that changes none of them nor of the drawn, and is from none of the texts of
-    `presets`, is noted as having no effect. `alone`: it is one block, of no design.
+    """Apply every override to every block.
+
+    An override that changes none of them, nor any of the `drawn`, is noted as having no effect, unless it comes from
+    one of the texts of `presets`. `alone`: there is one block, which belongs to no design.
     """
     changed = dict(blocks)
     for override in overrides:
@@ -109,9 +109,9 @@ def apply_overrides(
 
 
 def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:
-    """A block with every override; one of a part that it does not have changes nothing, and that is no mistake here.
+    """Apply every override to a block; one for a part that it does not have changes nothing, and is no mistake here.
 
-    Raises Invalid for one that a part of it cannot take; the reader's problems then say why.
+    Raises Invalid for a value that a part cannot take; the reader's problems then say why.
     """
     for override in overrides:
         block, _ = _apply(override, block, reader)
@@ -119,7 +119,7 @@ def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) ->
 
 
 def with_value(block: Block, override: Override, reader: Reader) -> Block:
-    """The block with an override of each part that has its field; Invalid for a value that such a field refuses."""
+    """Apply an override to each part that has its field; raise Invalid for a value that such a field refuses."""
     fields = override.address.fields
 
     def change(node: Node) -> Node:
@@ -129,15 +129,15 @@ def with_value(block: Block, override: Override, reader: Reader) -> Block:
 
 
 def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int]:
-    """The block with one override, and how many of its parts that names."""
+    """Apply one override to a block; return it with the number of its parts that the override names."""
     change = partial(_set, fields=override.address.fields, override=override, reader=reader)
     return change_parts(block, override.address.part, change, reader.catalogue)
 
 
 def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader) -> Node:
-    """The node with the field that `fields` leads to changed.
+    """Change the field of a node that `fields` leads to.
 
-    The node itself where an empty slot is on the way, or where it has the role of a component whose field that is.
+    The node stays as it is if there is an empty slot on the way, or if it stands in for a component that has the field.
     """
     spec, span = reader.catalogue[node.name], override.key.span
     first, rest = fields[0], fields[1:]
@@ -154,18 +154,18 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
         return node
     if not isinstance(inner, Node):
         message = f"{spec.name}.{first} holds {print_value(inner)}, which has no field {quote(rest[0])}"
-        reader.problems.add(message, span, notes=(f"say all of it: {spec.name}.{first}: …",))
+        reader.problems.add(message, span, notes=(f"set the whole field: {spec.name}.{first}: …",))
         raise Invalid
     return node.replace({first: _set(inner, rest, override, reader)})
 
 
 def _stands_for_one_with(field: str, spec: ComponentSpec, catalogue: Catalogue) -> bool:
-    """Whether it has the role of another that has the field: what stands in attention's place has no `position`."""
+    """Return whether it has the role of a component with that field: a stand-in for attention has no `position`."""
     return spec.role != spec.name and spec.role in catalogue and field in catalogue[spec.role].fields
 
 
 def _changes(override: Override, drawn: FurtherBlocks | None) -> bool:
-    """Whether it makes another block of one of the drawn; those that cannot take it do not count."""
+    """Return whether it changes one of the drawn blocks; those that cannot take it do not count."""
     if drawn is None:
         return False
     for block in drawn.blocks():
@@ -185,10 +185,10 @@ def _note_no_effect(
     others = () if drawn is None else drawn.blocks()
     names = sorted({name for block in (*named, *others) for _, name in name_parts(block, reader.catalogue)})
     if any(fnmatchcase(name, part) for name in names):
-        drawn_too = f", and of {len(others):,} drawn from the grammar," if others else ""
+        drawn_too = f", and each of {len(others):,} drawn from the grammar," if others else ""
         subject = "the block" if alone else f"every block of this design{drawn_too}"
-        message = f"{missed}: {subject} already is so"
-        reader.problems.add(message, override.key.span, notes=("remove it, or say another value",))
+        message = f"{missed}: {subject} already has this value"
+        reader.problems.add(message, override.key.span, notes=("remove it, or set another value",))
         return
     nor_drawn = f", nor any of {len(others):,} drawn from the grammar," if others else ""
     subject = "the block has no" if alone else f"no block of this design{nor_drawn} has a"
@@ -196,5 +196,5 @@ def _note_no_effect(
     reader.problems.add_unknown(message, override.key.span, part, names, lead)
 
 
-def _same(one: Block, other: Block, catalogue: Catalogue) -> bool:
-    return normalise(one, catalogue) == normalise(other, catalogue)
+def _same(block: Block, other: Block, catalogue: Catalogue) -> bool:
+    return normalise(block, catalogue) == normalise(other, catalogue)

@@ -1,4 +1,4 @@
-"""The sections of a space, one method each: a mistake is noted at its place, and the section is then None."""
+"""The sections of a space, one method each: mistakes are noted at their places, and the section is then None."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMPONENTS = {
 }
 """The keys of `model` that hold components; the others are plain values."""
 WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
-"""What the name of a space does not begin with, or does not hold."""
+"""Characters that the name of a space must not start with or contain."""
 LONGEST_NAME = 64
 PROBED = ("measure", "probes")
 MAX_SEED = 2**31 - 1
@@ -54,14 +54,14 @@ MAX_SEEDS = 10_000
 
 
 class Sections:
-    """Reads the sections of one resolved space. A section that is not there is None without a word."""
+    """Reads the sections of one resolved space. A section that is missing is None, without a note."""
 
     def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
         self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins
         self.probes, self.metrics = askable_probes(grammar.catalogue), judgeable(grammar.catalogue)
 
     def data(self) -> Data | None:
-        """Where the text comes from; something must be left to train on."""
+        """Read where the text comes from; some of it must be left for training."""
         located = self.located.get("data")
         if not isinstance(located, Mapping):
             return self._section("data", Data)
@@ -76,14 +76,14 @@ class Sections:
         return None if data is None or corpus is None else data.model_copy(update={"corpus": corpus})
 
     def _corpus(self, located: Mapping) -> CorpusChoice | None:
-        """The corpus that `data` names, one of those that the catalogue knows; None without a word where none is."""
+        """Read the corpus that `data` names, one of the catalogue's; None, without a note, if the key is missing."""
         value, known = located.get("corpus"), self.grammar.catalogue.of_kind(CorpusSpec)
         if value is None:
             return None
         return read_corpus_choice(value, located.key("corpus").span, known, "data.corpus", self.problems, HINTS)
 
     def threads(self) -> int | None:
-        """CPU threads of a trial."""
+        """Read the number of CPU threads of a trial."""
         threads = self.whole("threads")
         if threads is not None and threads > MAX_THREADS:
             self.problems.add(f"at most {MAX_THREADS:,} threads, got {threads:,}", self.located["threads"].span)
@@ -91,7 +91,7 @@ class Sections:
         return threads
 
     def recipe(self) -> Recipe | None:
-        """How a model is trained; the optimiser is one of those that the catalogue knows."""
+        """Read how a model is trained; the optimiser is one of the catalogue's."""
         located = self.located.get("recipe")
         if not isinstance(located, Mapping):
             return self._section("recipe", Recipe)
@@ -114,13 +114,13 @@ class Sections:
         return recipe
 
     def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
-        """What a key of a mapping chooses among the things of a kind; None without a word where the key is missing."""
+        """Read what a key chooses among the things of a kind; None, without a note, if the key is missing."""
         value = located.get(key)
         known = self.grammar.catalogue.of_kind(spec)
         return None if value is None else read_choice(value, spec.kind, known, where, self.problems, HINTS)
 
     def recipe_with(self, over: Mapping, problems: Problems) -> Recipe | None:
-        """The recipe with `over` laid upon the space, read as the space itself is; mistakes go to `problems`."""
+        """Read the recipe with `over` laid over the space, as the space itself is read; mistakes go to `problems`."""
         located = lay_on_space(self.located, over, self.grammar.space, self.grammar.catalogue.of_kind(CorpusSpec))
         return Sections(located, self.grammar, problems, Origins(located, Path(self.origins.file))).recipe()
 
@@ -128,17 +128,17 @@ class Sections:
         floor, chosen, at = recipe.schedule.floor, recipe.optimizer, ("recipe", "schedule", "floor")
         peak = chosen.settings["lr"]
         if isinstance(floor, EndRate) and floor.rate > peak:
-            message = f"the rate ends at {floor.rate:g}, above its peak of {peak:g}"
-            notes = ("a schedule decays to its floor: lower it, or raise the rate",)
+            message = f"the learning rate ends at {floor.rate:g}, above its peak of {peak:g}"
+            notes = ("a schedule decays to its floor: lower the floor, or raise the rate",)
             self.origins.add(self.problems, message, at, ("recipe", "optimizer", chosen.name, "lr"), notes=notes)
         decay = recipe.schedule.decay.name
         schedules = self.grammar.catalogue.of_kind(ScheduleSpec)
         if floor != 0 and not schedules[decay].has_floor:
-            notes = ("leave it out, or take a schedule that has one, such as linear",)
-            self.origins.add(self.problems, f"a {decay} rate has no floor", at, (*at[:-1], "decay"), notes=notes)
+            notes = ("leave it out, or use a schedule that has one, such as linear",)
+            self.origins.add(self.problems, f"a {decay} schedule has no floor", at, (*at[:-1], "decay"), notes=notes)
 
     def _check_lengths(self, recipe: Recipe) -> None:
-        """Warm-up and hold leave the steps that they are of."""
+        """Check that warm-up and hold together take no more than all steps."""
         lengths = {key: getattr(recipe.schedule, key) for key in ("warmup", "hold")}
         taken = sum(length if isinstance(length, int) else length * recipe.steps for length in lengths.values())
         if taken > recipe.steps + 0.5:
@@ -148,7 +148,7 @@ class Sections:
             self.origins.add(self.problems, message, *paths, notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
-        """What stands around the blocks: plain values, and components."""
+        """Read the model around the blocks: plain values, and components."""
         located = self.located.get("model")
         if not isinstance(located, Mapping):
             return self._section("model", Model), None
@@ -160,7 +160,7 @@ class Sections:
         return model, self._around(located)
 
     def _spelt(self, located: Mapping) -> Mapping:
-        """`model` with unknown keys noted, and read as what they most likely mean, so that this is not missing too."""
+        """Note unknown keys of `model`, and read each as the one most likely meant, so that it is not missing too."""
         known = (*Model.model_fields, *COMPONENTS)
         entries: list[tuple[Scalar, Located]] = []
         for key, value in located.entries:
@@ -176,7 +176,7 @@ class Sections:
     def _note_heads(self, model: Model) -> None:
         fitting = next(h for h in range(min(model.heads, model.width), 0, -1) if model.width % h == 0)
         near = model.heads * max(1, round(model.width / model.heads))
-        notes = (f"heads must divide the width: {fitting} would, or {model.heads} a width of {near}",)
+        notes = (f"heads must divide the width: set heads to {fitting}, or the width to {near}",)
         message = f"{model.heads} heads do not divide the width {model.width}"
         self.origins.add(self.problems, message, ("model", "heads"), ("model", "width"), notes=notes)
 
@@ -199,23 +199,23 @@ class Sections:
         return Around(parts["entry_norm"], parts["final_norm"], parts["init"])
 
     def measure(self) -> Measure | None:
-        """Which probes run, and when."""
+        """Read which probes run, and when."""
         located = self.located.get("measure")
         probes = located.get("probes") if isinstance(located, Mapping) else None
         seen: set[object] = set()
         for item in probes.items if isinstance(probes, Items) else ():
             if not isinstance(item, Scalar) or not isinstance(item.value, str):
-                continue  # the document says so
+                continue  # noted when the document is validated
             if item.value not in self.probes:
                 message, command = f"unknown probe {quote(item.text)}", "ablate list probes"
                 self.problems.add_unknown(message, item.span, item.text, self.probes, "probes", command=command)
             elif item.value in seen:
-                self.problems.add(f"probe {item.value} stands twice in this list", item.span)
+                self.problems.add(f"probe {item.value} is listed twice", item.span)
             seen.add(item.value)
         return self._section("measure", Measure)
 
     def judge(self, measure: Measure | None) -> Judge | None:
-        """What is compared; `each` fills in what a metric leaves out."""
+        """Read what is compared; `each` holds the defaults of every metric."""
         located = self.located.get("judge")
         if not isinstance(located, Mapping):
             return self._section("judge", Judge)
@@ -246,7 +246,7 @@ class Sections:
             self.origins.add(self.problems, message, *both, notes=notes)
 
     def design(self, measure: Measure | None, recipe: Recipe | None, seeds: tuple[int, ...] | None) -> Design | None:
-        """Which blocks are compared or searched; exactly one kind of design."""
+        """Read which blocks are compared or searched; a design has exactly one kind."""
         located = self.located.get("design")
         search = located.get("search") if isinstance(located, Mapping) else None
         objective = search.get("objective") if isinstance(search, Mapping) else None
@@ -265,7 +265,7 @@ class Sections:
             return None
         if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
-            self.problems.add("a design has exactly one kind", self.origins.section("design"), notes=notes)
+            self.problems.add("a design must have exactly one kind", self.origins.section("design"), notes=notes)
             return None
         if design.search is None:
             return design
@@ -278,22 +278,22 @@ class Sections:
         return design.model_copy(update={"search": design.search.model_copy(update={"sampler": sampler})})
 
     def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:
-        """The seeds; with `auto`, or a mapping with its looks, those of the first look, and the looks."""
+        """Read the seeds; with `auto`, or a mapping with its looks, the seeds of the first look, and the looks."""
         located = self.located.get("seeds")
         if isinstance(located, Scalar) and located.value == "auto":
             return tuple(range(LOOKS[0])), Auto(looks=LOOKS)
         if not isinstance(located, Mapping):
             return self._fixed_seeds(), None
         wrapped = Mapping(tuple(e for e in located.entries), self.located.key("seeds").span)
-        said = validate(Looks, wrapped, self.problems, "seeds", HINTS)
-        if said is None:
+        declared = validate(Looks, wrapped, self.problems, "seeds", HINTS)
+        if declared is None:
             return None, None
-        if not check_looks(said.auto, located, self.problems):
+        if not check_looks(declared.auto, located, self.problems):
             return None, None
-        return tuple(range(said.auto.looks[0])), said.auto
+        return tuple(range(declared.auto.looks[0])), declared.auto
 
     def fair(self) -> Fair | None:
-        """What is equal, but for what is tuned; each of the terms in `under` is said as what it has otherwise."""
+        """Read what is held equal, apart from tuning; each of the terms in `under` gives only what it changes."""
         located = self.located.get("fair")
         if located is None:
             return EQUAL_STEPS
@@ -311,13 +311,13 @@ class Sections:
             entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
         untuned = Scalar("none", "none", located.span)
         entries = tuple((key, untuned if key.value == "tune" else value) for key, value in entries)
-        found = validate(Fair, self._opened("fair", entries), self.problems, "fair", HINTS)
-        if found is not None:
-            check_fairness(found, located, self.located.key("fair").span.source, self.problems)
-        return found
+        fair = validate(Fair, self._opened("fair", entries), self.problems, "fair", HINTS)
+        if fair is not None:
+            check_fairness(fair, located, self.located.key("fair").span.source, self.problems)
+        return fair
 
     def tune(self, recipe: Recipe | None, blocks: Map[str, Block] | None) -> Literal["none"] | Tune | None:
-        """What each block is tuned over; None where that has a mistake, or the recipe or the blocks have."""
+        """Read what each block is tuned over; None if that, the recipe or the blocks have a mistake."""
         fair = self.located.get("fair")
         located = fair.get("tune") if isinstance(fair, Mapping) else None
         if located is None or (isinstance(located, Scalar) and located.value == "none"):
@@ -330,14 +330,14 @@ class Sections:
         return None
 
     def noise(self) -> Noise | None:
-        """The A/A arms; None where there are none."""
+        """Read the A/A arms; None if there are none."""
         located = self.located.get("noise")
         if located is None or (isinstance(located, Scalar) and located.value in (None, "none")):
             return None
         return self._section("noise", Noise)
 
     def _fixed_seeds(self) -> tuple[int, ...] | None:
-        """A number of seeds, from 0, or a list of them."""
+        """Read a number of seeds, counted from 0, or a list of them."""
         located = self.located.get("seeds")
         if isinstance(located, Items):
             values = [item.value for item in located.items if isinstance(item, Scalar) and type(item.value) is int]
@@ -355,7 +355,7 @@ class Sections:
         return None if number is None else tuple(range(number))
 
     def whole(self, name: str) -> int | None:
-        """A whole number of at least 1."""
+        """Read a whole number of at least 1."""
         located = self.located.get(name)
         if located is None:
             return None
@@ -367,24 +367,24 @@ class Sections:
         return located.value
 
     def text(self, name: str) -> str | None:
-        """A text that is not empty."""
+        """Read a text that is not empty."""
         located = self.located.get(name)
         if located is None:
             return None
         if not isinstance(located, Scalar) or not isinstance(located.value, str) or not located.value.strip():
-            self.problems.add(f"{name} must be a text", located.span)
+            self.problems.add(f"{name} must be text, and not empty", located.span)
             return None
         return located.value
 
     def name(self) -> str | None:
-        """The name of the space: one short segment of a path, as its page is a file of that name."""
+        """Read the name of the space: one short path segment, since its page is a file of that name."""
         name, located = self.text("space"), self.located.get("space")
         if name is None or not isinstance(located, Scalar):
             return None
         wrong = WRONG_IN_NAME.search(name)
         if wrong is not None:
             first = wrong[0][0] in ".-"
-            label, place = f"{quote(wrong[0])} cannot stand {'first' if first else 'in it'}", wrong.span()
+            label, place = f"{quote(wrong[0])} is not allowed{' at the start' if first else ''}", wrong.span()
         elif len(name) > LONGEST_NAME:
             label, place = f"{len(name):,} characters", (LONGEST_NAME, len(name))
         elif name.endswith((".yaml", ".yml")):
@@ -394,28 +394,28 @@ class Sections:
         words = re.findall(r"[A-Za-z0-9_-]+", name.removesuffix(".yaml").removesuffix(".yml"))
         meant = "_".join(words).lstrip("-")
         self.problems.add(
-            "the name of a space must be a word that a file can have: its page is written under it",
+            "the name of a space must be usable as a file name: its page is written under it",
             located.within(*place),
             label=label,
             notes=(
-                f"give at most {LONGEST_NAME} letters from a to z, digits, _, - and ., a letter, digit or _ first"
+                f"use at most {LONGEST_NAME} of a-z, A-Z, 0-9, _, - and ., and do not start with - or ."
                 + (f", such as {meant}" if 0 < len(meant) <= LONGEST_NAME else ""),
             ),
         )
         return None
 
     def _section(self, name: str, document: type[T]) -> T | None:
-        found = self.located.get(name)
-        if isinstance(found, Mapping):
-            found = self._opened(name, found.entries)
-        return None if found is None else validate(document, found, self.problems, name, HINTS)
+        located = self.located.get(name)
+        if isinstance(located, Mapping):
+            located = self._opened(name, located.entries)
+        return None if located is None else validate(document, located, self.problems, name, HINTS)
 
     def _opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
-        """A section whose missing keys are missed at its own key, not at the first thing it says."""
+        """Locate a section at its own key, so that missing keys are reported there, not at its first entry."""
         return Mapping(entries, self.located.key(name).span)
 
 
 def _without_settings(located: Mapping, key: str) -> Mapping:
-    """A mapping with a word alone at a key: what is chosen there is read by itself, with its settings."""
+    """Put a bare word at a key of a mapping: what is chosen there is read separately, with its settings."""
     entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
     return Mapping(tuple(entries), located.span)

@@ -1,4 +1,4 @@
-"""A space: the question asked. Everything it says, resolved, checked and frozen; nothing started."""
+"""A space: a question about blocks, with every section resolved, checked and frozen; nothing is run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
 
 REPETITION = "repetition"
-"""The size that is measured on the corpus, and only for models that name it."""
+"""A size that is measured on the corpus, and only for models that name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Around:
 
 @dataclass(frozen=True)
 class Space:
-    """A question about blocks: which, trained how, on what, judged by what.
+    """A question about blocks: which blocks, how and on what they are trained, and how they are judged.
 
     `profile` and `settings` (`path=value` texts) were laid over the file `path`. `blocks` are those the design names,
-    with the `overrides` applied, which are also for what a search derives. `located` is the space as it was resolved
-    (file, profile, --set and the grammar's defaults), `origins` says where each value was written. With `auto` the
-    `seeds` are those of its first look, and more may follow. `warned` are the names of constraints that it lets
-    through with a warning; a search has none.
+    with the `overrides` applied; the overrides also apply to blocks that a search derives. `located` is the resolved
+    space (file, profile, --set and the grammar's defaults), and `origins` says where each value was written. With
+    `auto` the `seeds` are those of its first look, and more may follow. `warned` holds the names of constraints that
+    it lets through with a warning; a search has none.
     """
 
     name: str
@@ -73,24 +73,24 @@ class Space:
 
     @cached_property
     def origins(self) -> Origins:
-        """Where each value was written, to point at when a later room finds a mistake."""
+        """Where each value was written, for mistakes that a later room reports."""
         assert isinstance(self.located, Mapping)
         return Origins(self.located, self.path)
 
     def __repr__(self) -> str:
         seeds = f"{len(self.seeds)} seeds{' at first' if self.auto else ''}"
         laid = [f"profile {self.profile}"] * bool(self.profile) + list(map(shorten, self.settings))
-        said = [f"{self.design.kind} of {', '.join(self.design.blocks)}", seeds, f"grammar {self.grammar.name}"]
-        return f"<Space {self.name}: {'; '.join([*said, *laid])}; {self.path}>"
+        texts = [f"{self.design.kind} of {', '.join(self.design.blocks)}", seeds, f"grammar {self.grammar.name}"]
+        return f"<Space {self.name}: {'; '.join([*texts, *laid])}; {self.path}>"
 
     @property
     def folder(self) -> Path:
-        """Where relative paths of its corpus start."""
+        """The folder that relative paths of its corpus start from."""
         return self.path.parent
 
     @property
     def grammar_from_elsewhere(self) -> tuple[str, ...]:
-        """A note where its grammar is not beside it: one outside its folder, or the one that ships with `ablate`."""
+        """A note if its grammar is not beside it: one outside its folder, or the one that ships with `ablate`."""
         assert isinstance(self.located, Mapping)
         named = str(to_python(self.located["grammar"]))
         if self.grammar.path in shipped_files("grammar").values() and not Path(named).is_absolute():
@@ -106,15 +106,15 @@ class Space:
         return from_elsewhere(settings.patterns, self.folder, "text")
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
-        """The constraints that refuse a block here."""
-        return tuple(one for one in self.grammar.broken(block) if one.name not in self.warned)
+        """Return the constraints that refuse a block in this space."""
+        return tuple(constraint for constraint in self.grammar.broken(block) if constraint.name not in self.warned)
 
     def tolerated(self, block: Block) -> tuple[Constraint, ...]:
-        """The constraints that a block breaks and that are let through here with a warning."""
-        return tuple(one for one in self.grammar.broken(block) if one.name in self.warned)
+        """Return the constraints that a block breaks and that this space lets through with a warning."""
+        return tuple(constraint for constraint in self.grammar.broken(block) if constraint.name in self.warned)
 
     def architecture(self, block: Block, vocab_size: int, repetition: float | None = None) -> Architecture:
-        """The model of this space around a block; `repetition` enters only where the model names it."""
+        """Return the model of this space around a block; `repetition` is used only if the model names it."""
         model = self.model
         sizes = Sizes(
             n_layers=model.layers,
@@ -145,12 +145,13 @@ class Space:
 
     @cached_property
     def names_repetition(self) -> bool:
-        """Whether any of its models, a search's proposals too, may depend on how often two tokens of one sequence are
-        the same.
+        """Return whether any of its models, including a search's proposals, may depend on `repetition`.
+
+        That is how often two tokens of one sequence are the same.
         """
         if any(REPETITION in self.architecture(block, vocab_size=1).names() for block in self.blocks.values()):
             return True
         if self.design.search is None:
             return False
-        said = any(REPETITION in str(to_python(override.value)) for override in self.overrides)
-        return said or REPETITION in sizes_derived(self.grammar.derivations)
+        overridden = any(REPETITION in str(to_python(override.value)) for override in self.overrides)
+        return overridden or REPETITION in sizes_derived(self.grammar.derivations)

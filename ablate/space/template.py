@@ -1,4 +1,4 @@
-"""Writes a space to begin with: the commented template, or a copy of one that ships."""
+"""Writes a space to start from: the commented template, or a copy of a shipped space."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ablate.source.yaml import parse_yaml
 
 TEMPLATE: Final = Path(__file__).with_name("template.yaml")
 NAME: Final = "mine"
-"""What the template calls itself."""
+"""The name of the template's space."""
 WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 
 
 def write_space(name: str | None = None, *, example: str | None = None) -> Path:
     """Write `spaces/NAME.yaml` below the working directory; with `example`, a copy of the shipped space of that name.
 
-    The name is `mine`, or that of the example, where none is given. InputError for a name that is none and for an
-    example that there is not; RefusedError where one's own space has that name, since none is overwritten, and where
-    nothing can be written.
+    The name defaults to that of the example, or to `mine`. Raises InputError for an invalid name or an unknown example,
+    and RefusedError if the user already has a space of that name, since none is overwritten, or if the file cannot be
+    written.
     """
     name = name or example or NAME
     if WORD.fullmatch(name) is None:
         raise InputError(
-            f"{quote(name)} is no name of a space\n"
+            f"{quote(name)} cannot be the name of a space\n"
             "  = a name is a word of at most 60 letters, digits, - and _; its file is spaces/NAME.yaml"
         )
     text = TEMPLATE.read_text(encoding="utf-8") if example is None else _example(example)
     there = own_files("space").get(name)
     if there is not None:
-        raise RefusedError(f"there is a space {name} already: {there}\n  = give another name: ablate init NAME")
+        raise RefusedError(f"there is already a space {name}: {there}\n  = give another name: ablate init NAME")
     path = Path("spaces") / f"{name}.yaml"
     try:
         path.parent.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def _example(name: str) -> str:
 
 
 def _named(text: str, name: str, *, of: str) -> str:
-    """A space's text under another name, in its commands too."""
+    """Rename a space in its text, including the commands in its comments."""
     if name == of:
         return text
     read = parse_yaml(name)

@@ -1,10 +1,10 @@
-"""Reads `fair.tune`: the fields that are tuned, by address, and the values tried there, each as the space reads it.
+"""Reads `fair.tune`: the fields to tune, by address, and the values to try there, each read as the space reads it.
 
-    lr                                a word alone: a field of the space's optimiser
+    lr                                a single word: a field of the space's optimiser
     recipe.schedule.warmup            a field of the recipe, by its path
     attention.scale, *_norm.eps       a field of the block, by the address that `block:` has for it
 
-A field of the block may be there in some blocks alone; one that is in none is a mistake.
+A field of the block may exist in some blocks only; one that no block has is a mistake.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from ablate.space.override import Override, with_value
 from ablate.space.ways import HINTS
 
 MOST_TRIALS = 256
-"""More trials than this to tune one block would keep the question waiting for what only prepares it."""
+"""The most trials to tune one block: more would delay the question itself for too long."""
 SEEDS, RECIPE, OPTIMIZER = "seeds", "recipe", "optimizer"
 
-FOR_ALL = "say it for all blocks, and compare others in spaces of their own: --set {name}=…"
+FOR_ALL = "set it for all blocks, and compare other values in separate spaces: --set {name}=…"
 NOT_TUNED = {
     "recipe.steps": (
         "how long each block is trained is what fair.budget holds equal",
-        "say recipe.steps for all blocks; several budgets are answered on one page by fair: {under: {…}}",
+        "set recipe.steps for all blocks; fair: {under: {…}} compares several budgets on one page",
     ),
     "recipe.batch": (
-        "a seed draws other batches at another size, so that blocks could not be compared seed by seed",
+        "at another batch size a seed draws other batches, so blocks could not be compared seed by seed",
         FOR_ALL,
     ),
-    "recipe.dtype": ("all blocks are compared in one arithmetic", FOR_ALL),
+    "recipe.dtype": ("all blocks are compared at one precision", FOR_ALL),
     "model": (
-        "what stands around the blocks, and its sizes, is the same for all of them",
-        "compare sizes in spaces of their own (--set model.width=256), or match them: "
+        "the model around the blocks, and its sizes, are the same for all of them",
+        "compare sizes in separate spaces (--set model.width=256), or match them: "
         "fair: {match: {parameters: 1%, by: width}}",
     ),
     "data": ("all blocks are trained on the same text", FOR_ALL),
-    "block": ("a field of the block is named by its part", "without block. before it: attention.scale, mlp.activation"),
+    "block": ("a field of the block is named by its part", "leave out block.: attention.scale, mlp.activation"),
 }
 """What cannot be tuned: the reason, and the way out."""
 NO_SETTING = ("design", "judge", "measure", "noise", "fair", "threads", "grammar", "constraints", "blocks", "profiles")
-"""Sections of a space that decide no training."""
+"""Sections of a space that do not affect the training of a block."""
 
 
 class _Seeds(Document):
-    """What of `fair.tune` is no address."""
+    """The keys of `fair.tune` that are not addresses."""
 
     seeds: Annotated[Count, Field(le=1_000)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One address as it is said: its words, the key that it ends in, and what is to be tried there."""
+    """One address as it is written: its words, the key that it ends in, and the values to try there."""
 
     words: tuple[Scalar, ...]
     key: Scalar
@@ -80,14 +80,14 @@ class _Entry:
         return ".".join(word.text for word in self.words)
 
     def place(self, text: str) -> Span:
-        """Where a word of it stands."""
+        """Return where one of its words stands."""
         return next((word.span for word in self.words if word.text == text), self.key.span)
 
 
 class TuneReader:
-    """Reads the section, for a recipe and blocks by name; None of either has mistakes, and is not looked at.
+    """Reads the section, for a recipe and blocks by name; if either is None, it has mistakes, and is not checked here.
 
-    `recipe_with` reads the recipe of the space with something laid upon it.
+    `recipe_with` reads the recipe of the space with something laid over it.
     """
 
     def __init__(
@@ -102,27 +102,27 @@ class TuneReader:
         self._blocks, self._grammar, self._problems = blocks, grammar, problems
 
     def read(self, key: Scalar, located: Mapping) -> Tune | None:
-        """What is tuned; None where that has a mistake, which is then in the problems."""
+        """Read what is tuned; None after a mistake, which is then in the problems."""
         before = len(self._problems)
         counted = Mapping(tuple(entry for entry in located.entries if entry[0].value == SEEDS), key.span)
         seeds = validate(_Seeds, counted, self._problems, "fair.tune", HINTS)
         entries = [entry for entry in _flat((), located, self._problems) if entry.name != SEEDS]
-        found = [field for entry in entries if (field := self._field(entry)) is not None]
-        self._check_twice(found)
-        if seeds is not None and len(found) == len(entries):
-            self._check_size(found, seeds.seeds, key)
+        fields = [field for entry in entries if (field := self._field(entry)) is not None]
+        self._check_twice(fields)
+        if seeds is not None and len(fields) == len(entries):
+            self._check_size(fields, seeds.seeds, key)
         if len(self._problems) == before and self._recipe is not None:
-            self._check_together([field for field in found if field.path], key)
+            self._check_together([field for field in fields if field.path], key)
         if seeds is None or len(self._problems) > before or self._recipe is None or self._blocks is None:
             return None
-        return Tune(seeds=seeds.seeds, fields=tuple(found))
+        return Tune(seeds=seeds.seeds, fields=tuple(fields))
 
     def _field(self, entry: _Entry) -> TunedField | None:
-        """The field that an entry names; None where it has a mistake, or what it is of has."""
+        """Read the field that an entry names; None if the entry, the recipe or the blocks have a mistake."""
         section = entry.words[0].text
         refused = next((name for name in NOT_TUNED if f"{entry.name}.".startswith(f"{name}.")), None)
         if refused is not None or (section in NO_SETTING and len(entry.words) > 1):
-            reason, way = NOT_TUNED.get(refused or "", ("it is no setting of a block's training", "leave it out"))
+            reason, way = NOT_TUNED.get(refused or "", ("it does not affect how a block is trained", "leave it out"))
             notes = (way.format(name=entry.name) if "{name}" in way else way,)
             self._problems.add(f"{entry.name} cannot be tuned: {reason}", entry.key.span, notes=notes)
             return None
@@ -137,19 +137,19 @@ class TuneReader:
         return self._of_the_block(entry, given)
 
     def _values(self, entry: _Entry) -> tuple[Located, ...] | None:
-        """The values to try: a list with one or more."""
+        """Read the values to try: a list of at least one."""
         value = entry.value
         if isinstance(value, Items) and value.items:
             return value.items
         text = value.text if isinstance(value, Scalar) else ""
         label = f"write a list: [{text}]" if text else ""
-        notes = (f"list what to choose from: {entry.name}: [{text + ', ' if text else ''}…]",)
+        notes = (f"list the values to choose from: {entry.name}: [{text + ', ' if text else ''}…]",)
         message = f"fair.tune.{entry.name}: expected a list of values, got {shown(value)}"
         self._problems.add(message, value.span, label=label, notes=notes)
         return None
 
     def _of_the_optimizer(self, word: Scalar) -> tuple[Scalar, ...] | None:
-        """The path of a field of the optimiser; None where it has no such field."""
+        """Return the path of a field of the optimiser; None if it has no such field."""
         if self._recipe is None:
             return None
         dumped = self._recipe.model_dump()
@@ -160,21 +160,21 @@ class TuneReader:
         known = (*settings, SEEDS)
         meant = HINTS.meant(word.text, f"{RECIPE}.{OPTIMIZER}.{name}", settings) or nearest(word.text, known)
         instead = HINTS.instead(word.text)
-        label = "" if f"{RECIPE}.{OPTIMIZER}" in instead else instead  # of another optimiser than the space's
+        label = "" if f"{RECIPE}.{OPTIMIZER}" in instead else instead  # a field of another optimiser
         near = [*elsewhere, *([meant] if meant else [])]
         label = f"did you mean {quote(near[0])}?" if near else label
         notes = (
             f"its fields are: {', '.join(settings)}",
-            "other fields are named by their path, of the recipe (recipe.clip) or of the block (mlp.activation)",
+            "name other fields by their path in the recipe (recipe.clip) or the block (mlp.activation)",
         )
         message = f"unknown key {quote(word.text)} in fair.tune: {name} has no such field"
         self._problems.add(message, word.span, label=label, notes=notes)
         return None
 
     def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
-        """A field of the recipe, each value read as the recipe itself is.
+        """Read a field of the recipe, each value as the recipe itself is read.
 
-        A mapping (`{sgd: {lr: 0.1}}`) goes by what is written of it: what is read has every setting there is.
+        A mapping (`{sgd: {lr: 0.1}}`) is kept as it is written, since the value read from it has every setting.
         """
         if self._recipe is None:
             return None
@@ -198,7 +198,7 @@ class TuneReader:
         return self._different(field, read)
 
     def _is_of_another(self, entry: _Entry, path: Sequence[Scalar]) -> bool:
-        """Whether it is a setting of another optimiser or schedule than the space's, which is then noted."""
+        """Return whether it is a setting of an optimiser or schedule that the space does not use; if so, note it."""
         assert self._recipe is not None
         for spec, *way in ((OptimizerSpec, RECIPE, OPTIMIZER), (ScheduleSpec, RECIPE, "schedule", "decay")):
             inside, known = len(way), self._grammar.catalogue.of_kind(spec)
@@ -218,7 +218,7 @@ class TuneReader:
         return False
 
     def _of_the_block(self, entry: _Entry, given: tuple[Located, ...]) -> TunedField | None:
-        """A field of the block, each value read as that of an override."""
+        """Read a field of the block, each value as that of an override."""
         if self._blocks is None:
             return None
         try:
@@ -228,7 +228,7 @@ class TuneReader:
             return None
         if not address.fields:
             notes = (f"such as {address.text}.FIELD: […]",)
-            self._problems.add(f"{address.text} is a part: say which of its fields", entry.key.span, notes=notes)
+            self._problems.add(f"{address.text} is a part: name one of its fields", entry.key.span, notes=notes)
             return None
         catalogue, before = self._grammar.catalogue, len(self._problems)
         there = [block for block in self._blocks.values() if is_there(block, address, catalogue)]
@@ -253,7 +253,7 @@ class TuneReader:
         return self._different(field, values)
 
     def _note_absent(self, address: Selector, entry: _Entry) -> None:
-        """Say how far an address leads that no block has, and what is near."""
+        """Note how far an address leads that no block has, and the names nearest to it."""
         assert self._blocks is not None
         catalogue = self._grammar.catalogue
         parts = [part for block in self._blocks.values() for part in parts_by_name(block, catalogue)]
@@ -261,7 +261,7 @@ class TuneReader:
         subject = f"no block of this design has {address.text}"
         if not matched:
             names = sorted({name for name, _ in parts})
-            message = f"{subject}: it has no part {quote(address.part)}"
+            message = f"{subject}: none has a part {quote(address.part)}"
             self._problems.add_unknown(message, entry.place(address.part), address.part, names, "their parts are")
             return
         ends = [_end_of(node, address.fields) for node in matched]
@@ -270,11 +270,11 @@ class TuneReader:
             message = f"{subject}: {where} has no field {quote(word)}"
             self._problems.add_unknown(message, entry.place(word), word, known, "its fields are")
         else:
-            notes = (f"its own values can be tuned: {where}: […]",)
+            notes = (f"tune {where} itself: {where}: […]",)
             self._problems.add(f"{subject}: {where} has no fields", entry.place(word), notes=notes)
 
     def _different(self, field: TunedField, read: Sequence[Plain]) -> TunedField | None:
-        """The field, if each of its values, as they were read, is there once."""
+        """Return the field if the values read for it are distinct; otherwise note those that repeat."""
         repeated = False
         for index, value in enumerate(read):
             if any((value, type(value)) == (other, type(other)) for other in read[:index]):
@@ -284,33 +284,33 @@ class TuneReader:
 
     def _note_repeated(self, name: str, value: Located, read: Plain | None = None) -> None:
         text = text_of(plain(to_python(value)) if read is None else read)
-        self._problems.add(f"{text} stands twice in fair.tune.{name}", value.span, notes=("list each value once",))
+        self._problems.add(f"{text} is listed twice in fair.tune.{name}", value.span, notes=("list each value once",))
 
     def _check_twice(self, fields: Sequence[TunedField]) -> None:
-        """One field under two names is one field."""
+        """Note a field that is given twice, also under two names."""
         first: dict[tuple[str, ...], TunedField] = {}
         for field in fields:
             same = first.setdefault(field.path or (field.name,), field)
             if same is not field:
-                alike = f"{field.name} is said twice" if field.name == same.name else f"{field.name} is {same.name}"
-                also = ((same.key.span, "first said here"),)
-                self._problems.add(f"{alike} in fair.tune", field.key.span, label="and again", also=also)
+                alike = "given twice" if field.name == same.name else f"the same field as {same.name}"
+                message, also = f"{field.name} is {alike} in fair.tune", ((same.key.span, "first given here"),)
+                self._problems.add(message, field.key.span, label="and again", also=also)
 
     def _check_size(self, fields: Sequence[TunedField], seeds: int, key: Scalar) -> None:
-        """There is something to choose from, and not too much."""
+        """Check that there is something to choose from, and not too much."""
         settings = math.prod(len(field.values) for field in fields)
         if settings * seeds > MOST_TRIALS:
             grid = " × ".join(f"{len(field.values)} of {field.name}" for field in fields)
-            message = f"fair.tune asks for {settings * seeds:,} trials of each block ({grid} × {seeds:,} seeds)"
-            notes = (f"at most {MOST_TRIALS}: list fewer values, or take fewer seeds",)
+            message = f"fair.tune needs {settings * seeds:,} trials per block ({grid} × {seeds:,} seeds)"
+            notes = (f"at most {MOST_TRIALS} are allowed: list fewer values, or use fewer seeds",)
             self._problems.add(message, key.span, notes=notes)
         if settings == 1:
-            what = "one setting, so that there is nothing to choose" if fields else "no setting to choose"
-            notes = ("list several values of what is to be tuned: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)
+            what = "only one setting: there is nothing to choose" if fields else "no setting to choose"
+            notes = ("list several values of each field to tune: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)
             self._problems.add(f"fair.tune lists {what}", key.span, notes=notes)
 
     def _check_together(self, fields: Sequence[TunedField], key: Scalar) -> None:
-        """Each combination is a recipe: a rate above the floor it ends at, say."""
+        """Check that each combination is a valid recipe: its peak rate is above its floor, for example."""
         noted: set[str] = set()
         for written in product(*(field.written for field in fields)) if fields else ():
             chosen = list(zip(fields, written, strict=True))
@@ -328,7 +328,7 @@ class TuneReader:
 
 
 def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> Iterator[_Entry]:
-    """Every address in a mapping of mappings down to what is no mapping."""
+    """Yield every address in nested mappings, down to values that are no mappings."""
     for key, value in located.entries:
         if not isinstance(key.value, str):
             problems.add("this key must be text", key.span, label="put it in quotes")
@@ -341,7 +341,7 @@ def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> I
 
 
 def _words(key: Scalar) -> Iterator[Scalar]:
-    """The words of a key with dots between them, each where it stands."""
+    """Yield the words of a dotted key, each at its place."""
     start = 0
     for word in key.text.split("."):
         yield Scalar(word, word, key.within(start, start + len(word)))
@@ -349,7 +349,7 @@ def _words(key: Scalar) -> Iterator[Scalar]:
 
 
 def _laid(path: Sequence[Scalar], value: Located) -> Mapping:
-    """A document that says a value at a path, and nothing else."""
+    """Return a document with a value at a path, and nothing else."""
     *outer, last = path
     laid = Mapping(((last, value),), value.span)
     for step in reversed(outer):
@@ -358,7 +358,7 @@ def _laid(path: Sequence[Scalar], value: Located) -> Mapping:
 
 
 def _is_inside(problem: Problem, entry: _Entry) -> bool:
-    """Whether a mistake is about what an entry says, and not about what is beside it in the space."""
+    """Return whether a mistake is about an entry itself, and not about something beside it in the space."""
     spans: tuple[Span, ...] = (*(word.span for word in entry.words), entry.value.span)
     at = problem.span
     return at is not None and any(
@@ -375,7 +375,7 @@ def _at(dumped: Any, path: Sequence[str], default: object) -> object:
 
 
 def _leaves(prefix: str, dumped: Any) -> Iterator[str]:
-    """The paths of all values in a document."""
+    """Yield the paths of all values in a document."""
     if not isinstance(dumped, dict):
         yield prefix
         return
@@ -384,7 +384,7 @@ def _leaves(prefix: str, dumped: Any) -> Iterator[str]:
 
 
 def _end_of(node: Node, fields: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
-    """How far fields lead from a part: where that is, the word that leads no further, and the fields there are."""
+    """Follow fields from a part as far as they lead; return where that is, the word that fails, and the known ones."""
     where = node.name
     for field in fields:
         known = dict(node.fields)

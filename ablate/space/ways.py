@@ -1,4 +1,4 @@
-"""Ways out of what the documents of a space refuse: what would be accepted there, and what other programs call it."""
+"""Hints for values that the documents of a space refuse: what is accepted, and what other programs call it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WAYS: Final = {
     "data.corpus.files": "such as files: ['texts/**/*.txt']",
     "data.corpus.jsonl": "such as jsonl: ['texts/**/*.jsonl'], with field: the key that holds the text",
     "data.corpus.parquet": "such as parquet: ['texts/**/*.parquet'], with field: the column that holds the text",
-    "data.corpus.at_most": "what is read of it at most: a number of bytes, or a size such as 4 GiB; 1 GiB if left out, "
-    "and of local files all",
+    "data.corpus.at_most": "the most that is read of it: a number of bytes, or a size such as 4 GiB; if left out, "
+    "1 GiB, and all of local files",
     "data.tokenizer": "bytes, or {bpe: 32000}: byte-level BPE trained on the corpus. A space has one, so that nats per "
     "token can be judged; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
-    "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and what is merged",
+    "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and the merges",
     "data.tuning": "a share of the text: 5% or 0.05",
     "data.verdict": "a share of the text: 5% or 0.05",
     "design": f"such as design: {{path: {PAIR}}}, or design: {{compare: [pre_ln, op]}}",
@@ -29,44 +29,44 @@ WAYS: Final = {
     "design.factorial": f"such as factorial: {PAIR}",
     "design.fractional": "such as fractional: {from: pre_ln, to: op, resolution: IV}",
     "design.fractional.resolution": (
-        "III mixes edits with pairs, IV pairs with each other, V neither; where no mixing at all is wanted: factorial"
+        "III aliases edits with pairs, IV pairs with each other, V neither; for no aliasing at all: factorial"
     ),
-    "design.*.interactions": "pairs: also what two edits do together; none: edits alone",
+    "design.*.interactions": "pairs: also interactions of two edits; none: only the effect of each edit",
     "design.plackett_burman": f"such as plackett_burman: {PAIR}",
     "design.d_optimal": "such as d_optimal: {from: pre_ln, to: op, runs: 12}",
-    "design.*.split": "name edits to take apart place by place: [-layer_norm], or true for all",
+    "design.*.split": "name edits to split place by place: [-layer_norm], or true for all",
     "design.search": "such as search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 60}}",
     "design.search.objective": "such as objective: {eval_loss: min}",
-    "design.search.objective.*": "min: less is better; max: more is",
+    "design.search.objective.*": "min: lower is better; max: higher is better",
     "design.search.budget": "such as budget: {trials: 60}, {hours: 8} or {flops: 1e18}",
     "design.search.pruner": "such as pruner: {asha: {first: 25%, factor: 2}}, or pruner: none",
-    "design.search.pruner.*": "such as {first: 25%, factor: 2}: the best half go on from a quarter of the steps",
+    "design.search.pruner.*": "such as {first: 25%, factor: 2}: the best half continue after a quarter of the steps",
     "design.search.beforehand": "such as beforehand: {veto: {parameters: 110%}, order: null}",
     "design.search.beforehand.veto": "such as veto: {parameters: 110%}",
-    "design.search.beforehand.veto.*": "a share of the reference's such as 110%, or a number above 0",
+    "design.search.beforehand.veto.*": "a share of the reference's value such as 110%, or a number above 0",
     "design.search.beforehand.order": "such as order: {by: parameters, of: 4}: of 4 proposals the smallest is trained",
     "design.search.beforehand.order.of": "the number of proposals of which one is trained",
     "design.search.confirm": "such as confirm: {blocks: 3, seeds: 5}, or confirm: none",
     "fair": "such as fair: {budget: flops}, or fair: {match: {parameters: 1%, by: width}}",
-    "fair.budget": "wallclock is equal time; steps and tokens are the same, since batches are equally large",
+    "fair.budget": "wallclock is equal time; steps and tokens are the same, since all batches have one size",
     "fair.match": "such as match: {parameters: 1%, by: width}",
-    "fair.*match.by": "what is changed until the parameters are equal: the model's width or depth, or its MLPs",
-    "fair.*match.parameters": "how far from equal they may be: 1%",
+    "fair.*match.by": "what is changed to make the parameters equal: the model's width or depth, or its MLPs",
+    "fair.*match.parameters": "how far from equal they may be, such as 1%",
     "fair.tune": "such as tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",
     "fair.under": "name the terms: under: {equal steps: {}, equal FLOPs: {budget: flops}}",
     "fair.under.*": "such as {budget: flops}, or {match: {parameters: 1%, by: width}}",
     "judge": "such as judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}}}",
     "judge.against": "one block that the others are compared with: against: pre_ln",
-    "judge.confidence": "that of the intervals: 0.95",
-    "judge.family": "metric: the comparisons on one metric; page: on all of them",
+    "judge.confidence": "the confidence level of the intervals, such as 0.95",
+    "judge.family": "metric: the comparisons on one metric; page: those on all metrics",
     "judge.metrics": "such as metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}",
     "judge.metrics.*.margin": "a share of the baseline's mean such as 1%, a number such as 0.01, or none",
     "judge.metrics.*.scale": "log: differences are ratios",
     "judge.metrics.*.better": "which way is better: lower or higher",
-    "judge.metrics.*": "such as {margin: 1%}; {} where nothing is to be said of it",
+    "judge.metrics.*": "such as {margin: 1%}; {} for the defaults",
     "measure": "such as measure: {every: 25, probes: [kurtosis], evaluation: {every: 100, windows: 64}}",
     "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",
-    "measure.probes": "`ablate list probes` says what there is",
+    "measure.probes": "`ablate list probes` lists them",
     "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
     "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
     "model.head": "tied: the embedding's matrix is the head's",
@@ -87,7 +87,7 @@ WAYS: Final = {
     "seeds.auto": "such as seeds: auto, or seeds: {auto: {looks: [4, 8, 12]}}",
     "seeds.auto.looks": "such as looks: [4, 8, 12]",
 }
-"""By the name of the value, where the words of the complaint alone do not show what to write."""
+"""By the name of the value, where the error message alone does not show what to write."""
 
 LR, STEPS, BATCH, CLIP = "recipe.optimizer.adamw.lr", "recipe.steps", "recipe.batch", "recipe.clip"
 LAYERS, WIDTH, HEADS, CONTEXT = "model.layers", "model.width", "model.heads", "model.context"
@@ -96,7 +96,7 @@ WARMUP, DECAY, TIED = "recipe.schedule.warmup", "recipe.schedule.decay", "model.
 ACTIVATION = "for every block: block: {mlp.activation: relu}"
 EPOCHS = "there are no epochs: recipe.steps, of recipe.batch sequences each"
 MIRRORED = "runs are mirrored to MLflow: ablate run --mlflow"
-PLACED = "where a run is carried out is no part of the question: see ablate run --help"
+PLACED = "where trials run is not part of the question: see ablate run --help"
 
 OTHER_NAMES: Final = {
     **dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth"), LAYERS),
@@ -134,7 +134,7 @@ OTHER_NAMES: Final = {
     "files": "here it is data: {corpus: {files: ['texts/**/*.txt']}}",
     "hub": "here it is data: {corpus: {hub: NAME, split: train, field: text}}",
     "at_most": "here it is data: {corpus: {hub: NAME, split: train, field: text, at_most: 4 GiB}}",
-    "tokenizer": "all variants of a space have one: data.tokenizer",
+    "tokenizer": "all variants of a space share one: data.tokenizer",
     "name": "space",
     **dict.fromkeys(("training", "train", "trainer", "training_args"), "recipe"),
     **dict.fromkeys(
@@ -143,9 +143,9 @@ OTHER_NAMES: Final = {
     **dict.fromkeys(
         ("wandb", "logger", "logging", "tracker", "mlflow"), "runs are mirrored to MLflow: ablate run --mlflow"
     ),
-    **dict.fromkeys(("type", "_target_"), "what stands behind a kind is its key's value, such as {adamw: {lr: 1e-3}}"),
+    **dict.fromkeys(("type", "_target_"), "the kind is a key, with its settings as the value: {adamw: {lr: 1e-3}}"),
     "defaults": "what a space leaves out comes from its grammar",
 }
-"""What GPT, Transformers, Lightning and Hydra configurations say, and where that is said here."""
+"""Keys of GPT, Transformers, Lightning and Hydra configurations, and what to write here instead."""
 
 HINTS: Final = Hints(WAYS, OTHER_NAMES)

@@ -63,7 +63,7 @@ def test_what_constraints_forbid_is_refused_with_the_reason_also_when_it_is_comp
             {"attention.positon": "rope", "mlp.hiden": "2x"},
             ["did you mean 'position'?", "did you mean 'hidden'"],
         ),
-        ("sas", {"mlp.hidden": "4x"}, ["mlp.hidden has no effect here: the block already is so"]),
+        ("sas", {"mlp.hidden": "4x"}, ["mlp.hidden has no effect here: the block already has this value"]),
         ("sas", {"mpl.hidden": "2x"}, ["the block has no part 'mpl'", "did you mean 'mlp'?", "its parts are"]),
         ("sas", {"mlp.hidden": object()}, ["the override mlp.hidden has no value"]),
     ],
@@ -95,7 +95,7 @@ def test_a_component_that_is_not_known_here_is_named(tmp_path):
     (tmp_path / "twice.py").write_text(PLUGIN)
     block = ablate.load_block("[twice]", grammar=GRAMMAR, plugins=[tmp_path / "twice.py"])
     assert compiled(block, plugins=[tmp_path / "twice.py"])(torch.ones(1, 8, 16)).eq(2).all()
-    with pytest.raises(InputError, match="no component is known as 'twice'\n  = name its file in plugins"):
+    with pytest.raises(InputError, match="no component is named 'twice'\n  = pass its file in plugins"):
         compiled(block)
 
 

@@ -87,7 +87,7 @@ def test_a_gain_for_each_channel_multiplies_elementwise() -> None:
     channels = gain(0, trainable=True, per="channel")
     found = equation(sequence(residual("mlp", gain=channels)), PLAIN, CATALOGUE)
     assert found.lines == ("x₁ = x + β ⊙ MLP(x)",)
-    assert found.gains == ("β: trained from 0, one number a channel",)
+    assert found.gains == ("β: trained from 0, one number per channel",)
 
 
 def test_two_mlps_are_told_apart_and_defined_together() -> None:

@@ -75,7 +75,7 @@ def test_a_name_is_the_file_s_and_the_space_s(name, here):
 
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "a.yaml", ".hidden", "-x", "a b", "a\nb", "é", "x" * 61])
 def test_what_is_no_name_is_refused(name, here):
-    with pytest.raises(AblateError, match=r"is no name of a space(.|\n)*spaces/NAME\.yaml"):
+    with pytest.raises(AblateError, match=r"cannot be the name of a space(.|\n)*spaces/NAME\.yaml"):
         call("init", "--", name or "/")
     assert not list(here.iterdir())
 
@@ -94,10 +94,10 @@ def test_nothing_is_overwritten(here):
     call("init")
     before = Path("spaces/mine.yaml").read_bytes()
     for words in (("init",), ("init", "mine", "--example", "op_vs_preln")):
-        with pytest.raises(AblateError, match=r"a space mine already: spaces/mine\.yaml\n  = .*another name"):
+        with pytest.raises(AblateError, match=r"there is already a space mine: spaces/mine\.yaml\n  = .*another name"):
             call(*words)
     Path("beside.yaml").write_text("space: beside\n")
-    with pytest.raises(AblateError, match=r"already: beside\.yaml"):
+    with pytest.raises(AblateError, match=r"already a space beside: beside\.yaml"):
         call("init", "beside")
     assert Path("spaces/mine.yaml").read_bytes() == before
     assert sorted(path.name for path in here.rglob("*.yaml")) == ["beside.yaml", "mine.yaml"]

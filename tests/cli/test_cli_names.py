@@ -106,7 +106,7 @@ def test_a_file_beside_one_is_found_as_one_in_the_folder_is(here, run):
     [
         (("run", "op_vs_prelm"), ("no space 'op_vs_prelm'", "did you mean 'op_vs_preln'?", "spaces/op_vs_prelm.yaml")),
         (("plan", "nothing_near"), ("no space 'nothing_near'", "`ablate list spaces` lists", "ablate init")),
-        (("run", "spaces/op_vs_preln.yaml"), ("op_vs_preln is a space that ships", "give its name alone")),
+        (("run", "spaces/op_vs_preln.yaml"), ("op_vs_preln is a space that ships", "give just its name")),
         (("check", "mine.yml"), ("cannot read 'mine.yml'", "did you mean 'mine.yaml'?", "ablate init")),
         (("show", "op", "--grammar", "tranformer"), ("did you mean 'transformer'?", "--grammar takes a file")),
         (("diff", "pre_ln", "op", "--grammar", "no.yaml"), ("cannot read 'no.yaml'", "--grammar takes a file")),

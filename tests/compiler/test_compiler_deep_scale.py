@@ -65,7 +65,7 @@ def test_it_depends_on_the_layer_and_on_nothing_random():
     ("fields", "message"),
     [
         ({"correlation": 0}, r"deep_scale.correlation is 0\n  = give a number above 0"),
-        ({"correlation": 1.5}, r"deep_scale.correlation is 1.5\n  = give a number at most 1"),
+        ({"correlation": 1.5}, r"deep_scale.correlation is 1.5\n  = give a number of at most 1"),
         ({"correlation": "repetition"}, "deep_scale.correlation is repetition, .*repetition is not known here"),
         ({"skip": 0, "gain": 0}, "deep_scale has skip 0 and gain 0"),
         ({"skip": "sqrt(1-4/depth)"}, "a root or logarithm in it does not exist"),

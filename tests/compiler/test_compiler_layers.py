@@ -33,5 +33,7 @@ def test_the_first_and_the_last_layer_are_built_as_they_are():
 
 @pytest.mark.parametrize("layers", [0, -3, 2.0, True, "6"])
 def test_a_model_has_a_whole_number_of_layers_at_least_one(layers):
-    with pytest.raises(InputError, match=r"n_layers is .*, d_model is 0\n  = each is a whole number, at least 1"):
+    with pytest.raises(
+        InputError, match=r"n_layers is .*, d_model is 0\n  = each must be a whole number of at least 1"
+    ):
         Sizes(n_layers=layers, d_model=0, n_heads=2, seq_len=8, vocab_size=256)

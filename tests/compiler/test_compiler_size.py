@@ -82,15 +82,15 @@ def test_parts_by_address_add_up():
         (
             sequence(node("mlp", hidden=Size(multiple=0.3))),
             SIZES,
-            "which makes 4.8: not [^=]*= [^=]* 5 is the nearest, or a width that is a multiple of 10",
+            "which makes 4.8: not [^=]*= [^=]* such as 5, or a width that is a multiple of 10",
         ),
         (
             sequence(node("mlp", hidden=Size(multiple=Fraction(8, 3)))),
             SIZES,
             "hidden is 8/3 times the model's width of 16, which makes 42.6667: not a whole number of units\n"
-            "  = give the number of units itself, of which 43 is the nearest, or a width that is a multiple of 3$",
+            "  = give the number of units itself, such as 43, or a width that is a multiple of 3$",
         ),
-        (sequence(node("mlp", hidden=Size(multiple=Fraction(1, 99)))), SIZES, "of which 1 is the nearest$"),
+        (sequence(node("mlp", hidden=Size(multiple=Fraction(1, 99)))), SIZES, "itself, such as 1$"),
         (sequence(node("parallel", branches=[])), SIZES, "parallel has no branches"),
     ],
     ids=["heads", "rope", "gain", "width", "fraction", "less than one", "branches"],

@@ -86,7 +86,9 @@ def test_ds_init_and_deepnorm_are_xavier_with_a_gain():
 @pytest.mark.parametrize("name", ["normal", "fan_in", "xavier"])
 def test_a_spread_below_zero_is_refused_when_planned(name):
     init = node(name, **{"std" if name == "normal" else "gain": "-1/depth"})
-    with pytest.raises(InputError, match=r"is -1/depth, which is -0.5 in layer 1 of 2\n  = give a number at least 0"):
+    with pytest.raises(
+        InputError, match=r"is -1/depth, which is -0.5 in layer 1 of 2\n  = give a number of at least 0"
+    ):
         cost(architecture(sequence(node("mlp", up=node("dense", init=init)))), CATALOGUE)
 
 

@@ -64,7 +64,7 @@ def test_a_cost_that_fails_is_told_with_component_file_and_error(world, cost, sa
     with pytest.raises(InputError, match=f"component odd, from {re.escape(str(plugin))}{re.escape(said)}") as refused:
         ablate.check(ablate.load_space(space, plugins=[plugin]))
     text = str(refused.value)
-    assert "\n  = mend it there; " in text and "in this block" in text
+    assert "\n  = fix it there; " in text and "in this block" in text
 
 
 def test_what_a_component_refuses_itself_is_said_as_it_says_it(world):

@@ -112,7 +112,7 @@ def test_delta_decays_and_has_the_rate_and_the_start_does_not():
 @pytest.mark.parametrize("name", ["dense", "spectral", "reparameterised"])
 def test_a_rate_below_0_is_refused_when_planned(name):
     for rate, said in ((-1, "-1"), ("-1/depth", "-1/depth, which is -0.5 in layer 1 of 2")):
-        with pytest.raises(InputError, match=re.escape(f"{name}.rate is {said}\n  = give a number at least 0")):
+        with pytest.raises(InputError, match=re.escape(f"{name}.rate is {said}\n  = give a number of at least 0")):
             cost(architecture(sequence(mlp(up=node(name, rate=rate)))), CATALOGUE)
     for fine in (0, "1/depth"):
         assert cost(architecture(sequence(mlp(up=node(name, rate=fine)))), CATALOGUE).parameters

@@ -153,7 +153,7 @@ def test_a_space_chooses_one_of_a_plugin_with_its_settings(tmp_path: Path) -> No
         read("{neighbor: {startup: 4}}")
     two = SPACE.replace("{eval_loss: min}, budget", "{eval_loss: min, peak_kurtosis: min}, budget")
     (tmp_path / "space.yaml").write_text(two.replace("SAMPLER", "{neighbour: {startup: 4}}"), encoding="utf-8")
-    with pytest.raises(InputError, match="neighbour has one objective, and this search has 2"):
+    with pytest.raises(InputError, match="neighbour supports one objective, and this search has 2"):
         load_space(tmp_path / "space.yaml", catalogue)
 
 

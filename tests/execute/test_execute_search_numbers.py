@@ -44,7 +44,7 @@ def finished(indices: Sequence[int], value: Value) -> list[Result]:
 
 
 def places(small: Grammar, index: int) -> dict[str, int]:
-    return {one.name: one.taken for one in choices(small.derivations, index) if one.asked.ordered}
+    return {one.name: one.taken for one in choices(small.derivations, index) if one.choice.ordered}
 
 
 def sphere(seed: int) -> Value:
@@ -53,7 +53,7 @@ def sphere(seed: int) -> Value:
     def value(index: int) -> float:
         found = 0.0
         for one in choices(SPHERE.derivations, index):
-            if one.asked.ordered:
+            if one.choice.ordered:
                 best = random.Random(f"{seed} {one.name}").random()
                 found += ((one.taken + 0.5) / PLACES - best) ** 2
             else:
@@ -150,7 +150,7 @@ def test_cma_es_draws_all_else() -> None:
         found = made("cmaes", SPHERE, seed).propose(40, history)
         decisions = choices(SPHERE.derivations, found.index)
         assert (found.choices, found.random) == (5, 1)
-        words.update(one.taken for one in decisions if not one.asked.ordered)
+        words.update(one.taken for one in decisions if not one.choice.ordered)
     assert chisquare([words[word] for word in range(3)]).pvalue > 1e-3
 
 
@@ -217,7 +217,7 @@ def test_cma_es_keeps_to_the_constraints() -> None:
 
 def _words(rule: str) -> tuple[str, ...]:
     small = grammar(f"{rule}\nblock: [residual: {{gain: $number, branch: [mlp]}}]")
-    return choices(small.derivations, 0)[0].asked.words
+    return choices(small.derivations, 0)[0].choice.words
 
 
 @pytest.mark.fast

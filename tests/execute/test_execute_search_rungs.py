@@ -43,9 +43,14 @@ def test_rungs_stand_at_evaluations(first: float, factor: int, steps: int, every
 @pytest.mark.parametrize(
     ("first", "steps", "every", "message"),
     [
-        (0.05, 300, 25, "the first rung, at 5% of 300 steps, is before the first evaluation, at step 25\n  = begin"),
-        (0.99, 100, 1, "no evaluation, one every 1 of 100 steps, is a rung before the end\n  = evaluate more often"),
-        (0.5, 1, 1, "is a rung before the end"),
+        (0.05, 300, 25, "the first rung, at 5% of 300 steps, is before the first evaluation, at step 25\n  = start"),
+        (
+            0.99,
+            100,
+            1,
+            "no evaluation, one every 1 of 100 steps, can be a rung before the end\n  = evaluate more often",
+        ),
+        (0.5, 1, 1, "can be a rung before the end"),
     ],
 )
 def test_rungs_that_cannot_be(first: float, steps: int, every: int, message: str) -> None:

@@ -91,7 +91,7 @@ def test_cma_es_says_what_it_leaves_to_chance() -> None:
     numbers, others = Counter(), Counter()
     for one in found.proposed:
         made = choices(transformer().derivations, one.proposal.index)
-        ordered = sum(choice.asked.ordered for choice in made)
+        ordered = sum(choice.choice.ordered for choice in made)
         numbers[one.k >= 20] += ordered
         others[one.k >= 20] += one.proposal.random - (len(made) - ordered)
     assert others[True] < 0.2 * numbers[True]

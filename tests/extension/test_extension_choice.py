@@ -67,8 +67,8 @@ def test_what_is_chosen_is_a_name_with_plain_settings(text, expected):
         ("warm: {hate: 1}", "hate"),
         ("warm", "missing key 'heat' in search.sampler.warm"),
         ("warm: 3", "search.sampler.warm must be a mapping of its settings"),
-        ("{plain: {}, warm: {heat: 1}}", "search.sampler names one sampler, not plain, warm"),
-        ("3", "search.sampler names one sampler"),
+        ("{plain: {}, warm: {heat: 1}}", "search.sampler must name one sampler, not plain, warm"),
+        ("3", "search.sampler must name one sampler"),
         ("[plain]", "one of: plain, warm"),
     ],
 )

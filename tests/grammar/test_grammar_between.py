@@ -116,7 +116,7 @@ def test_what_it_derives_reads_back_and_is_a_block_of_its_own() -> None:
 
 
 def test_it_says_that_it_is_ordered() -> None:
-    scales = {one.name: (one.asked.scale, one.asked.words) for k in range(SMALL.count) for one in _choices(SMALL, k)}
+    scales = {one.name: (one.choice.scale, one.choice.words) for k in range(SMALL.count) for one in _choices(SMALL, k)}
     five, three = ("0.1", "0.3", "0.5", "0.7", "0.9"), ("0.01", "0.1", "1")
     assert {name: found for name, found in scales.items() if found[0]} == {
         "block/skip:gain/between": ("linear", five),
@@ -125,7 +125,7 @@ def test_it_says_that_it_is_ordered() -> None:
         "block/gain/init:between#2": ("log", three),
         "block/g=between": ("linear", five),
     }
-    assert all(one.asked.ordered == bool(one.asked.scale) for k in range(SMALL.count) for one in _choices(SMALL, k))
+    assert all(one.choice.ordered == bool(one.choice.scale) for k in range(SMALL.count) for one in _choices(SMALL, k))
     assert [(one.words, one.scale) for one in ordered(SMALL.derivations)] == [(five, "linear"), (three, "log")]
     assert not ordered(grammar("block: [{one_of: [mlp, attention]}]").derivations)
 
@@ -201,7 +201,7 @@ def test_the_shipped_grammar_has_one_and_each_number_is_drawn() -> None:
         one.word
         for _ in range(500)
         for one in choices(shipped.derivations, rng.randrange(shipped.count))
-        if one.asked.ordered
+        if one.choice.ordered
     )
     assert set(drawn) == set(ordered(shipped.derivations)[0].words)
 
@@ -221,8 +221,8 @@ def test_check_says_which_numbers_there_are() -> None:
     [
         ("[0, 1], points: 3, scale: log", "a log scale needs numbers above 0"),
         ("[0, 1], points: 3, scale: linear, step: 1", "a choice between numbers has no 'step'"),
-        ("[1, 1.00001], points: 3, scale: linear", "these 3 numbers are not different at 6 significant digits"),
-        ("[1e-322, 2e-322], points: 50, scale: log", "these 50 numbers are not different"),
+        ("[1, 1.00001], points: 3, scale: linear", "these 3 numbers are not distinct at 6 significant digits"),
+        ("[1e-322, 2e-322], points: 50, scale: log", "these 50 numbers are not distinct"),
     ],
 )
 def test_a_mistake_is_said_once_wherever_it_is_read(written: str, said: str) -> None:

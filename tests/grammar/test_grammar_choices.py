@@ -64,8 +64,8 @@ def test_names_are_unique_and_mean_one_choice(small: Grammar) -> None:
         made = choices(small.derivations, k)
         assert len({one.name for one in made}) == len(made)
         for one in made:
-            assert meant.setdefault(one.name, one.asked) == one.asked
-            assert len(one.asked.words) == len(one.asked.counts) > 1
+            assert meant.setdefault(one.name, one.choice) == one.choice
+            assert len(one.choice.words) == len(one.choice.counts) > 1
 
 
 @kinds
@@ -102,8 +102,8 @@ def test_names_by_rule_and_place() -> None:
 def test_words_are_the_alternatives_as_written() -> None:
     first, second = choices(SMALL["product"].derivations, 1)
     assert (first.word, second.word) == ("[$norm, attention]", "layer_norm")
-    assert second.asked.words == ("none", "layer_norm", "rms_norm")
-    assert first.asked.counts == (3, 9)
+    assert second.choice.words == ("none", "layer_norm", "rms_norm")
+    assert first.choice.counts == (3, 9)
 
 
 def test_an_answer_that_is_not_there() -> None:
@@ -131,7 +131,7 @@ def test_the_shipped_grammar_has_one_parameter_for_each_choice() -> None:
     rng, meant = random.Random(3), {}
     for _ in range(400):
         for one in choices(transformer().derivations, rng.randrange(transformer().count)):
-            assert meant.setdefault(one.name, one.asked) == one.asked
+            assert meant.setdefault(one.name, one.choice) == one.choice
     assert {"block", "block/sublayer($attention)/norm", "block/sublayer($attention)/attention/matrix/skip:head"} <= set(
         meant
     )
@@ -235,7 +235,7 @@ def test_constraints_that_leave_nothing() -> None:
     assert str(raised.value).splitlines() == [
         f"grammar {small.name}: 10,000 blocks in a row were refused",
         "  = 10,000 of them because no block without one: "
-        "offer less of that in the rules, or refuse less in the constraints",
+        "offer fewer such alternatives in the rules, or relax the constraint",
     ]
 
 

@@ -70,10 +70,10 @@ def test_a_rule_used_twice_within_itself_is_no_recursion() -> None:
         ("block: [$a, $b]\na(f): [mlp]\n'a( f )': [mlp]", "rule 'a' is declared twice"),
         ("block: [mlpp]", "unknown component 'mlpp' for slot part"),
         ("g: [mlp]\nblock: [residual: {gain: $g, branch: [mlp]}]", "unknown size 'mlp'"),
-        ("e: [none, {softcap: 30}]\nblock: [attention: {entropy: [$e, {softcap: 20}]}]", "softcap may stand twice"),
+        ("e: [none, {softcap: 30}]\nblock: [attention: {entropy: [$e, {softcap: 20}]}]", "softcap may appear twice"),
         (
             "e: [{softcap: 30}]\nblock: [{let: {x: $e}, in: [attention: {entropy: [$x, $x]}]}]",
-            "softcap may stand twice",
+            "softcap may appear twice",
         ),
         ("block: {max_depth: 14, one_of: [mlp, residual: [$block, $block]]}", "more than 10^1000 derivations"),
         ("block: [$f(1e999)]\nf(x): [residual: {gain: $x, branch: [mlp]}]", "this number is too large"),

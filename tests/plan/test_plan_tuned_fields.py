@@ -209,7 +209,7 @@ def test_settings_that_come_to_the_same_share_their_trials(tmp_path):
 
 def test_one_optimiser_is_not_listed_twice_however_it_is_written(tmp_path):
     twice = "[{sgd: {lr: 0.1}}, {sgd: {momentum: 0.9, lr: 1e-1}}]"
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="is listed twice"):
         world(tmp_path, f"{{tune: {{recipe.optimizer: {twice}, seeds: 1}}}}")
     assert world(tmp_path, f"{{tune: {{recipe.optimizer: {twice.replace('0.9', '0.8')}, seeds: 1}}}}")
 

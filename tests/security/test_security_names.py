@@ -34,7 +34,7 @@ def test_a_name_that_leads_elsewhere_is_refused_at_its_place(tmp_path, name):
     space.write_text(space.read_text().replace("space: tiny", f'space: "{name}"'))
     with pytest.raises(InputError) as refused:
         ablate.check(ablate.load_space(space))
-    assert "tiny.yaml:1:" in str(refused.value) and "letters from a to z" in str(refused.value)
+    assert "tiny.yaml:1:" in str(refused.value) and "of a-z, A-Z, 0-9" in str(refused.value)
 
 
 def test_a_name_that_is_set_is_refused_too(tmp_path):

@@ -56,7 +56,7 @@ def test_an_override_that_changes_one_block_of_two_has_an_effect(tmp_path: Path)
     [
         (
             "{attention.position: none}",
-            "attention.position has no effect here: every block of this design already is so",
+            "attention.position has no effect here: every block of this design already has this value",
         ),
         ("{mlp.hidden: 4.0x}", "mlp.hidden has no effect here"),
         ("{attention.position.base: 7}", "attention.position.base has no effect here"),
@@ -64,13 +64,13 @@ def test_an_override_that_changes_one_block_of_two_has_an_effect(tmp_path: Path)
         ("{mlp_2.hidden: 2x}", "no block of this design has a part 'mlp_2'"),
         ("{layers.3.mlp.hidden: 2x}", "no block of this design has a part 'layers'"),
         ("{attention.positoin: rope}", "attention has no field 'positoin'"),
-        ("{attention: rope}", "attention is a part: say which of its fields"),
+        ("{attention: rope}", "attention is a part: name one of its fields"),
         ("{mlp.activation: rope}", "rope does not fit slot activation"),
         ("{attention.entropy.cap: 30}", "attention.entropy holds none, which has no field 'cap'"),
         ("{attention.query.bias: 1}", "expected true or false, got 1"),
-        ("{mlp.hidden: 2x, mlp: {hidden: 3x}}", "mlp.hidden is said twice"),
+        ("{mlp.hidden: 2x, mlp: {hidden: 3x}}", "mlp.hidden is given twice"),
         ("{attention..query: dense}", "is not an address"),
-        ("{mlp.hidden: $w}", "has a meaning only in the rules of a grammar"),
+        ("{mlp.hidden: $w}", "is only allowed in the rules of a grammar"),
         ("{attention.pre_qk: rms_norm}", "block 'pre_ln' is refused by the constraint one_norm of the grammar"),
     ],
 )

@@ -64,7 +64,7 @@ def test_a_block_that_breaks_a_constraint_is_refused_by_its_name_with_the_way_ou
     text = str(refused.value)
     assert "block 'small' is refused by the constraint exact_start of the grammar" in text
     assert f"because {REASON}" in text
-    assert "say constraints: {exact_start: warn} in the space" in text
+    assert "set constraints: {exact_start: warn} in the space" in text
     assert "^^^^^" in text
 
 

@@ -81,5 +81,5 @@ def test_so_many_trials_may_tune_one_block_and_no_more(tmp_path):
         return space(tmp_path, fair=f"{{tune: {{lr: [{values}], weight_decay: [0, 0.1], seeds: {seeds}}}}}")
 
     assert listed(8).fair.tune.seeds == 8  # 256
-    with pytest.raises(InputError, match=r"288 trials of each block \(16 of lr × 2 of weight_decay × 9 seeds\)"):
+    with pytest.raises(InputError, match=r"288 trials per block \(16 of lr × 2 of weight_decay × 9 seeds\)"):
         listed(9)

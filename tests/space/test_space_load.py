@@ -159,8 +159,8 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("section", "body", "said"),
     [
-        ("space", "3", "space must be a text"),
-        ("question", "''", "question must be a text"),
+        ("space", "3", "space must be text"),
+        ("question", "''", "question must be text"),
         ("grammar", "trasnformer", "there is no grammar 'trasnformer'"),
         ("grammar", "[a]", "a space needs a grammar"),
         ("model", "[1]", "model: expected"),
@@ -178,7 +178,7 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
         ("seeds", "100000", "at most 10,000 seeds, got 100,000"),
         ("threads", "0.5", "threads must be a whole number"),
         ("measure", "{every: 5, probes: [kurtosys], evaluation: {every: 10, windows: 8}}", "unknown probe 'kurtosys'"),
-        ("measure", "{every: 5, probes: [kurtosis, kurtosis], evaluation: {every: 10, windows: 8}}", "stands twice"),
+        ("measure", "{every: 5, probes: [kurtosis, kurtosis], evaluation: {every: 10, windows: 8}}", "is listed twice"),
         ("measure", "{every: 5, probes: kurtosis, evaluation: {every: 10, windows: 8}}", "measure.probes: expected"),
         ("judge", "{against: pre_ln, metrics: {}}", "judge.metrics must hold 1 or more values"),
         ("judge", "{against: pre_ln, metrics: {eval_lost: {}}}", "unknown metric 'eval_lost'"),
@@ -190,7 +190,7 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
         ("design", "{pathway: {from: pre_ln, to: op}}", "unknown key 'pathway'"),
         ("design", "{path: {form: pre_ln, to: op}}", "unknown key 'form'"),
         ("design", "{compare: [pre_ln]}", "design.compare must hold 2 or more values"),
-        ("design", "{}", "a design has exactly one kind"),
+        ("design", "{}", "a design must have exactly one kind"),
         ("blocks", "[pre_ln]", "blocks must be a mapping from names to blocks"),
         ("blocks", "{op: [mlp]}", "block 'op' is already in the grammar"),
         ("blocks", "{mine: [mlpp]}", "unknown component 'mlpp' for slot part"),
@@ -210,7 +210,7 @@ def test_a_mistake_in_a_section_is_named(tmp_path: Path, section: str, body: str
     ("model", "said"),
     [
         ("model.heads=5", "5 heads do not divide the width 32"),
-        ("model.heads=1000000", "heads must divide the width: 32 would"),
+        ("model.heads=1000000", "heads must divide the width: set heads to 32"),
         ("model.layers=100000000", "model.layers must be at most 1000"),
         ("model.init=none", "slot init cannot be empty here"),
         ("model.final_norm=attention", "attention does not fit slot norm"),
@@ -259,7 +259,7 @@ def test_a_profile_that_is_not_there(tmp_path: Path) -> None:
 def test_a_space_that_is_no_mapping(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     path.write_text("[a, b]\n")
-    with pytest.raises(InputError, match="a space is a mapping"):
+    with pytest.raises(InputError, match="a space must be a mapping"):
         load_space(path, CATALOGUE)
 
 

@@ -57,8 +57,8 @@ def test_the_document_is_as_it_was_written(tmp_path):
     [
         ("{steps: 2, batch: 4}", "missing key 'optimizer' in recipe"),
         ("{steps: 2, batch: 4, optimizer: {sdg: {lr: 1}}}", "unknown optimiser 'sdg'"),
-        ("{steps: 2, batch: 4, optimizer: {sgd: {lr: 1}, lion: {lr: 1}}}", "names one optimiser, not sgd, lion"),
-        ("{steps: 2, batch: 4, optimizer: 3}", "recipe.optimizer names one optimiser"),
+        ("{steps: 2, batch: 4, optimizer: {sgd: {lr: 1}, lion: {lr: 1}}}", "must name one optimiser, not sgd, lion"),
+        ("{steps: 2, batch: 4, optimizer: 3}", "recipe.optimizer must name one optimiser"),
         ("{steps: 2, batch: 4, optimizer: {sgd: 3}}", "recipe.optimizer.sgd must be a mapping of its settings"),
         ("{steps: 2, batch: 4, optimizer: {lion: {lr: -1}}}", "recipe.optimizer.lion.lr must be greater than 0"),
         ("{steps: 2, batch: 4, optimizer: {sgd: {lr: 1, nesterov: true, momentum: 0}}}", "nesterov needs a momentum"),

@@ -59,7 +59,7 @@ def test_a_length_is_steps_or_a_share(tmp_path, key, written, kind, expected):
         (["recipe.schedule.warmup=60%", "recipe.schedule.hold=10"], "warm-up and hold take 22 of 20 steps"),
         (["recipe.schedule.warmup=120%"], "recipe.schedule.warmup: expected a number of steps such as 100, or a share"),
         (["recipe.schedule.hold=-1"], "recipe.schedule.hold: expected a number of steps"),
-        (["recipe.schedule.decay=constant", "recipe.schedule.floor=10%"], "a constant rate has no floor"),
+        (["recipe.schedule.decay=constant", "recipe.schedule.floor=10%"], "a constant schedule has no floor"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told(tmp_path, settings, message):

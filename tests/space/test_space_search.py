@@ -82,7 +82,7 @@ def test_a_grammar_that_says_nothing_leaves_nothing_to_be_assumed(tmp_path: Path
 
 @pytest.mark.parametrize("budget", ["{trials: null}", "{trials: 3, flops: null}"])
 def test_a_budget_of_nothing(tmp_path: Path, budget: str) -> None:
-    with pytest.raises(InputError, match="a budget is of exactly one kind"):
+    with pytest.raises(InputError, match="a budget must have exactly one kind"):
         space(tmp_path, WRITTEN.replace("{trials: 60}", budget))
 
 
@@ -107,7 +107,7 @@ def test_a_rung_needs_an_evaluation_before_it(tmp_path: Path, first: str, fits: 
 
 def test_a_budget_in_trials_is_for_the_reference_and_one_block(tmp_path: Path) -> None:
     assert searched(space(tmp_path, WRITTEN, "design.search.budget={trials: 4}")).budget.trials == 4
-    with pytest.raises(InputError, match="leaves none for what is proposed"):
+    with pytest.raises(InputError, match="leaves none for proposals"):
         space(tmp_path, WRITTEN, "design.search.budget={trials: 3}")
     assert searched(space(tmp_path, WRITTEN, "design.search.budget={trials: 3}", "seeds=1")).budget.trials == 3
 
@@ -121,7 +121,9 @@ def test_no_more_are_confirmed_than_are_trained(tmp_path: Path) -> None:
 
 
 def test_cmaes_has_one_objective(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cmaes has one objective, and this search has 2: eval_loss, peak_kurtosis"):
+    with pytest.raises(
+        InputError, match="cmaes supports one objective, and this search has 2: eval_loss, peak_kurtosis"
+    ):
         space(tmp_path, WRITTEN, "design.search.sampler=cmaes")
     assert searched(space(tmp_path, WRITTEN.replace(", peak_kurtosis: min", ""), "design.search.sampler=cmaes"))
 
@@ -148,7 +150,7 @@ def test_an_override_may_be_for_what_is_derived_alone(tmp_path: Path, address: s
 def test_an_override_that_nothing_derived_is_changed_by(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nor any of 1,000 drawn from the grammar, has a part 'mpl'"):
         space(tmp_path, WRITTEN, "block={mpl.hidden: 2x}")
-    with pytest.raises(InputError, match="and of 1,000 drawn from the grammar, already is so"):
+    with pytest.raises(InputError, match="and each of 1,000 drawn from the grammar, already has this value"):
         space(tmp_path, WRITTEN, "block={mlp.hidden: 4x}")
 
 

@@ -45,5 +45,5 @@ def test_the_cap_is_one_gibibyte_unless_it_is_said(tmp_path):
 
 @pytest.mark.parametrize("wrong", ["lots", "4 GB", "-1 GiB", "0", "1.5", "true", "nan GiB", "1e999 GiB"])
 def test_what_is_no_size_is_refused_where_it_stands(tmp_path, wrong):
-    with pytest.raises(InputError, match=r"data\.corpus\.at_most(.|\n)*\^(.|\n)*such as 4 GiB; 1 GiB if left out"):
+    with pytest.raises(InputError, match=r"data\.corpus\.at_most(.|\n)*\^(.|\n)*such as 4 GiB; if left out, 1 GiB"):
         asked(tmp_path, more=f", at_most: {wrong}")

@@ -112,7 +112,7 @@ class SampledProposer:
 
     def _known(self, history: Sequence[Result]) -> Known:
         """The choices that were made before."""
-        made = {one.name: one.asked for result in history for one in self._choices(result.index)}
+        made = {one.name: one.choice for result in history for one in self._choices(result.index)}
         return tuple((name, len(asked.words), asked.ordered) for name, asked in made.items())
 
     def _ask(self, study: Study, known: Known, rng: random.Random) -> _Answers:

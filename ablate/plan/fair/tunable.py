@@ -78,7 +78,7 @@ class _Checking:
             return
         refusing = space.refused(block)
         for constraint in refusing:
-            message = f"{_told(setting)} is refused by {constraint.said}"
+            message = f"{_told(setting)} is refused by {constraint.full_name}"
             self._note(variant, message, place, f"because {constraint.because}", constraint.let_through)
         if refusing:
             return

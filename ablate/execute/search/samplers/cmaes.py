@@ -96,7 +96,7 @@ class CmaProposer:
 
     def _coordinates(self, results: Sequence[tuple[int, float]]) -> dict[str, int]:
         """The choices of numbers in order that results made, each with how many numbers it has."""
-        made = (one.asked for index, _ in results for one in self._choices(index))
+        made = (one.choice for index, _ in results for one in self._choices(index))
         return {asked.name: len(asked.words) for asked in made if asked.ordered}
 
     def _adapted(self, results: Sequence[tuple[int, float]], coordinates: Mapping[str, int]) -> cmaes.CMA | None:
