@@ -90,7 +90,7 @@ def request_of(folder: Path, name: str | None) -> dict[str, Request]:
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is None:
         return asked
-    if name not in asked and name in ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).plans:
+    if name not in asked and name in ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans:
         raise _forgotten(folder, name)
     if name not in asked:
         raise unknown(

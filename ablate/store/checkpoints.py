@@ -1,8 +1,8 @@
-"""Where a trial that has not ended can go on from: `checkpoints/<trial>.<step>.pt`.
+"""Where a trial that has not ended can continue from: `checkpoints/<trial>.<step>.pt`.
 
-The worker that trains writes its states here, so on a cluster the folder is one that all nodes share. A state is
-written whole before the driver's segment says so, and the one before it goes only after that; so at any moment the
-last checkpoint that the segment names is there.
+The training worker writes its states here, so on a cluster all nodes must share the folder. A state is written
+completely before the driver's segment says so, and the one before it is deleted only after that; so at any moment the
+last checkpoint that the segment names exists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = re.compile(r"(?P<trial>.+)\.(?P<step>\d+)\.pt")
 
 
 def write(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
-    """Put the state on the disk, whole or not at all."""
+    """Write the state to the disk, completely or not at all."""
     with writing(folder / FOLDER):
         (folder / FOLDER).mkdir(exist_ok=True)
     write_whole(_path(folder, trial_id, checkpoint.step), checkpoint.state)
@@ -28,7 +28,7 @@ def write(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
 
 
 def read(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
-    """The state that was saved; None if the file is gone or is not what was written."""
+    """Read the saved state; None if the file is gone or has changed since it was written."""
     try:
         state = _path(folder, trial_id, saved.step).read_bytes()
     except FileNotFoundError:
@@ -37,15 +37,15 @@ def read(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
 
 
 def steps(folder: Path, trial_id: str) -> tuple[int, ...]:
-    """The steps a trial has states of, in order."""
+    """Return the steps that a trial has states of, in order."""
     names = (NAME.fullmatch(path.name) for path in _states(folder, trial_id))
     return tuple(sorted(int(name["step"]) for name in names if name))
 
 
 def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | None = None) -> None:
-    """Delete a trial's states: all of them, or all but that of step `keep`, or those `before` a step.
+    """Delete a trial's states: all, or all but that of step `keep`, or those `before` a step.
 
-    While a worker has the trial, only older states may go: it may have written a newer one than its driver knows of.
+    While a worker has the trial, delete only older states: it may have written a newer one than its driver knows of.
     """
     for step in steps(folder, trial_id):
         if step != keep and (before is None or step < before):
@@ -53,7 +53,7 @@ def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | 
 
 
 def trials(folder: Path) -> set[str]:
-    """The trials that have a state."""
+    """Return the trials that have a state."""
     names = (NAME.fullmatch(path.name) for path in (folder / FOLDER).glob("*.pt"))
     return {name["trial"] for name in names if name}
 

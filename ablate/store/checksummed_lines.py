@@ -1,8 +1,9 @@
-"""Text lines that know whether they are whole: eight hex digits of CRC-32, a space, compact JSON.
+"""Text lines with a checksum: eight hex digits of CRC-32, a space, compact JSON.
 
-Lines are appended and never changed. What follows the last whole line is a torn tail: the writer was killed in the
-middle of it, and it is cut off. A line that fails its checksum *before* a whole one was damaged later, and is reported.
-A line is whole by its checksum alone: one whose newline is lost, at the end or before the next line, is kept.
+Lines are appended and never changed. What follows the last whole line is a torn tail: the writer was killed while
+writing it, and it is cut off. A line that fails its checksum *before* a whole one was damaged later, and is reported.
+The checksum alone decides whether a line is whole: one whose newline is lost, at the end or before the next line, is
+kept.
 
 JSON has no NaN or infinities: they are written as the strings "NaN", "Infinity" and "-Infinity".
 """
@@ -25,21 +26,21 @@ from ablate.errors import RefusedError
 from ablate.store.durable import reading, sync_folder, writing
 
 HEAD = re.compile(rb'[0-9a-f]{8} [\[{]"')
-"""How a line begins. Nothing within a whole one looks like that: in the strings of JSON a quote has a backslash before
-it, and outside of them there are no blanks.
+"""The beginning of a line. Nothing within a whole line matches: in JSON strings a quote has a backslash before it, and
+outside of them there are no spaces.
 """
 
 CLOSING = re.compile(rb"[\]}]")
-"""What the last byte of a line may be."""
+"""The possible last byte of a line."""
 
 
 @dataclass(frozen=True)
 class Reading:
     """The whole lines of a file: the JSON text of each in `bodies`, the offset where each `ends`, and its number in the
-    file (from 1), which two have in common whose newline is lost.
+    file (from 1), which two lines share if the newline between them is lost.
 
     `torn` counts the bytes after the last whole line, `rest` those of them that no newline follows; `damaged` are the
-    numbers of broken lines before it, `behind` of complete ones after it, and `joined` of whole ones without newline.
+    numbers of broken lines before it, `behind` of terminated ones after it, `joined` of whole ones without a newline.
     """
 
     bodies: tuple[bytes, ...]
@@ -54,13 +55,13 @@ class Reading:
 
     @cached_property
     def records(self) -> tuple[Any, ...]:
-        """What every line says. Parsed when first asked for: whoever needs few of many lines looks into `bodies`."""
+        """The content of every line, parsed on first access; where few of many lines are needed, use `bodies`."""
         try:
-            return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one for each
+            return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one per line
         except (ValueError, RecursionError) as error:
             raise RefusedError(
                 f"{self.path} has a whole line that is not JSON ({error})\n"
-                "  = no version of ablate writes that: take it out, or choose another folder with --results"
+                "  = no version of ablate writes that: remove the line, or choose another folder with --results"
             ) from None
 
 
@@ -68,7 +69,7 @@ NOTHING = Reading((), (), 0, ())
 
 
 def compact(value: Any) -> str:
-    """One line of strict JSON, keys in the order given."""
+    """Return one line of strict JSON, keys in the given order."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -76,7 +77,7 @@ def compact(value: Any) -> str:
 
 
 def encode(record: Any) -> bytes:
-    """One line.
+    """Return the line of a record.
 
     >>> encode([1, "a"])
     b'86efd9f5 [1,"a"]\\n'
@@ -85,27 +86,27 @@ def encode(record: Any) -> bytes:
 
 
 def framed(body: bytes) -> bytes:
-    """The line of a JSON text."""
+    """Return the line of a JSON text."""
     return b"%08x %b\n" % (zlib.crc32(body), body)
 
 
 def read(path: Path) -> Reading:
-    """Every whole line of `path`; no file is no lines."""
-    found = _Found()
+    """Read every whole line of `path`; none if there is no file."""
+    lines = _Lines()
     try:
         with reading(path), path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if (body := _body(line)) is None:
-                    found.add_broken(number, line)
+                    lines.add_broken(number, line)
                 else:
-                    found.add(number, body, len(line))
+                    lines.add(number, body, len(line))
     except FileNotFoundError:
         return NOTHING
-    return found.reading(path)
+    return lines.reading(path)
 
 
-class _Found:
-    """What was found in a file so far, line by line."""
+class _Lines:
+    """The lines read from a file so far."""
 
     def __init__(self) -> None:
         self._bodies: list[bytes] = []
@@ -122,10 +123,10 @@ class _Found:
         self._add(number, body, self._length)
 
     def add_broken(self, number: int, line: bytes) -> None:
-        """Add a line that is not whole, or several in one."""
+        """Add a line that is not whole, or several joined in one."""
         begin, after, lost_newline, harmed = self._length, 0, False, False
         for start, stop, body in _whole_within(line):
-            between = start - after  # one byte may be what a newline has become
+            between = start - after  # a single byte may be a damaged newline
             lost_newline |= bool(after) and between < 2
             harmed |= between > (1 if after else 0)
             self._add(number, body, begin + stop)
@@ -144,7 +145,7 @@ class _Found:
             self._joined.append(number)
 
     def reading(self, path: Path) -> Reading:
-        """All of it."""
+        """Return everything read so far."""
         return Reading(
             bodies=tuple(self._bodies),
             ends=tuple(self._ends),
@@ -166,9 +167,9 @@ class _Found:
 
 
 class Appender:
-    """The end of a file of lines. `write` hands lines to the system; `sync` makes them survive a loss of power.
+    """Appends to a file of lines. `write` hands lines to the system; `sync` makes them survive a loss of power.
 
-    What is there without a newline at its end gets one first, so that no line is written behind it.
+    A last line without a newline gets one first, so that nothing is appended to that line.
     """
 
     def __init__(self, path: Path):
@@ -181,7 +182,7 @@ class Appender:
         self._looked = False
 
     def write(self, records: Iterable[Any]) -> None:
-        """Append every record or, if the disk refuses, none of them."""
+        """Append every record or, if writing fails, none of them."""
         content = b"".join(map(encode, records))
         before = os.fstat(self._descriptor).st_size
         if not self._looked:
@@ -213,7 +214,7 @@ class Appender:
 
 
 def end_last(path: Path) -> None:
-    """Put a newline behind a last line that has none, durably."""
+    """Add a newline to a last line that has none, durably."""
     if ends_complete(path):
         return
     with writing(path), path.open("ab") as file:
@@ -223,28 +224,28 @@ def end_last(path: Path) -> None:
 
 
 def ends_complete(path: Path) -> bool:
-    """Whether a file is empty or ends with a newline."""
+    """Return whether a file is empty or ends with a newline."""
     with reading(path), path.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
         return file.read(1) in (b"", b"\n")
 
 
 def cut(path: Path, length: int) -> None:
-    """Shorten a file to its first `length` bytes, durably."""
+    """Truncate a file to its first `length` bytes, durably."""
     with writing(path), path.open("r+b") as file:
         file.truncate(length)
         os.fsync(file.fileno())
 
 
 def _body(line: bytes) -> bytes | None:
-    """What a line says, as JSON; None if it is not whole."""
+    """Return the JSON text of a line; None if it is not whole."""
     body = line[9:-1]
     whole = len(body) > 0 and line.endswith(b"\n") and line.startswith(b"%08x " % zlib.crc32(body))
     return body if whole else None
 
 
 def _whole_within(line: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Where whole lines begin and end in something longer, and what they say."""
+    """Yield the start, end and JSON text of each whole line within something longer."""
     starts = [head.start() for head in HEAD.finditer(line)]
     for start, following in pairwise([*starts, len(line)]):
         checksum, computed, place = int(line[start : start + 8], 16), 0, start + 9

@@ -1,8 +1,8 @@
 """Who trains a trial: `running/<trial>`, locked by its worker for as long as it lives.
 
-The lock is the operating system's and dies with the process, so two workers never have one trial, not even when a
-driver was killed and its worker, on another node, has not noticed yet. The text says who it is and how far; the time of
-its last change is the heartbeat. A file without a lock was left by a worker that died.
+The lock is the operating system's and dies with the process, so two workers never have the same trial, not even when a
+driver was killed and its worker, on another node, has not noticed yet. The text says who the worker is and how far it
+has come; the time of the last change is its heartbeat. A file without a lock was left by a worker that died.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ablate.store.records import ForeignError, HolderRecord, understood
 
 FOLDER = "running"
 TRACE = ".trace"
-"""How the name of the file ends that says where a trial hangs; it lies beside the trial's claim."""
+"""Suffix of the file that says where a trial hangs, beside the trial's claim."""
 
 PATIENCE = 10.0
-"""Seconds to wait for another worker's hold to end: one that has lost its driver is gone long before."""
+"""Seconds to wait for another worker to let go: one that has lost its driver is gone long before."""
 
 RETRY_EVERY = 0.1
 BEAT_EVERY = 0.5
@@ -36,7 +36,7 @@ BEAT_EVERY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a claim's file says: the process, since when, how far it is, when it was last heard, and whether it lives.
+    """What a claim's file says: the process, its start, its step, its last heartbeat, and whether it is alive.
 
     `heard` is seconds since 1970; `since` is ISO 8601, UTC.
     """
@@ -51,8 +51,8 @@ class Holder:
 
 
 class Claim:
-    """A worker's hold on a trial, from entering to leaving. RefusedError if another one keeps it, or if the folder of
-    results is not to be seen from here."""
+    """A worker's hold on a trial, from entering to leaving. RefusedError if another worker keeps it, or if the results
+    folder cannot be reached from here."""
 
     def __init__(self, folder: Path, trial_id: str, *, step: int = 0, patience: float = PATIENCE):
         self.trial_id = trial_id
@@ -66,7 +66,7 @@ class Claim:
     def __enter__(self) -> Claim:
         if not self.path.parent.parent.is_dir():
             raise RefusedError(
-                f"the folder of results {self.path.parent.parent} is not to be seen on {socket.gethostname()}\n"
+                f"the results folder {self.path.parent.parent} cannot be reached from {socket.gethostname()}\n"
                 "  = put it on a file system that all nodes share, under the same path, and name it with --results"
             )
         give_up = time.monotonic() + self._patience
@@ -83,14 +83,14 @@ class Claim:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # The lock goes with the descriptor, so a file that cannot be deleted holds nobody up.
+            # The lock ends with the descriptor, so a file that cannot be deleted blocks nobody.
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
         finally:
             os.close(self._descriptor)
 
     def beat(self, step: int) -> None:
-        """Say that the worker lives and has come to `step`; seldom enough to cost nothing."""
+        """Record that the worker is alive and has reached `step`; rarely enough to cost nothing."""
         if step != self._step and time.monotonic() - self._beat > BEAT_EVERY:
             self._step = step
             with writing(self.path):
@@ -106,52 +106,50 @@ class Claim:
 
     def _write(self) -> None:
         who = {"pid": os.getpid(), "host": socket.gethostname(), "since": self._since, "step": self._step}
-        # One length for every step, and one write: a reader never sees half of it.
+        # A fixed length and a single write: a reader never sees half of it.
         os.pwrite(self._descriptor, f"{json.dumps(who):<256}\n".encode(), 0)
         self._beat = time.monotonic()
 
     def _taken(self) -> str:
         holder = read(self.path)
-        who = (
-            f"process {holder.pid} on {holder.host}, since {holder.since}" if holder else "a process that does not say"
-        )
+        who = f"process {holder.pid} on {holder.host}, since {holder.since}" if holder else "an unknown process"
         return (
-            f"trial {self.trial_id} is being trained already by {who}\n"
+            f"trial {self.trial_id} is already being trained by {who}\n"
             "  = it may have lost its driver: wait for it to notice or stop it, and run again"
         )
 
 
 def holders(folder: Path) -> dict[str, Holder]:
-    """Every trial that a worker has, or had when it died."""
-    found = (read(path) for path in sorted((folder / FOLDER).glob("*")) if not path.suffix)
-    return {holder.trial_id: holder for holder in found if holder}
+    """Return the holder of every trial that a worker has, or had when it died."""
+    claims = (read(path) for path in sorted((folder / FOLDER).glob("*")) if not path.suffix)
+    return {holder.trial_id: holder for holder in claims if holder}
 
 
 def read(path: Path) -> Holder | None:
-    """What a claim's file says; None if it is gone, says nothing yet, or nothing that this version understands."""
+    """Read a claim's file; None if it is gone, still empty, or not as this version writes it."""
     try:
         with path.open("rb") as file:
-            told = understood(HolderRecord, json.loads(file.read()), path)
+            record = understood(HolderRecord, json.loads(file.read()), path)
             heard = os.fstat(file.fileno()).st_mtime
             return Holder(
-                path.name, told["pid"], told["host"], told["since"], told["step"], heard, _held(file.fileno())
+                path.name, record["pid"], record["host"], record["since"], record["step"], heard, _held(file.fileno())
             )
     except (OSError, ValueError, RecursionError, ForeignError):
         return None
 
 
 def silent(folder: Path) -> tuple[Path, ...]:
-    """The files of claims that do not say, or not as this version does, whose they are."""
+    """Return the claim files that do not say who holds them, or not as this version writes it."""
     return tuple(path for path in sorted((folder / FOLDER).glob("*")) if not path.suffix and read(path) is None)
 
 
 def trace_of(folder: Path, trial_id: str) -> Path:
-    """Where it is written down where a trial hangs."""
+    """Return the path of the file that says where a trial hangs."""
     return folder / FOLDER / f"{trial_id}{TRACE}"
 
 
 def forget(folder: Path, trial_id: str) -> None:
-    """Delete what a dead worker left, its trace included; a living one's hold is not touched."""
+    """Delete the claim of a dead worker, its trace included; the claim of a living one is not touched."""
     path, trace = folder / FOLDER / trial_id, trace_of(folder, trial_id)
     with writing(path):
         try:
@@ -168,14 +166,14 @@ def forget(folder: Path, trial_id: str) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Forget every dead worker, and delete the traces that belong to no living one."""
+    """Delete the claims of all dead workers, and traces that belong to no living one."""
     for trial_id in sorted({path.name.removesuffix(TRACE) for path in (folder / FOLDER).glob("*")}):
         forget(folder, trial_id)
 
 
 def _take(descriptor: int) -> bool:
-    """Lock a claim's file, unless another process has it."""
-    # Whoever had it may have deleted it between our opening and locking it: then what has the name now is another file.
+    """Lock a claim's file; return False if another process has it."""
+    # Its holder may have deleted it between our opening and locking it: then another file has the name now.
     return _lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink > 0
 
 

@@ -1,4 +1,4 @@
-"""Comments of views: a column that a view passes on means what it means where it comes from."""
+"""Comments of views: a column that a view passes through inherits the comment of its source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READS = re.compile(r"\b(?:FROM|JOIN) (\w+)")
 
 
 def inherit(connection: duckdb.DuckDBPyConnection, views: str) -> None:
-    """Give each column of these views that has no comment that of the first relation it reads with such a column."""
+    """Give each column of these views without a comment that of the first relation read which has such a column."""
     known: dict[str, dict[str, str | None]] = {}
     for relation, column, comment in connection.execute(
         "SELECT table_name, column_name, comment FROM duckdb_columns()"
@@ -31,7 +31,7 @@ def inherit(connection: duckdb.DuckDBPyConnection, views: str) -> None:
 
 def _passed_on(view: re.Match[str], known: Mapping[str, Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
     relations = [known[name] for name in READS.findall(view["text"]) if name in known]
-    for column, said in known[view["name"]].items():
-        comment = next((found for relation in relations if (found := relation.get(column))), None)
-        if said is None and comment is not None:
+    for column, own in known[view["name"]].items():
+        comment = next((text for relation in relations if (text := relation.get(column))), None)
+        if own is None and comment is not None:
             yield column, comment

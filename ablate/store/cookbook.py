@@ -1,4 +1,4 @@
-"""The cookbook: named queries that answer what people ask of results. They stand in `cookbook.sql`."""
+"""The cookbook: named queries that answer common questions about results. They are in `cookbook.sql`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLE = re.compile(r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A named query. `parameters` are what its `$names` are if nothing else is given; None stands for all of them."""
+    """A named query. `parameters` maps its `$names` to their default values; None means no restriction."""
 
     name: str
     question: str
@@ -23,17 +23,17 @@ class Query:
     sql: str
 
     def given(self, values: Mapping[str, str]) -> dict[str, str | None]:
-        """Its parameters with these values among them; an InputError for one that it does not have."""
+        """Return its parameters updated with these values; an InputError for one that it does not have."""
         for name in values:
             if name not in self.parameters:
-                message = f"the query {self.name} cannot be given {quote(name)}"
-                raise unknown(message, name, self.parameters, "it can be given")
+                message = f"the query {self.name} has no parameter {quote(name)}"
+                raise unknown(message, name, self.parameters, "its parameters are")
         return {**self.parameters, **values}
 
 
 @cache
 def queries() -> tuple[Query, ...]:
-    """Every query, in the order of the file."""
+    """Return every query, in the order of the file."""
     text = resources.files("ablate.store").joinpath("cookbook.sql").read_text(encoding="utf-8")
     titles = list(TITLE.finditer(text))
     ends = [title.start() for title in titles[1:]] + [len(text)]
@@ -44,7 +44,7 @@ def queries() -> tuple[Query, ...]:
 
 
 def find(name: str) -> Query:
-    """The query of that name; an InputError that suggests the nearest."""
+    """Return the query of that name; an InputError suggests the nearest."""
     known = {query.name: query for query in queries()}
     if name not in known:
         message = f"the cookbook has no query {quote(name)}"
@@ -53,6 +53,6 @@ def find(name: str) -> Query:
 
 
 def _parameters(written: str | None) -> dict[str, str | None]:
-    """`$space, $factor = 3` as names and values."""
+    """Parse `$space, $factor = 3` into names and values."""
     parts = [part.partition("=") for part in (written or "").split(",") if part]
     return {name.strip().removeprefix("$"): value.strip() or None for name, _, value in parts}

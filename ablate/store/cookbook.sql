@@ -1,7 +1,7 @@
--- What people ask of results, ready to run. A query begins with its name and the question it answers; the line after it
--- names what it can be given and, after `=`, what is taken otherwise (without `=`: all of them). Every answer that is a
--- mean says over how many, and who is missing from it. Of a space that was asked as several plans it is the last one that
--- is meant, where nothing else is said.
+-- Ready-made queries over results. A query begins with its name and the question it answers; the line after it lists its
+-- parameters and, after `=`, their default values (without `=`: no restriction). Every answer that is a mean gives the
+-- number of values behind it and what is missing. Where a space has several plans, the current one is meant (the last
+-- that was requested), unless stated otherwise.
 
 -- @best_variants: Which variant is best by each judged metric, and how far is it from the baseline?
 -- $space
@@ -40,7 +40,7 @@ JOIN leaderboard l ON l.current AND l.space = b.space AND l.variant_id = b.varia
 LEFT JOIN differences d ON (d.space, d.metric, d.variant_id) = (b.space, b.metric, b.variant_id)
 ORDER BY b.space, b.metric;
 
--- @edit_effects: What does each edit do, over all the spaces it is asked in: where their tokenizers differ, in bits per byte alone?
+-- @edit_effects: What does each edit do, over all the spaces that test it (only in bits per byte where their tokenizers differ)?
 -- $space
 WITH pairs AS (
     SELECT *, before_status = 'finished' AND after_status = 'finished' AND same_versions AS counts
@@ -66,11 +66,11 @@ SELECT
     avg(token_correlation_difference ORDER BY space, position, seed) FILTER (counts) AS token_correlation_difference
 FROM pairs GROUP BY edit ORDER BY edit;
 
--- @across_tokenizers: What does another tokenizer do to each block, in bits per byte of the same text?
+-- @across_tokenizers: How does another tokenizer change the loss of each block, in bits per byte of the same text?
 -- $space
--- All else, recipe and model, is the same but for the vocabulary. Under another tokenizer a seed has other batches,
--- windows and first parameters, so seeds are not paired: a difference has the standard error and the degrees of freedom
--- of Welch 1947.
+-- Recipe and model are the same except for the vocabulary. Under another tokenizer a seed has different batches, windows
+-- and initial parameters, so seeds are not paired: a difference has the standard error and the degrees of freedom of
+-- Welch 1947.
 WITH trained AS (
     SELECT c.space, c.variant_id, min(CAST(json_merge_patch(
         json_object('recipe', t.specification -> '$.recipe', 'model', t.specification -> '$.architecture'),
@@ -100,14 +100,14 @@ JOIN arms b ON (b.variant_id, b.so, b.text) = (a.variant_id, a.so, a.text) AND b
 WHERE $space IS NULL OR $space IN (a.space, b.space)
 ORDER BY a.variant, a.space, b.space;
 
--- @loss_curves: How does the loss go with the steps, and in what band of one standard deviation over seeds?
+-- @loss_curves: How does the loss change over training, with a band of one standard deviation over seeds?
 -- $space, $metric = train_loss, $address =
 SELECT space, variant, step, n, n_not_finite, mean, low, high, min, max
 FROM curves
 WHERE current AND metric = $metric AND address = coalesce($address, '') AND ($space IS NULL OR space = $space)
 ORDER BY space, variant, step;
 
--- @kurtosis_by_layer: How does kurtosis (or another metric of parts) go, layer by layer and step by step?
+-- @kurtosis_by_layer: How does kurtosis (or another metric of parts of the model) change, by layer and step?
 -- $space, $metric = kurtosis
 SELECT
     m.space, v.variant, TRY_CAST(regexp_extract(x.address, '^layers\.(\d+)', 1) AS INTEGER) AS layer, x.address, x.step,
@@ -132,7 +132,7 @@ JOIN variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric = $metric AND isfinite(x.value) AND ($space IS NULL OR m.space = $space)
 GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address;
 
--- @divergences: What diverged, where and at which step, and what was last seen of it?
+-- @divergences: Which trials diverged, where and at which step, and what were their last statistics?
 -- $space
 SELECT
     d.space, d.variant, d.seed, d.step, t.steps, d.address,
@@ -147,9 +147,9 @@ JOIN final f ON f.plan = d.plan AND f.trial_id = d.trial_id
 WHERE d.current AND ($space IS NULL OR d.space = $space)
 ORDER BY d.space, d.variant, d.seed;
 
--- @cost_per_verdict: What has each space cost, and each of its comparisons?
+-- @cost_per_verdict: What did each space cost, in total and per comparison?
 -- $space
-WITH asked AS (SELECT space, count(*) AS comparisons FROM comparisons WHERE kind <> 'noise' GROUP BY space),
+WITH compared AS (SELECT space, count(*) AS comparisons FROM comparisons WHERE kind <> 'noise' GROUP BY space),
 spent AS (
     SELECT
         space, sum(trials) AS trials, sum(ended) AS ended, sum(shared) AS shared,
@@ -163,18 +163,18 @@ SELECT
     s.hours / a.comparisons AS hours_per_verdict,
     s.tokens / a.comparisons AS tokens_per_verdict,
     s.training_flops / a.comparisons AS training_flops_per_verdict
-FROM spent s LEFT JOIN asked a USING (space)
+FROM spent s LEFT JOIN compared a USING (space)
 WHERE $space IS NULL OR s.space = $space
 ORDER BY s.space;
 
--- @missing_seeds: Which seeds of which variants have no number yet, or never will, and why?
+-- @missing_seeds: Which seeds of which variants have no result yet, or never will, and why?
 -- $space
 SELECT f.space, f.variant, f.seed, f.status, t.ended_step AS step, t.steps, f.trial_id
 FROM final f JOIN trials t USING (trial_id)
 WHERE f.current AND f.status <> 'finished' AND ($space IS NULL OR f.space = $space)
 ORDER BY f.space, f.variant, f.seed;
 
--- @failures: What failed, with the last line of its trace and the place it was raised?
+-- @failures: Which trials failed, with the last line of the traceback and where it was raised?
 -- $space
 WITH failed AS (
     SELECT
@@ -190,7 +190,7 @@ SELECT
     trial_id
 FROM failed ORDER BY space, variant, seed;
 
--- @gradient_spikes: Where did the gradient norm jump above its trial's median, at the steps that were measured?
+-- @gradient_spikes: At which of the measured steps did the gradient norm jump above its trial's median?
 -- $space, $factor = 3
 WITH norms AS (SELECT trial_id, step, value FROM metrics WHERE metric = 'gradient_norm' AND address = ''),
 usual AS (SELECT trial_id, median(value) AS median FROM norms WHERE isfinite(value) GROUP BY trial_id)
@@ -201,7 +201,7 @@ JOIN final f USING (trial_id)
 WHERE f.current AND (u.median IS NULL OR NOT n.value <= CAST($factor AS DOUBLE) * u.median) AND ($space IS NULL OR f.space = $space)
 ORDER BY f.space, f.variant, f.seed, n.step;
 
--- @signal_propagation: How alike are tokens with depth, at initialisation and at the end (or metric=token_cosine, within sequences)?
+-- @signal_propagation: How similar are tokens at each depth, at initialisation and at the end (metric=token_cosine: within sequences)?
 -- $space, $metric = token_correlation_rms
 WITH measured AS (
     SELECT
@@ -246,7 +246,7 @@ FROM ended
 GROUP BY space, name, version QUALIFY count(*) OVER (PARTITION BY space, name) > 1
 ORDER BY space, name, version;
 
--- @recipe_differences: In what do trials differ but for their block and seed, and which spaces have which value?
+-- @recipe_differences: In what do trials differ besides block and seed, and which spaces have which value?
 -- $space
 WITH specifications AS (
     SELECT DISTINCT m.space, t.trial_id, t.specification
@@ -264,7 +264,7 @@ FROM leaves
 GROUP BY path, value QUALIFY count(*) OVER (PARTITION BY path) > 1
 ORDER BY path, value;
 
--- @throughput: How fast do variants train, and what does that cost against the baseline?
+-- @throughput: How fast do variants train, compared with the baseline?
 -- $space
 WITH speeds AS (SELECT trial_id, median(seconds) AS speed FROM timings WHERE name = 'tokens_per_second' GROUP BY trial_id),
 per_variant AS (
@@ -283,7 +283,7 @@ LEFT JOIN per_variant b ON b.space = p.space AND b.variant_id = s.baseline
 WHERE $space IS NULL OR p.space = $space
 ORDER BY p.space, p.tokens_per_second;
 
--- @slowest_trials: Which trials took longest, from begin to end?
+-- @slowest_trials: Which trials took longest, from start to end?
 -- $space, $limit = 20
 SELECT f.space, f.variant, f.seed, f.status, e.seconds - b.seconds AS seconds, f.tokens, f.trial_id
 FROM final f
@@ -319,7 +319,7 @@ SELECT
     CASE WHEN NOT starts_with(metric, 'log_') THEN pooled_sd / abs(avg(mean ORDER BY variant_id)) END AS relative_sd
 FROM variances GROUP BY space, metric ORDER BY space, metric;
 
--- @pareto: Which variants does no other beat in both loss and peak kurtosis?
+-- @pareto: Which variants are on the Pareto front of loss and peak kurtosis?
 -- $space
 SELECT l.space, l.variant, l.finished AS n, l.n AS asked, l.eval_loss_mean, l.peak_kurtosis
 FROM leaderboard l
@@ -331,7 +331,7 @@ WHERE l.current AND l.finished > 0 AND ($space IS NULL OR l.space = $space) AND 
 )
 ORDER BY l.space, l.eval_loss_mean, l.variant;
 
--- @entropy_collapse: Where does attention become most certain: the lowest entropy of each variant and layer?
+-- @entropy_collapse: Where does attention entropy collapse: the lowest value of each variant and layer?
 -- $space
 SELECT
     m.space, v.variant, x.address, count(DISTINCT m.trial_id) AS n, min(x.value) AS lowest_entropy,
@@ -356,7 +356,7 @@ SELECT
     stddev_samp(eval_loss - train_loss ORDER BY seed, trial_id) AS gap_sd
 FROM losses GROUP BY ALL ORDER BY space, variant;
 
--- @same_numbers: Which different blocks gave the same numbers, bit for bit: edits without any effect?
+-- @same_numbers: Which different blocks gave the same numbers, bit for bit (edits without any effect)?
 SELECT
     t.digest, count(DISTINCT t.variant_id) AS variants, count(*) AS trials,
     string_agg(t.trial_id, ', ' ORDER BY t.trial_id) AS trial_ids
@@ -375,7 +375,7 @@ SELECT space, kind, change, terms, metric, verdict, n, estimate, low, high, scal
 FROM verdicts WHERE ($space IS NULL OR space = $space) AND (plan = $plan OR ($plan IS NULL AND current))
 ORDER BY space, position;
 
--- @questions_over_time: How often was each question judged, at which seeds and at what level, and what is left to judge it by?
+-- @questions_over_time: How often was each question judged, at which seeds and at what level, and how much of alpha is left?
 -- $space
 SELECT
     question, number, space, metrics, comparisons, len(seeds) AS n_seeds, seeds, looks, alpha, level, left_of_alpha,
@@ -393,7 +393,7 @@ WHERE kind <> 'noise' AND ($space IS NULL OR space = $space) AND ($change IS NUL
   AND (plan = $plan OR ($plan IS NULL AND current))
 ORDER BY change, metric, space, position;
 
--- @noise_floor: How much do judged metrics differ where nothing but the initialisation changes, and for which spaces does that hold?
+-- @noise_floor: How much do judged metrics differ when only the initialisation changes, and for which spaces does that hold?
 -- $space
 WITH holds AS (
     SELECT t.conditions, list(DISTINCT m.space ORDER BY m.space) AS holds_for
@@ -404,7 +404,7 @@ FROM noise_floor f LEFT JOIN holds h USING (conditions)
 WHERE $space IS NULL OR list_contains(h.holds_for, $space)
 ORDER BY f.conditions, f.metric, f.whose;
 
--- @plans: As what plans was each space asked, when, with what settings and what the last one has instead, and how much of each has ended?
+-- @plans: Which plans does each space have: since when, in which settings do they differ from the current one, and how much of each has ended?
 -- $space
 WITH ended AS (
     SELECT plan, count(t.digest) AS ended FROM plan_trials JOIN trials t USING (trial_id) GROUP BY plan
@@ -447,12 +447,12 @@ WITH relations AS (
     SELECT view_name, comment FROM duckdb_views()
     WHERE schema_name = 'main' AND database_name = current_database() AND NOT internal
 ),
-said AS (
+meanings AS (
     SELECT name AS "table", NULL AS "column", NULL AS type, comment AS meaning, 0 AS place FROM relations
     UNION ALL
     SELECT c.table_name, c.column_name, c.data_type, c.comment, c.column_index FROM duckdb_columns() c
     JOIN relations r ON r.name = c.table_name
     WHERE c.schema_name = 'main' AND c.database_name = current_database()
 )
-SELECT "table", "column", type, meaning FROM said WHERE $table IS NULL OR "table" = $table
+SELECT "table", "column", type, meaning FROM meanings WHERE $table IS NULL OR "table" = $table
 ORDER BY "table", place;

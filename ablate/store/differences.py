@@ -1,8 +1,8 @@
-"""Paired differences from a baseline over training, as the store has them: seed by seed, at every measured step.
+"""Paired differences from a baseline over training: seed by seed, at every measured step.
 
     d(seed) = y_variant(seed) - y_baseline(seed), or log(y_variant / y_baseline) on the log scale
 
-of seeds that both have a finite value of at that step (above zero where logarithms are taken).
+for seeds where both have a finite value at that step (above zero where logarithms are taken).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ablate.store.pages import CURVE_STEPS, TRIALS, thinned
 from ablate.store.query import asking
 
 Over: TypeAlias = Literal["mean", "largest"]
-"""What the value of a seed is, where a metric is measured at several parts of the model."""
+"""How a seed's values are combined where a metric is measured at several parts of the model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceCurve:
-    """A variant's differences in a metric against the step: mean and sd over `n` seeds; `log` of logarithms.
+    """A variant's differences in a metric against the step: mean and sd over `n` seeds, of logarithms if `log`.
 
-    `over` is what a seed's value is over the parts measured. `measured` is the number of steps it was measured at.
+    `over` says how a seed's values are combined over parts. `measured` is the number of steps it was measured at.
     """
 
     variant: str
@@ -39,14 +39,14 @@ class DifferenceCurve:
 
 
 def differences(
-    folder: Path, trials: Mapping[str, str], baseline: str, asked: Sequence[tuple[str, Over, bool]]
+    folder: Path, trials: Mapping[str, str], baseline: str, metrics: Sequence[tuple[str, Over, bool]]
 ) -> tuple[DifferenceCurve, ...]:
-    """The courses of trials (id → variant's id) in each metric asked for: its name, what of its parts, and whether of
-    logarithms. InputError without results.
+    """Compute the difference curves of trials (id → variant's id) in each of `metrics`: its name, how parts are
+    combined, and whether of logarithms. InputError without results.
     """
     made = []
     with asking(folder) as ask:
-        for metric, over, log in asked:
+        for metric, over, log in metrics:
             values = {
                 "trials": list(trials), "variants": list(trials.values()), "baseline": baseline, "metric": metric,
                 "most": CURVE_STEPS, "largest": over == "largest", "log": log,
@@ -76,7 +76,7 @@ each AS (
             max(x.value) FILTER (x.address = ''),
             CASE WHEN $largest THEN max(x.value) ELSE avg(x.value ORDER BY x.address) END
         ) AS value
-    FROM metrics x JOIN asked a USING (trial_id) JOIN trials t USING (trial_id)
+    FROM metrics x JOIN requested a USING (trial_id) JOIN trials t USING (trial_id)
     WHERE x.metric = $metric
     GROUP BY a.variant, t.seed, x.step
 ),

@@ -1,4 +1,4 @@
-"""Files that are wholly there or not at all, and what to say when the disk refuses."""
+"""Files that are complete or absent, and the errors of a disk that refuses."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pathlib import Path
 from ablate.errors import InputError, RefusedError
 
 UNFINISHED = ".new"
-"""How the name of a file ends until it is whole. Whoever holds the lock may delete what is left of one."""
+"""Marks the name of a file that is not complete. Whoever holds the lock may delete leftover ones."""
 
 DAMAGED = "damaged"
-"""The folder, in a results folder, for what was found damaged: nothing of the user's is deleted."""
+"""The folder, within a results folder, for damaged files: nothing of the user's is deleted."""
 
 
-UNREADABLE = {"?": "options", "\\": "another separator of folders"}
-"""What may not be in the path of a results folder, and what DuckDB takes it for."""
+UNREADABLE = {"?": "options", "\\": "another path separator"}
+"""Characters that the path of a results folder may not have, and what DuckDB takes them for."""
 
 
 def check_folder(folder: Path) -> None:
-    """InputError for a results folder whose path DuckDB would read otherwise than it is meant."""
+    """Raise InputError for a results folder whose path DuckDB would misread."""
     for letter, taken_for in UNREADABLE.items():
         if letter in str(folder.absolute()):
             raise InputError(
-                f"a folder of results cannot have {letter} in its path: {folder.absolute()}\n"
+                f"the path of a results folder cannot contain {letter}: {folder.absolute()}\n"
                 f"  = DuckDB, which keeps the tables, takes it for {taken_for}: choose another folder with --results"
             )
 
 
 @contextmanager
 def writing(path: Path, option: str = "--results") -> Iterator[None]:
-    """Turn what the operating system refuses into a RefusedError that names `path` and the way out; `option` is what
-    names its folder on the command line.
+    """Turn errors of the operating system into a RefusedError that names `path` and the way out; `option` is the
+    command line option that names its folder.
     """
     try:
         yield
@@ -47,7 +47,7 @@ def writing(path: Path, option: str = "--results") -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """The same for reading; that there is no such file is for the caller to know what to do about."""
+    """Do the same for reading, except for a missing file, which the caller handles."""
     try:
         yield
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RefusedError(
             f"cannot read {path}: {error.strerror or error}\n"
-            "  = give permission to read it, look after that disk, or name another folder with --results"
+            "  = give permission to read it, check that disk, or name another folder with --results"
         ) from error
 
 
@@ -70,18 +70,18 @@ def write_whole(path: Path, content: bytes, option: str = "--results") -> None:
                 os.fsync(file.fileno())
             put_in_place(unfinished, path)
         except OSError:
-            unfinished.unlink(missing_ok=True)  # half a file is of no use, and the disk may be full
+            unfinished.unlink(missing_ok=True)  # half a file is useless, and the disk may be full
             raise
 
 
 def put_in_place(unfinished: Path, path: Path) -> None:
-    """Rename over `path` in one step; whoever has the old file open keeps it."""
+    """Rename over `path` atomically; processes that have the old file open keep it."""
     unfinished.replace(path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a loss of power."""
+    """Sync `folder`, so that the names in it survive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -90,7 +90,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def unfinished_in(folder: Path) -> list[Path]:
-    """What a writer that died had not put in place, DuckDB's folders for spilled rows included."""
+    """Return the unfinished files that a dead writer left, DuckDB's folders for spilled rows included."""
     try:
         with os.scandir(folder) as entries:
             return sorted(Path(entry.path) for entry in entries if UNFINISHED in entry.name)
@@ -108,7 +108,7 @@ def remove(path: Path) -> None:
 
 
 def set_aside(folder: Path, path: Path) -> Path:
-    """Move a damaged file of the results folder `folder` to `<folder>/damaged/`, under a name that is free there."""
+    """Move a damaged file of the results folder `folder` to `<folder>/damaged/`, under a free name."""
     place = _free_place(folder, path)
     with writing(place):
         path.rename(place)
@@ -118,7 +118,7 @@ def set_aside(folder: Path, path: Path) -> Path:
 
 
 def copy_aside(folder: Path, path: Path) -> Path:
-    """Copy a file there that is going to be mended."""
+    """Copy a file that is about to be repaired to the same place."""
     place = _free_place(folder, path)
     write_whole(place, path.read_bytes())
     return place

@@ -1,4 +1,4 @@
-"""How an attempt at a trial ended: the one record that is in `outcomes.jsonl` and in the sealed file."""
+"""How an attempt at a trial ended: the record that is both in `outcomes.jsonl` and in the sealed file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ending:
     file: tuple[int, int] | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the ending as JSON."""
         document = {
             "trial": self.trial_id,
             "attempt": self.attempt,
@@ -44,7 +44,7 @@ class Ending:
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> Ending:
-        """From JSON."""
+        """Create an ending from JSON."""
         return Ending(
             trial_id=document["trial"],
             attempt=document["attempt"],

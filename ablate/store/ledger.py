@@ -1,15 +1,15 @@
-"""The two files of things that happen once: `plans.jsonl` (what was asked) and `outcomes.jsonl` (how trials ended).
+"""The two files of things that happen once: `plans.jsonl` (what was requested) and `outcomes.jsonl` (how trials ended).
 
-    ["plan", digest, {"space": …}]     the latest line of a plan is that plan, that of a space how it is asked now
-    ["seen", {"plan": …, "at": …}]     when a plan was first asked, in seconds since 1970
+    ["plan", digest, {"space": …}]     the latest line of a plan counts; that of a space is its current plan
+    ["seen", {"plan": …, "at": …}]     when a plan was first requested, in seconds since 1970
     ["trial", {"trial": …}]            each trial's specification, once
-    ["run", {"space": …}]              a run as it was asked for, kept here for the second time (see `requests`)
+    ["run", {"space": …}]              a run as it was requested, a second copy (see `requests`)
     ["ended", {"trial": …}]            an `Ending`; the latest line of a trial counts
-    ["forgotten", {"trial": …}]        its sealed file was damaged or is gone: how it ended is not known any more
+    ["forgotten", {"trial": …}]        its sealed file was damaged or is gone: how it ended is no longer known
 
 Reading needs no lock and no database. Each line's checksum is verified every time, and that is all that happens to most
-lines of `plans.jsonl`: a document's name comes first in it, and the rest is parsed when somebody looks into it. So
-20,000 specifications of 2.5 kB cost a tenth of a second, and what was deleted or put there by hand counts at once.
+lines of `plans.jsonl`: a document's name comes first in it, and the rest is parsed on first access. So 20,000
+specifications of 2.5 kB cost a tenth of a second, and files deleted or added by hand count at once.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ SEALED = "trials"
 HEAD = re.compile(
     rb'\["(?:plan","(?P<digest>[^"]*)"|trial"),(?P<document>)\{"(?P<key>space|trial)":(?P<name>"(?:[^"\\]|\\.)*")'
 )
-"""How a line of `plans.jsonl` begins, up to the name in its document."""
+"""The beginning of a line of `plans.jsonl`, up to the name in its document."""
 
 RESOLVED = re.compile(rb'"source":"(?:[^"\\]|\\.)*","resolved":')
-"""What stands in the document of a plan before that which tells it from others."""
+"""What precedes, in the document of a plan, the part that identifies it."""
 
 DECODER = json.JSONDecoder()
 
 
 class KeptDocument(Mapping[str, Any]):
-    """A JSON object of a `kind` of record as it was written at `path`, parsed when it is first looked into."""
+    """A JSON object of a `kind` of record as it was written at `path`, parsed on first access."""
 
     def __init__(self, written: bytes, kind: Any, path: Path):
         self._written, self._kind, self._path = written, kind, path
@@ -74,7 +74,7 @@ class KeptDocument(Mapping[str, Any]):
         return parsed
 
     def resolved(self) -> Any:
-        """What a plan was resolved to: a search keeps a line for each proposal, and all of them say the same of it."""
+        """Return the resolved space of a plan without parsing the rest: a search has a line for each proposal."""
         if not (before := RESOLVED.search(self._written)):
             return self._parsed["resolved"]
         return DECODER.raw_decode(self._written[before.end() :].decode())[0]
@@ -90,16 +90,16 @@ class KeptDocument(Mapping[str, Any]):
 
 
 def text_of(document: Mapping[str, Any]) -> str:
-    """A document as one line of JSON."""
+    """Return a document as one line of JSON."""
     return document.text if isinstance(document, KeptDocument) else compact(document)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPlans:
-    """What was asked: the latest plan of each space with its digest, and every trial's specification.
+    """What was requested: the current plan of each space with its digest, and every trial's specification.
 
-    `earlier` has by space and plan what else was asked by that name, in the order in which it was last asked, and
-    `first_seen` when each plan was asked first, as far as that was kept.
+    `earlier` has the other plans by space and id, in the order in which they were last requested, and `first_seen` when
+    each plan was first requested, as far as that was kept.
     """
 
     plans: dict[str, tuple[str, Mapping[str, Any]]]
@@ -108,7 +108,7 @@ class KeptPlans:
     first_seen: dict[str, float] = field(default_factory=dict)
 
     def add(self, space: str, digest: str, plan: Mapping[str, Any]) -> None:
-        """Have a plan for what its space was last asked; one that has grown takes its own place."""
+        """Make a plan the current one of its space; a plan that has grown replaces itself."""
         if space in self.plans:
             before = self.plans[space]
             earlier = self.earlier.setdefault(space, {})
@@ -118,32 +118,32 @@ class KeptPlans:
         self.plans[space] = digest, plan
 
     def see(self, plan: str, at: float) -> None:
-        """Have a plan for one that was asked then; the first time counts."""
+        """Record when a plan was requested; the first time counts."""
         self.first_seen[plan] = min(at, self.first_seen.get(plan, at))
 
     def every(self, space: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
-        """All plans of a space by their ids, the one that was last asked coming last."""
+        """Return all plans of a space by id, the current one last."""
         latest = self.plans[space]
         return {**self.earlier.get(space, {}), id_of(space, latest[1]): latest}
 
     def copy(self) -> KeptPlans:
-        """What was asked so far."""
+        """Return a copy of what was requested so far."""
         earlier = {space: dict(plans) for space, plans in self.earlier.items()}
         return KeptPlans(dict(self.plans), dict(self.trials), earlier, dict(self.first_seen))
 
 
 def id_of(space: str, plan: Mapping[str, Any]) -> str:
-    """The id of a plan by its document, of which no more is parsed than what it was resolved to."""
+    """Return the id of a plan from its document, of which only the resolved space is parsed."""
     return plan_id(space, asked=digest(plan.resolved() if isinstance(plan, KeptDocument) else plan["resolved"]))
 
 
-def asked(reading: Reading) -> KeptPlans:
-    """What the lines of `plans.jsonl` say."""
-    found = KeptPlans({}, {})
+def kept_plans(reading: Reading) -> KeptPlans:
+    """Read the lines of `plans.jsonl`."""
+    kept = KeptPlans({}, {})
     for body in reading.bodies:
         if body.startswith(b'["seen"'):
             seen = understood(SeenRecord, next(iter(json.loads(body)[1:]), None), reading.path)
-            found.see(seen["plan"], seen["at"])
+            kept.see(seen["plan"], seen["at"])
             continue
         if not (head := HEAD.match(body)):
             if body.startswith((b'["plan"', b'["trial"')):
@@ -156,86 +156,86 @@ def asked(reading: Reading) -> KeptPlans:
             KeptDocument(written, TrialRecord if is_trial else PlanRecord, reading.path),
         )
         if is_trial:
-            found.trials[name] = document
+            kept.trials[name] = document
         else:
-            found.add(name, head["digest"].decode(), document)
-    return found
+            kept.add(name, head["digest"].decode(), document)
+    return kept
 
 
 def plan_lines(reading: Reading) -> Iterator[tuple[int, str, str]]:
-    """The lines of plans, none of them parsed: their numbers, spaces and digests."""
+    """Yield the number, space and digest of each line of a plan, without parsing it."""
     for number, body in zip(reading.numbers, reading.bodies, strict=True):
         if (head := HEAD.match(body)) and head["key"] == b"space":
             yield number, _name(head["name"]), head["digest"].decode()
 
 
 def _name(written: bytes) -> str:
-    """A JSON string; most have nothing escaped, and there are tens of thousands."""
+    """Decode a JSON string, the fast way where nothing is escaped: there are tens of thousands."""
     return str(json.loads(written)) if b"\\" in written else written[1:-1].decode()
 
 
 def endings(reading: Reading) -> dict[str, Ending]:
-    """What the lines of `outcomes.jsonl` say."""
-    found: dict[str, Ending] = {}
+    """Read the lines of `outcomes.jsonl`."""
+    ends: dict[str, Ending] = {}
     for record in reading.records:
         match record:
-            case ["ended", *said]:
-                ending = understood(EndedRecord, next(iter(said), None), reading.path)
-                found[ending["trial"]] = Ending.of(ending)
-            case ["forgotten", *said]:
-                trial = understood(ForgottenRecord, next(iter(said), None), reading.path)
-                found.pop(trial["trial"], None)
-    return found
+            case ["ended", *content]:
+                ending = understood(EndedRecord, next(iter(content), None), reading.path)
+                ends[ending["trial"]] = Ending.of(ending)
+            case ["forgotten", *content]:
+                trial = understood(ForgottenRecord, next(iter(content), None), reading.path)
+                ends.pop(trial["trial"], None)
+    return ends
 
 
 def plan_record(digest: str, plan: Mapping[str, Any]) -> list[Any]:
-    """The line of a plan, whose first key is `space`."""
+    """Return the line of a plan, whose first key is `space`."""
     return ["plan", digest, plan]
 
 
 def seen_record(plan: str, at: float) -> list[Any]:
-    """The line of a plan that is asked for the first time."""
+    """Return the line of a plan that is requested for the first time."""
     return ["seen", {"plan": plan, "at": at}]
 
 
 def trial_record(trial: Mapping[str, Any]) -> list[Any]:
-    """The line of a trial's specification, whose first key is `trial`."""
+    """Return the line of a trial's specification, whose first key is `trial`."""
     return ["trial", trial]
 
 
 def ending_record(ending: Ending) -> list[Any]:
-    """The line of an ended trial."""
+    """Return the line of an ended trial."""
     return ["ended", ending.document()]
 
 
 def forgotten_record(trial_id: str) -> list[Any]:
-    """The line of a trial that has ended and has lost its rows."""
+    """Return the line of an ended trial whose rows are lost."""
     return ["forgotten", {"trial": trial_id}]
 
 
 def known_outcomes(folder: Path) -> dict[str, Outcome]:
-    """How every known trial ended, read without a lock, as `plan` and `status` need it.
+    """Return how every known trial ended, read without a lock, as `plan` and `status` need it.
 
-    A trial that has a segment is not in it: it runs, or was interrupted, or has been begun anew. Nor is one whose
-    sealed file is gone.
+    Trials with a segment are left out: they run, were interrupted, or were started again. So are trials whose sealed
+    file is gone.
     """
     known = endings(checksummed_lines.read(folder / OUTCOMES))
-    known_still = sealed_trials(folder) - open_trials(folder)
-    return {trial_id: ending.outcome for trial_id, ending in known.items() if trial_id in known_still}
+    closed = sealed_trials(folder) - open_trials(folder)
+    return {trial_id: ending.outcome for trial_id, ending in known.items() if trial_id in closed}
 
 
 def open_trials(folder: Path) -> set[str]:
-    """The trials that have a segment."""
+    """Return the trials that have a segment."""
     return _stems(folder / open_trial.FOLDER, ".jsonl")
 
 
 def sealed_trials(folder: Path) -> set[str]:
-    """The trials that have a sealed file."""
+    """Return the trials that have a sealed file."""
     return _stems(folder / SEALED, ".parquet")
 
 
 def _stems(folder: Path, suffix: str) -> set[str]:
-    """The names in a folder that end so, without that end; no folder is no names."""
+    """Return the names in a folder with that suffix, without it; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name.removesuffix(suffix) for entry in entries if entry.name.endswith(suffix)}

@@ -1,9 +1,9 @@
-"""Changes put into the tables of a database, the file's or those laid over it: old rows out, new rows in.
+"""Load changes into the tables of a database, the file's or those laid over it: old rows out, new rows in.
 
-Rows are seen as a table `incoming`, a few million at a time, and go from there into `metrics`, `timings` and
-`summaries`. Within a batch one metric follows the other, so that DuckDB, which knows the range of each block of a
-column, reads a tenth of `metrics` for one of ten. Each batch is its own transaction: one around all of them would keep
-them in memory, and who reads sees the whole anyway, since it is a copy that is changed.
+Rows are exposed as a table `incoming`, a few million at a time, and go from there into `metrics`, `timings` and
+`summaries`. A batch is ordered by metric, so that DuckDB, which knows the range of each block of a column, reads a
+tenth of `metrics` for one of ten. Each batch is its own transaction: a single one would keep all of them in memory, and
+readers never see a part anyway, since a copy is changed.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from ablate.store.schema import quoted
 SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
 
 PATTERN = re.compile(r"([*?[])")
-"""What in the name of a file to read DuckDB takes for any letters; within brackets it is itself."""
+"""Characters that DuckDB takes for wildcards in a file name; brackets around one escape it."""
 
 FILES_AT_ONCE = 500
 BYTES_AT_ONCE = 16 * 2**20
-"""Of sealed files: some two million rows, which are some ten times as much in memory."""
+"""Bytes of sealed files loaded at once: about two million rows, which take about ten times as much in memory."""
 
 KEYS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(OF_PLANS, ("space", "plans")),
     **dict.fromkeys(["trials", "metrics", "summaries", "timings"], ("trial_id", "trials")),
     "versions": ("versions_id", "versions"),
 }
-"""For each table the key by which its rows are replaced, and the table that has every changed key."""
+"""For each table, the key by which its rows are replaced, and the table that has every changed key."""
 
 OF_ROWS = ("metrics", "summaries", "timings")
-"""The large tables: most trials that change have nothing in them yet, and then they are not searched for it."""
+"""The large tables: most changed trials have no rows in them yet, and then they are not searched."""
 
 WITH_ROWS = "SELECT DISTINCT trial_id FROM {schema}.timings WHERE name = 'began'"
-"""The trials whose rows a database has: whoever has ended has begun."""
+"""SQL for the trials whose rows a database has: every ended trial has a `began`."""
 
 
 def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = "main") -> None:
-    """Replace, in a schema that is the current one, all rows of the spaces and trials that changed."""
+    """Replace, in `schema`, which must be the current one, all rows of the spaces and trials that changed."""
     replaced = replaces(connection, changes, schema)
     connection.begin()
     for name, (key, owner) in KEYS.items():
@@ -68,16 +68,16 @@ def load(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str = 
 
 
 def replaces(connection: duckdb.DuckDBPyConnection, changes: Changes, schema: str) -> bool:
-    """Whether one of the trials that changed has rows in a schema already."""
+    """Return whether any of the changed trials already has rows in a schema."""
     connection.register("owners", changes.tables["trials"])
-    found = connection.execute(f"FROM owners SEMI JOIN ({WITH_ROWS.format(schema=schema)}) USING (trial_id) LIMIT 1")
-    replaced = bool(found.fetchall())
+    old = connection.execute(f"FROM owners SEMI JOIN ({WITH_ROWS.format(schema=schema)}) USING (trial_id) LIMIT 1")
+    replaced = bool(old.fetchall())
     connection.unregister("owners")
     return replaced
 
 
 def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
-    """The files in their order, so many at a time."""
+    """Yield the files in order, in batches of limited size."""
     batch: list[Path] = []
     size = 0
     for file in files:
@@ -99,9 +99,9 @@ def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> 
     except duckdb.Error as error:
         if not any(str(file) in str(error) for file in files):
             raise
-        # Every byte was as sealed a moment ago: somebody has moved a file, or the disk does not give it back.
+        # Every byte was verified a moment ago: somebody has moved a file, or the disk fails.
         raise RefusedError(
-            f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds it; run it first"
+            f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds the cause; run it first"
         ) from error
     connection.execute("DROP VIEW incoming")
 
@@ -109,17 +109,17 @@ def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> 
 def _live_rows(live: Mapping[str, Segment]) -> pyarrow.Table:
     rows = [
         row
-        for trial_id, found in live.items()
+        for trial_id, segment in live.items()
         for row in (
-            *((trial_id, "row", step, metric, address, value) for step, metric, address, value in found.rows),
-            *((trial_id, "timing", step, name, "", seconds) for step, name, seconds in found.timings),
+            *((trial_id, "row", step, metric, address, value) for step, metric, address, value in segment.rows),
+            *((trial_id, "timing", step, name, "", seconds) for step, name, seconds in segment.timings),
         )
     ]
     return table_of(sealed.SCHEMA, rows)
 
 
 def _spread(connection: duckdb.DuckDBPyConnection) -> None:
-    """Put what is in `incoming` where it belongs."""
+    """Distribute the rows of `incoming` over the tables."""
     connection.begin()
     connection.execute(
         """

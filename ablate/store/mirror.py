@@ -1,7 +1,7 @@
-"""The MLflow mirror: `mirror` brings it up to date, `examine` says what is wrong with it, `rebuild` fills it anew.
+"""The MLflow mirror: `mirror` brings it up to date, `examine` reports what is wrong with it, `rebuild` recreates it.
 
-What is shown, and why so, stands in `store/mlflow/__init__.py`. MLflow, which takes seconds to import, is not touched
-when nothing is new in the results folder's own mirror; another server is always asked, since it may have been emptied.
+What is shown, and why, is in `store/mlflow/__init__.py`. MLflow, which takes seconds to import, is not touched when
+nothing is new in the results folder's own mirror; a server is always queried, since it may have been emptied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "mirror_ended
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """What was done, `where` without secrets: runs sent or brought back, runs removed, spaces whose page changed."""
+    """What was done, `where` without secrets: runs sent or restored, runs removed, spaces whose page changed."""
 
     where: str
     sent: int = 0
@@ -47,7 +47,7 @@ class Mirrored:
 
 
 def check_uri(uri: str | None) -> None:
-    """InputError for a `uri` that is none, before anything is sent."""
+    """Raise InputError for an invalid `uri`, before anything is sent."""
     Destination(Path(), uri)
 
 
@@ -62,8 +62,8 @@ def mirror(
 
     Needs the folder's lock (it is the only writer) and a refreshed `ablate.duckdb`. `reports` has the verdicts of
     spaces, as texts by file name; a space without one keeps what is there. `known` is what `mirror_ended` has found
-    there. Doing it twice is once, also after a crash half-way. Raises RefusedError, which costs no result, where MLflow
-    cannot be reached or fails, and InputError for a `uri` that is none.
+    there. Repeating it has no effect, also after a crash half-way. Raises RefusedError, which costs no result, where
+    MLflow cannot be reached or fails, and InputError for an invalid `uri`.
     """
     destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
     sent = read_sent(folder, destination.key)
@@ -90,10 +90,10 @@ def mirror(
 def mirror_ended(
     folder: Path, space: str, trials: Collection[str], known: dict[str, MlflowExperiment], *, uri: str | None = None
 ) -> int:
-    """Send the trials of a space that have ended, while others still run; how many were sent.
+    """Send the trials of a space that have ended, while others still run; return how many were sent.
 
-    `known` keeps what is there from one call to the next, and for `mirror`, which does the rest. Needs and raises what
-    that does.
+    `known` keeps what is there between calls, and for `mirror`, which does the rest and has the same requirements and
+    errors.
     """
     destination = Destination(folder, uri)
     before = read_sent(folder, destination.key)
@@ -101,7 +101,7 @@ def mirror_ended(
         return rebuild(folder).sent
     if _needs_new_store(destination, before):
         with new_store(folder):
-            pass  # empty, and whole
+            pass  # empty, and complete
     pages = [page for page in read_pages(folder, trials) if page.space == space]
     with in_place(destination), connected(destination) as (mlflow, client):
         for page in pages:
@@ -112,20 +112,19 @@ def mirror_ended(
 
 
 def _needs_new_store(destination: Destination, sent: Mapping[str, Sent]) -> bool:
-    """Whether the results folder's own store is not there, was left half-written, or stood elsewhere."""
+    """Return whether the results folder's own store is missing, was left half-written, or was moved."""
     folder = destination.folder
-    moved = any(one.folder != str(folder.resolve()) for one in sent.values())
+    moved = any(each.folder != str(folder.resolve()) for each in sent.values())
     return destination.embedded and (moved or may_be_damaged(folder) or not (folder / STORE).exists())
 
 
 def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Report] | None = None) -> Mirrored:
-    """Fill the mirror anew from the results, whatever state it is in; also what was deleted by hand comes back.
+    """Recreate the mirror from the results, whatever state it is in; what was deleted by hand comes back, too.
 
-    The results folder's own is made beside the old one and takes its place in one step; `ablate ui` shows it when the
-    page is loaded again, a server of another kind perhaps not before it is started again. On a server at `uri` every
-    run of this results folder is replaced; runs of others stay. A space without a report in `reports` keeps the one it
-    had. What people added in MLflow to what is replaced (tags, notes, files) is lost. Needs and raises what `mirror`
-    does.
+    The results folder's own store is made beside the old one and replaces it atomically; `ablate ui` shows it when the
+    page is reloaded, another server perhaps only after a restart. On a server at `uri` every run of this results folder
+    is replaced; runs of others stay. A space without a report in `reports` keeps its old one. What people added in
+    MLflow to what is replaced (tags, notes, files) is lost. Has the requirements and errors of `mirror`.
     """
     destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
     done = {}
@@ -142,19 +141,19 @@ def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Repor
     for page in pages:
         _note(destination, page, done[page.space], reports.get(page.space), None)
     if destination.embedded:
-        sweep(folder, {one.verdicts for one in done.values()})
+        sweep(folder, {each.verdicts for each in done.values()})
     return _mirrored(destination, done)
 
 
 def examine(folder: Path) -> list[Finding]:
-    """What is missing, doubled or stale in `<folder>/mlflow.db`; nothing is changed. [] is all is well.
+    """Report what is missing, duplicated or stale in `<folder>/mlflow.db`, changing nothing; [] if nothing is.
 
-    What a person deleted by hand is harmless, a folder that was never mirrored is well, the rest `rebuild` puts right.
+    What a person deleted by hand is harmless, a folder never mirrored has no faults, and `rebuild` repairs the rest.
     """
     destination, pages = Destination(folder), read_pages(folder)
     if not (folder / STORE).exists():
         lost = sum(len(page.runs) for page in pages if page.space in read_sent(folder, destination.key))
-        return [_finding(folder, f"is not there; {runs(lost)} missing")] if lost else []
+        return [_finding(folder, f"is missing, with {runs(lost)}")] if lost else []
     if may_be_damaged(folder):
         return [_finding(folder, "may be damaged: the machine stopped while it was written")]
     try:
@@ -169,33 +168,34 @@ def examine(folder: Path) -> list[Finding]:
 
 
 def _faults(mlflow: Any, client: Any, destination: Destination, page: Page) -> list[tuple[str, bool]]:
-    """What is wrong with the experiment of a page, and whether a person did it."""
+    """Return what is wrong with the experiment of a page, and whether a person did it."""
     experiment = client.get_experiment_by_name(page.space)
     if experiment is None:
         return [(f"the experiment is missing, with {runs(len(page.runs))}", False)]
     if experiment.lifecycle_stage == "deleted":
         return [("the experiment was deleted by hand", True)]
     there = runs_there(mlflow, client, experiment.experiment_id)
-    found = faults(page, there, identity(destination.folder))
+    wrong = faults(page, there, identity(destination.folder))
     if experiment.artifact_location != destination.artifacts:
-        found.append((f"its files are looked for in {experiment.artifact_location}, from where this was moved", False))
-    return found
+        where = experiment.artifact_location
+        wrong.append((f"its files are expected in {where}, from where this folder was moved", False))
+    return wrong
 
 
 def _finding(folder: Path, what: str, by_hand: bool = False) -> Finding:
     severity: Severity = "harmless" if by_hand else "repaired"
-    return Finding("mirror", severity, what, folder / STORE, "left as it is" if by_hand else "filled anew")
+    return Finding("mirror", severity, what, folder / STORE, "left as it is" if by_hand else "rebuilt")
 
 
 def _same(page: Page, known: Sent | None, report: Report | None) -> bool:
-    """Whether a space was last sent as it is now; without a report the one that was sent stays."""
+    """Return whether a space was last sent as it is now; without a new report the sent one stays."""
     return known is not None and known.page == page_digest(page) and report_digest(report) in ("", known.report)
 
 
 def _still_there(client: Any, known: Sent) -> bool:
-    """Whether a server still has the experiment, and not a later one of the same name."""
-    found = client.get_experiment_by_name(known.space)
-    return found is not None and (found.experiment_id, found.creation_time) == (known.experiment, known.created)
+    """Return whether a server still has the experiment, and not a later one of the same name."""
+    there = client.get_experiment_by_name(known.space)
+    return there is not None and (there.experiment_id, there.creation_time) == (known.experiment, known.created)
 
 
 def _note(destination: Destination, page: Page, done: Done, report: Report | None, before: Sent | None) -> None:
@@ -217,7 +217,7 @@ def _note(destination: Destination, page: Page, done: Done, report: Report | Non
 def _mirrored(destination: Destination, done: Mapping[str, Done]) -> Mirrored:
     return Mirrored(
         where=destination.shown,
-        sent=sum(one.sent for one in done.values()),
-        removed=sum(one.removed for one in done.values()),
+        sent=sum(each.sent for each in done.values()),
+        removed=sum(each.removed for each in done.values()),
         spaces=tuple(done),
     )

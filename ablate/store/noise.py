@@ -1,10 +1,10 @@
-"""What is known of noise: the pairs of any space, where all was as it is here but the block, the seed and the salt.
+"""What is known of noise: pairs of any space that differ from this plan in block, seed or salt alone.
 
-Of how much differences vary those tell best that are like the ones to be judged. In this order:
+Pairs most similar to those to be judged tell best how much differences vary. In this order:
 
     the edits of the plan itself, against its baseline, where one was trained at `FEWEST` seeds or more
-    any edits of that baseline under the same conditions (recipe, text, sizes, what is measured)
-    A/A pairs: those of the baseline, else those of the block that has most
+    any edits of that baseline under the same conditions (recipe, text, sizes, measurements)
+    A/A pairs: those of the baseline, else those of the block that has the most
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ EDITS = """
 """
 
 FEWEST = 3
-"""Pairs of an edit from which they are taken for how much its differences vary: two tell next to nothing of it."""
+"""Minimum number of pairs from which the variance of an edit's differences is taken: two tell next to nothing."""
 
 MOST_NAMED = 3
-"""Variants whose pairs are taken that are named; more are counted."""
+"""Maximum number of variants that are named as the source; more are counted."""
 
 MEANS = """
     SELECT s.name, avg(s.value ORDER BY t.seed, t.trial_id) FROM trials t JOIN summaries s USING (trial_id)
@@ -76,9 +76,9 @@ class KnownNoise:
 
 
 def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
-    """The noise floor of each judged metric under the conditions of a plan's baseline, where one was measured.
+    """Return the noise floor of each judged metric under the conditions of a plan's baseline, where one was measured.
 
-    The DuckDB file as it is has to do; a folder that has none yet gives none.
+    Uses the DuckDB file as it is; a folder without one gives none.
     """
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
     if like is None or not (folder / DATABASE).exists():
@@ -88,12 +88,12 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
         with reading(folder / DATABASE) as connection:
             if not is_ours(connection):
                 return KnownNoise()
-            found: list[Row] = connection.execute(STATEMENT, given).fetchall()
+            pairs: list[Row] = connection.execute(STATEMENT, given).fetchall()
             edits: list[Edited] = connection.execute(EDITS, {**given, "variant": plan.baseline}).fetchall()
             means = dict(connection.execute(MEANS, {**given, "variant": plan.baseline}).fetchall())
-    except RefusedError:  # another program writes to it, or it is damaged; whoever needs its content says so
+    except RefusedError:  # another program writes to it, or it is damaged; those who need its content report that
         return KnownNoise()
-    by_metric = {metric: list(rows) for metric, rows in groupby(found, key=itemgetter(0))}
+    by_metric = {metric: list(rows) for metric, rows in groupby(pairs, key=itemgetter(0))}
     floors = (
         floor
         for metric, judged in judge.metrics.items()
@@ -106,7 +106,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
 
 
 def _of_edits(metric: str, judged: Judged, rows: list[tuple[str, float, float]], plan: Plan) -> list[Floor]:
-    """The floor from pairs of the baseline's edits: of the plan's own, else of all; none where these are too few."""
+    """Return the floor from pairs of the baseline's edits: the plan's own, else all; none where there are too few."""
     log, base = judged.scale == "log", plan.variant(plan.baseline).name
     of: dict[str, list[tuple[float, float]]] = {}
     for variant, before, after in rows:

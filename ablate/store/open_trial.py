@@ -5,11 +5,11 @@ Each line is a list whose first word says what it is:
     ["begin", {"trial": …, "attempt": 1, "began": 1790000000.0, "versions": {…}}]     the first line, once
     ["row", step, metric, address, value]
     ["timing", step, name, seconds]
-    ["checkpoint", step, crc32, bytes]      the state is in a file of its own, whole before this line is written
+    ["checkpoint", step, crc32, bytes]      the state is in a file of its own, complete before this line is written
     ["outcome", kind, step, detail, ended]  the last line, just before the segment is sealed
 
-A checkpoint's line also marks a place: what stands above it happened before the state was taken and what stands below
-happens again when the trial goes on from it. So a trial goes on by cutting its segment there, and no row is doubled.
+A checkpoint's line also marks a place: what is above it happened before the state was saved, and what is below happens
+again when the trial continues from it. So a trial continues by cutting its segment there, and no row is duplicated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = get_args(OutcomeKind)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Who runs: the trial, which attempt at it (from 1), when it began (seconds since 1970), and with what versions."""
+    """The start of an attempt: the trial, the attempt's number (from 1), the time (seconds since 1970), versions."""
 
     trial_id: str
     attempt: int
@@ -41,7 +41,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class TrialStart:
-    """Where a trial is taken up: the checkpoint it goes on from, if any, and the versions that made it."""
+    """Where a trial continues: the checkpoint it resumes from, if any, and the versions that made it."""
 
     resume: Saved | None
     versions: Mapping[str, str]
@@ -57,7 +57,7 @@ class CheckpointMark:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """All that a segment's whole lines say. Rows and timings are plain tuples, in the order they came."""
+    """The content of a segment's whole lines. Rows and timings are plain tuples, in the order they came."""
 
     beginning: Beginning
     rows: tuple[tuple[int, str, str, float], ...]
@@ -76,12 +76,12 @@ class Segment:
 
 
 def path_of(folder: Path, trial_id: str) -> Path:
-    """Where the segment of a trial is."""
+    """Return the path of a trial's segment."""
     return folder / FOLDER / f"{trial_id}.jsonl"
 
 
 def begin_record(beginning: Beginning) -> list[Any]:
-    """The first line."""
+    """Return the first line."""
     return [
         "begin",
         {
@@ -94,7 +94,7 @@ def begin_record(beginning: Beginning) -> list[Any]:
 
 
 def event_records(events: Iterable[Row | Timing]) -> Iterator[list[Any]]:
-    """The lines of rows and timings."""
+    """Yield the lines of rows and timings."""
     for event in events:
         if isinstance(event, Row):
             yield ["row", event.step, event.metric, event.address, event.value]
@@ -103,17 +103,17 @@ def event_records(events: Iterable[Row | Timing]) -> Iterator[list[Any]]:
 
 
 def checkpoint_record(saved: Saved) -> list[Any]:
-    """The line that says a state is on the disk."""
+    """Return the line that says a state is on the disk."""
     return ["checkpoint", saved.step, saved.crc, saved.size]
 
 
 def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
-    """The last line."""
+    """Return the last line."""
     return ["outcome", outcome.kind, outcome.step, outcome.detail, ended]
 
 
 def read(path: Path) -> Segment | None:
-    """What a segment says; None if it is gone or its first line is not whole."""
+    """Read a segment; None if it is gone or its first line is not whole."""
     reading = checksummed_lines.read(path)
     if not reading.records or 1 in reading.damaged:
         return None
@@ -152,27 +152,27 @@ def read(path: Path) -> Segment | None:
 
 
 def _end_before(reading: Reading) -> int:
-    """The offset where the whole lines before the first damaged one end."""
+    """Return the offset where the whole lines before the first damaged one end."""
     before = [end for number, end in zip(reading.numbers, reading.ends, strict=True) if number < reading.damaged[0]]
     return before[-1] if before else 0
 
 
 def _beginning(record: Any, path: Path) -> Any:
-    """What the first line says."""
+    """Return the content of the first line."""
     match record:
-        case ["begin", *said]:
-            return understood(BeginRecord, next(iter(said), None), path)
+        case ["begin", *content]:
+            return understood(BeginRecord, next(iter(content), None), path)
     raise ForeignError(path, f"it begins with {compact(record)[:100]}")
 
 
 def _plain(*values: object) -> bool:
-    """Whether none is true or false, which Python takes for integers."""
+    """Return whether none is a bool, which Python takes for an integer."""
     return bool not in map(type, values)
 
 
 def _number(value: float | str, path: Path) -> float:
-    """A number; JSON has none for three of them, which are written as words."""
+    """Convert a number; NaN and infinities, which JSON does not have, are written as words."""
     try:
         return float(value)
     except ValueError:
-        raise ForeignError(path, f"{str(value)[:100]!r} where there is a number") from None
+        raise ForeignError(path, f"{str(value)[:100]!r} where a number is expected") from None

@@ -1,8 +1,8 @@
 """What the page of a space reads: curves over its seeds, values by layer, trained gains, and how each trial ended.
 
-Everything is asked of the trials that are named, so that trials of tuning and of other spaces stay out of it, and it is
-asked while a run is writing, too. A course that was measured at more steps than a plot can show comes at some of them,
-spread evenly, the first and the last among them; how many there were stands beside it.
+Only the given trials are queried, so that trials of tuning and of other spaces stay out of it, also while a run is
+writing. A curve measured at more steps than a plot can show is thinned to evenly spaced ones, the first and the last
+included, and says how many there were.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any
 from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
-"""Steps of a curve, at most."""
+"""Maximum number of steps of a curve."""
 MAP_STEPS = 32
-"""Steps of a map of layers, at most."""
+"""Maximum number of steps of a heat map of layers."""
 GAIN_STEPS = 60
-"""Steps of a trained gain, at most."""
+"""Maximum number of steps of a trained gain."""
 
-TRIALS = "asked AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
+TRIALS = "requested AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
 _DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric"
 GAINS = "('gain', 'gain_mean', 'gain_rms', 'gain_sd', 'gain_ratio')"
 APART = ("before_sublayers", "behind_norms")
 """Sites of probes whose metrics are shown for each mixer of a layer, as `3 attention`."""
 OF_HEADS = "gain_of_head"
-"""Gains of single heads, whose mean and sd a page shows; they are in the view curves."""
+"""Gains of single heads, which are left to the view curves: a page shows their mean and sd."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class LayerCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A snapshot of a variant's normalised kernel: cells (i, j, mean over `n` seeds), i >= j, at a place and a step."""
+    """A snapshot of a variant's normalised kernel: cells (i, j, mean over `n` seeds), i >= j, at a part and step."""
 
     variant: str
     address: str
@@ -79,9 +79,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class TrialEnd:
-    """How a trial stands: as `trials.status` has it. `address` is the first part that was not finite, where that is
-    known; `seconds` from its begin to its end, None before it; `spaces` ask for it. `at` is when it ended, in seconds
-    since 1970.
+    """The status of a trial, as in `trials.status`. `address` is the first part that was not finite, where that is
+    known; `seconds` are from its start to its end, None until then; `spaces` is how many spaces it belongs to. `at` is
+    when it ended, in seconds since 1970.
     """
 
     trial_id: str
@@ -101,9 +101,9 @@ Trials = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Everything of a page that the store knows, as it was at one moment.
+    """Everything that the store has for a page, in one consistent state.
 
-    `versions` are what trials ran with by `versions_id`, `definitions` what each metric means by name.
+    `versions` maps `versions_id` to the versions that trials ran with, `definitions` a metric's name to its meaning.
     """
 
     curves: tuple[MetricCurve, ...]
@@ -116,7 +116,7 @@ class Measured:
 
 
 def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
-    """What trials measured, of those that are `shown`; how they ended, of `every` one. InputError without results."""
+    """Read the measurements of the `shown` trials and the status of `every` one. InputError without results."""
     with asking(folder) as ask:
         return Measured(
             curves=_curves(ask, shown),
@@ -130,17 +130,17 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
 
 
 def _curves(ask: Ask, trials: Trials) -> tuple[MetricCurve, ...]:
-    """Every metric but rates and gains, of each variant: the model's own number where there is one, else the mean and
-    the largest over parts.
+    """Read every metric but rates and gains, for each variant: the model's own number where there is one, else the mean
+    and the largest value over parts.
     """
     rows = _ask(ask, _CURVES, trials, most=CURVE_STEPS)
     return tuple(_courses(rows))
 
 
 def _layers(ask: Ask, trials: Trials) -> tuple[LayerCurve, ...]:
-    """Every probe by layer: of several parts of a layer the largest, of gradient norms the root of the sum of squares.
+    """Read every probe by layer: the largest over its parts, for gradient norms the root of the sum of squares.
 
-    Parts outside layers go by the first word of their address. Of one model-wide number there is no map.
+    Parts outside layers go by the first word of their address. A single model-wide number has no map.
     """
     rows = _ask(ask, _LAYERS, trials, most=MAP_STEPS)
     made = []
@@ -154,7 +154,7 @@ def _layers(ask: Ask, trials: Trials) -> tuple[LayerCurve, ...]:
 
 
 def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
-    """The snapshots of each variant, layers in order and the head behind them."""
+    """Read the snapshots of each variant, layers in order and then the head."""
     rows = _ask(ask, _KERNELS, trials)
     for (variant, address, step), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
         cells = [row[3:] for row in group]
@@ -163,16 +163,16 @@ def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
-    """How each trial stands, in the order of `trials`; one that the results have never heard of is not in it."""
-    found = {row[0]: TrialEnd(*row) for row in _ask(ask, _ENDINGS, trials)}
-    return tuple(found[id] for id in trials if id in found)
+    """Read the status of each trial, in the order of `trials`; trials that the results do not have are left out."""
+    ends = {row[0]: TrialEnd(*row) for row in _ask(ask, _ENDINGS, trials)}
+    return tuple(ends[id] for id in trials if id in ends)
 
 
 def _versions(ask: Ask) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    versions: dict[str, dict[str, str]] = {}
     for id, name, version in ask("SELECT versions_id, name, version FROM versions ORDER BY ALL", {}).rows:
-        found.setdefault(id, {})[name] = version
-    return found
+        versions.setdefault(id, {})[name] = version
+    return versions
 
 
 def _ask(ask: Ask, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ...], ...]:
@@ -199,7 +199,7 @@ def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[MetricCurve]:
 
 
 def thinned(of: str, by: str) -> str:
-    """The steps of `of` that are kept: all, or `$most` spread evenly from the first to the last."""
+    """Return SQL for the steps of `of` that are kept: all, or `$most` spread evenly from the first to the last."""
     return f"""
 placed AS (
     SELECT {by}, step, row_number() OVER (PARTITION BY {by} ORDER BY step) - 1 AS place,
@@ -228,7 +228,7 @@ _CURVES = f"""
 WITH {TRIALS},
 mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
-    FROM metrics x JOIN asked a USING (trial_id)
+    FROM metrics x JOIN requested a USING (trial_id)
     WHERE x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}') AND x.metric NOT IN {GAINS}
 ),
 {thinned("mine", "variant, metric")},
@@ -251,7 +251,7 @@ _GAINS = f"""
 WITH {TRIALS},
 mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.address, x.value
-    FROM metrics x JOIN asked a USING (trial_id) WHERE x.metric IN {GAINS}
+    FROM metrics x JOIN requested a USING (trial_id) WHERE x.metric IN {GAINS}
 ),
 {thinned("mine", "variant, metric")},
 each AS (SELECT m.*, k.measured FROM mine m JOIN kept k USING (variant, metric, step))
@@ -269,7 +269,7 @@ mine AS (
             WHEN x.address LIKE 'layers.%' THEN split_part(x.address, '.', 2)
             ELSE split_part(x.address, '.', 1)
         END AS part
-    FROM metrics x JOIN asked a USING (trial_id)
+    FROM metrics x JOIN requested a USING (trial_id)
     WHERE x.address <> '' AND x.metric NOT IN ('learning_rate', 'token_kernel', '{OF_HEADS}')
         AND x.metric NOT IN {GAINS}
 ),
@@ -290,7 +290,7 @@ WITH {TRIALS}
 SELECT a.variant, k.address, k.step, k.i, k.j,
     coalesce(avg(k.value ORDER BY k.trial_id) FILTER (isfinite(k.value)), 'nan') AS mean,
     count(*) FILTER (isfinite(k.value)) AS n
-FROM (SELECT DISTINCT trial_id, step, address, i, j, value FROM kernels) k JOIN asked a USING (trial_id)
+FROM (SELECT DISTINCT trial_id, step, address, i, j, value FROM kernels) k JOIN requested a USING (trial_id)
 GROUP BY a.variant, k.address, k.step, k.i, k.j
 ORDER BY a.variant, try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAST, k.address, k.step, k.i, k.j
 """
@@ -300,7 +300,7 @@ WITH {TRIALS},
 spans AS (
     SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds,
         max(seconds) FILTER (name = 'ended') AS at
-    FROM timings WHERE name IN ('began', 'ended') AND trial_id IN (SELECT trial_id FROM asked) GROUP BY trial_id
+    FROM timings WHERE name IN ('began', 'ended') AND trial_id IN (SELECT trial_id FROM requested) GROUP BY trial_id
 ),
 wanted AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
 SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.address'), t.versions_id, s.seconds,
@@ -309,5 +309,5 @@ SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.addr
 FROM trials t
 LEFT JOIN spans s USING (trial_id)
 LEFT JOIN wanted w USING (trial_id)
-WHERE trial_id IN (SELECT trial_id FROM asked)
+WHERE trial_id IN (SELECT trial_id FROM requested)
 """

@@ -1,4 +1,4 @@
-"""What the journal says, and the part of it that a database does not know yet, as tables to be put in."""
+"""The content of the journal, and the part of it that a database lacks so far, as tables to insert."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ OF_PLANS = (
     "judged",
     "questions",
 )
-"""The tables that are filled from plans, and from what they have come to."""
+"""The tables that are filled from plans and their results."""
 
 OF_JOURNAL = (*OF_PLANS, "trials", "timings", "versions")
-"""All that are filled from the journal. Metrics and summaries are filled from rows: those of sealed files, and those of
-segments while trials run."""
+"""All tables that are filled from the journal. Metrics and summaries are filled from rows: those of sealed files, and
+those of segments while trials run."""
 
 DAMAGED = "damaged"
-"""The status of a trial whose sealed file is not what was sealed."""
+"""The status of a trial whose sealed file has changed since it was sealed."""
 
 Rows = list[tuple[Any, ...]]
 State = tuple[str, int, str | None]
@@ -46,11 +46,11 @@ State = tuple[str, int, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """All that a results folder says: plans, specifications, endings, which attempts are begun and not ended, what was
-    `judged`, and by space how its `questions` were judged over time.
+    """The content of a results folder: plans, specifications, endings, the attempts that have started and not ended,
+    verdicts (`judged`), and by space the judgements of its `questions` over time.
     """
 
-    asked: KeptPlans
+    kept: KeptPlans
     endings: Mapping[str, Ending]
     unfinished: Mapping[str, int]
     judged: Verdicts = field(default_factory=dict)
@@ -59,10 +59,10 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a database knows: the digest of each space's plan and of its verdicts, and the state of each trial.
+    """The content of a database: the digest of each space's current plan and of its verdicts, and each trial's state.
 
-    `earlier` are by space the other plans: their ids, their digests and those of their verdicts; `first_seen` is by the
-    ids of plans. `bare` are trials whose specification it lacks, since the journal had lost it when they were put in.
+    `earlier` has the other plans by space: their ids, their digests and those of their verdicts; `first_seen` is by
+    plan id. `bare` are trials whose specification it lacks, since the journal had lost it when they were inserted.
     """
 
     plans: Mapping[str, str]
@@ -74,7 +74,7 @@ class Stored:
     first_seen: Mapping[str, float] = field(default_factory=dict)
 
     def plans_of(self, space: str) -> frozenset[str]:
-        """The digests of all plans of a space."""
+        """Return the digests of all plans of a space."""
         others = {digest for _, digest, _ in self.earlier.get(space, ())}
         return frozenset(others | ({self.plans[space]} if space in self.plans else set()))
 
@@ -83,8 +83,8 @@ class Stored:
 class Changes:
     """Rows of every table for the spaces and trials that differ, and where the rest of their rows are.
 
-    Those of ended trials are in sealed `files`; those of `live` trials have been read. `damaged` says of trials whose
-    files cannot be believed what is wrong with them: they have no rows here.
+    Rows of ended trials are in sealed `files`; those of `live` trials have been read. `damaged` maps trials with
+    damaged files to what is wrong with them: they have no rows here.
     """
 
     tables: Mapping[str, pyarrow.Table]
@@ -97,43 +97,43 @@ class Changes:
 
 
 def read_journal(folder: Path) -> tuple[Journal, dict[str, Segment]]:
-    """What the folder says now, with the open segments' content; needs no lock, and may run while a driver writes."""
-    # Segments first: one that is sealed and deleted meanwhile is then found among the endings, so nothing is missed.
+    """Read the folder as it is now, and its open segments; needs no lock, and may run while a driver writes."""
+    # Segments first: one that is sealed and deleted meanwhile is then among the endings, so nothing is missed.
     read = (open_trial.read(open_trial.path_of(folder, trial_id)) for trial_id in sorted(ledger.open_trials(folder)))
-    segments = {found.beginning.trial_id: found for found in read if found}
+    segments = {segment.beginning.trial_id: segment for segment in read if segment}
     known = ledger.endings(checksummed_lines.read(folder / ledger.OUTCOMES))
     sealed_now = ledger.sealed_trials(folder)
     endings = {trial_id: ending for trial_id, ending in known.items() if trial_id in sealed_now}
     live = {
-        trial_id: found
-        for trial_id, found in segments.items()
-        if trial_id not in endings or found.beginning.attempt > endings[trial_id].attempt
+        trial_id: segment
+        for trial_id, segment in segments.items()
+        if trial_id not in endings or segment.beginning.attempt > endings[trial_id].attempt
     }
-    attempts = {trial_id: found.beginning.attempt for trial_id, found in live.items()}
-    asked = ledger.asked(checksummed_lines.read(folder / ledger.PLANS))
-    return Journal(asked, endings, attempts, verdicts.read(folder), by_space(folder)), live
+    attempts = {trial_id: segment.beginning.attempt for trial_id, segment in live.items()}
+    kept = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS))
+    return Journal(kept, endings, attempts, verdicts.read(folder), by_space(folder)), live
 
 
 def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, Segment] | None = None) -> Changes:
-    """What `stored` lacks of `journal`. With `live`, the rows of those segments are among the changes.
+    """Return what `stored` lacks of `journal`. With `live`, the rows of those segments are among the changes.
 
-    Every byte of the sealed files that are to be loaded is read, so that a damaged one costs its own trial alone.
+    Every byte of the sealed files to load is read, so that a damaged one affects its own trial alone.
     """
     live = live or {}
-    spaces = [space for space in journal.asked.plans if _asked_or_judged(space, journal, stored)]
+    spaces = [space for space in journal.kept.plans if _plans_changed(space, journal, stored)]
     states = {trial_id: _state(trial_id, journal) for trial_id in _trial_ids(journal, stored)}
-    anew = live.keys() | (stored.bare & journal.asked.trials.keys())
+    anew = live.keys() | (stored.bare & journal.kept.trials.keys())
     differ = [id for id, state in states.items() if id in anew or stored.trials.get(id) != state]
     damaged = {id: fault for id in differ if states[id][2] and (fault := _fault(folder, journal.endings[id]))}
     states |= {id: (DAMAGED, states[id][1], None) for id in damaged}
     changed = [id for id in differ if id in anew or stored.trials.get(id) != states[id]]
     ended = [journal.endings[id] for id in changed if states[id][2]]
-    ran_with = [ending.versions for ending in ended] + [found.beginning.versions for found in live.values()]
-    versions = [of_machine(one) for one in ran_with]
+    ran_with = [ending.versions for ending in ended] + [segment.beginning.versions for segment in live.values()]
+    versions = [of_machine(each) for each in ran_with]
     rows: dict[str, Rows] = {
         **_plan_rows(spaces, journal),
         "trials": [_trial_row(id, states[id], journal, live, damaged.get(id)) for id in changed],
-        "versions": sorted({(digest(one), name, value) for one in versions for name, value in one.items()}),
+        "versions": sorted({(digest(each), name, value) for each in versions for name, value in each.items()}),
         "timings": [row for ending in ended for row in _clock(ending)],
     }
     files = tuple(sealed.path_of(folder, ending.trial_id) for ending in ended)
@@ -141,12 +141,12 @@ def changes(folder: Path, journal: Journal, stored: Stored, live: Mapping[str, S
     return Changes(tables, files, live, damaged)
 
 
-def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
-    """Whether a space was asked otherwise, or judged, since the database was filled."""
+def _plans_changed(space: str, journal: Journal, stored: Stored) -> bool:
+    """Return whether a space was requested differently, or judged, since the database was filled."""
     judged = {id: mark_of_verdict for id, (mark_of_verdict, _) in journal.judged.get(space, {}).items()}
-    plans = journal.asked.every(space)
+    plans = journal.kept.every(space)
     *earlier, (id, (latest, _)) = plans.items()
-    if any(stored.first_seen.get(id) != journal.asked.first_seen.get(id) for id in plans):
+    if any(stored.first_seen.get(id) != journal.kept.first_seen.get(id) for id in plans):
         return True
     others = frozenset((other, digest, judged.get(other, "")) for other, (digest, _) in earlier)
     known = stored.judged.get(space, ""), stored.questions.get(space, ""), stored.earlier.get(space, frozenset())
@@ -155,8 +155,8 @@ def _asked_or_judged(space: str, journal: Journal, stored: Stored) -> bool:
 
 
 def _trial_ids(journal: Journal, stored: Stored) -> Iterator[str]:
-    """Every trial that is known, or was when the database was filled: what is gone from the folder goes there too."""
-    yield from dict.fromkeys([*journal.asked.trials, *journal.endings, *journal.unfinished, *stored.trials])
+    """Yield every trial that is known now or was when the database was filled: it must lose what the folder lost."""
+    yield from dict.fromkeys([*journal.kept.trials, *journal.endings, *journal.unfinished, *stored.trials])
 
 
 def _state(trial_id: str, journal: Journal) -> State:
@@ -169,7 +169,7 @@ def _state(trial_id: str, journal: Journal) -> State:
 
 
 def _fault(folder: Path, ending: Ending) -> str:
-    """What is wrong with the sealed file of an ended trial; empty if nothing is."""
+    """Return what is wrong with the sealed file of an ended trial; empty if nothing is."""
     if sealed.is_whole(folder, ending):
         return ""
     return sealed.examine(sealed.path_of(folder, ending.trial_id), ending).fault
@@ -182,7 +182,7 @@ def _trial_row(
     ending = journal.endings.get(trial_id) if digest_of_rows else None
     versions = ending.versions if ending else live[trial_id].beginning.versions if trial_id in live else None
     detail = ending.outcome.detail if ending else {"error": f"the sealed file {fault}"} if fault else None
-    trial = journal.asked.trials.get(trial_id, {})
+    trial = journal.kept.trials.get(trial_id, {})
     recipe = trial.get("recipe", {})
     sizes = trial.get("architecture", {}).get("sizes", {})
     optimizer: Mapping[str, Any] = next(iter(recipe.get("optimizer", {}).values()), {})
@@ -208,9 +208,9 @@ def _trial_row(
 
 
 def _tokenizer(trial: Document) -> str | None:
-    """A tokenizer by what it is: merges of byte pairs are those of the text they were learnt from."""
-    said = trial.get("data", {}).get("tokenizer")
-    return f"bpe {said['bpe']} of {trial['corpus'][:8]}" if isinstance(said, dict) else said
+    """Return the identity of a tokenizer: byte-pair merges depend on the text they were learnt from."""
+    tokenizer = trial.get("data", {}).get("tokenizer")
+    return f"bpe {tokenizer['bpe']} of {trial['corpus'][:8]}" if isinstance(tokenizer, dict) else tokenizer
 
 
 def _clock(ending: Ending) -> Rows:
@@ -218,18 +218,18 @@ def _clock(ending: Ending) -> Rows:
 
 
 def _plan_rows(spaces: Iterable[str], journal: Journal) -> dict[str, Rows]:
-    """The rows of all plans of these spaces."""
+    """Return the rows of all plans of these spaces."""
     rows: dict[str, Rows] = {name: [] for name in OF_PLANS}
     for space in spaces:
         over_time = journal.questions.get(space, ())
         rows["questions"] += question_rows(over_time)
-        plans = journal.asked.every(space)
+        plans = journal.kept.every(space)
         *_, latest = plans
         for id, kept in plans.items():
             mark_of_verdict, verdict = journal.judged.get(space, {}).get(id, (None, None))
             current = id == latest
             marks = {"judged_digest": mark_of_verdict, "questions_digest": mark(over_time) or None}
-            head = {"plan": id, "current": current, "first_seen": journal.asked.first_seen.get(id), **marks}
+            head = {"plan": id, "current": current, "first_seen": journal.kept.first_seen.get(id), **marks}
             for name, of_plan in _rows_of_plan(*kept, head).items():
                 rows[name] += of_plan
             rows["judged"] += [] if verdict is None else verdicts.rows(verdict, current=current)
@@ -237,13 +237,13 @@ def _plan_rows(spaces: Iterable[str], journal: Journal) -> dict[str, Rows]:
 
 
 def _rows_of_plan(plan_digest: str, plan: Document, head: Document) -> dict[str, Rows]:
-    """The rows of a plan: that of its own, which begins with `head`, and those of what it consists of."""
+    """Return the rows of a plan: its own row, which begins with `head`, and those of its parts."""
     whose = {"space": plan["space"], "plan": head["plan"]}
-    said = {name: plan[name] for name in ("question", "design", "baseline", "seeds", "notes", "source")}
+    fields = {name: plan[name] for name in ("question", "design", "baseline", "seeds", "notes", "source")}
     texts = {name: compact(plan[name]) for name in ("resolved", "corpus")} | {"document": ledger.text_of(plan)}
     grows = {"open": plan.get("open"), "looks": plan.get("looks"), "factors": _text(plan.get("factors"))}
     counts = {name: len(plan[name]) for name in ("variants", "trials")}
-    whole = {**whose, **head, **said, **texts, **grows, **counts, "plan_digest": plan_digest}
+    whole = {**whose, **head, **fields, **texts, **grows, **counts, "plan_digest": plan_digest}
     return {
         "plans": [TABLES["plans"].row(whole)],
         "plan_variants": [
@@ -286,6 +286,6 @@ def _text(document: Any) -> str | None:
 
 
 def table_of(schema: pyarrow.Schema, rows: Rows) -> pyarrow.Table:
-    """Rows as a table of these columns."""
+    """Return rows as a table of these columns."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pyarrow.table([pyarrow.array(c, type=t) for c, t in zip(values, schema.types, strict=True)], schema=schema)

@@ -1,4 +1,4 @@
-"""The DuckDB file: filled from the journal by changing a copy and putting it in the place of the old one."""
+"""The DuckDB file: filled from the journal by changing a copy and renaming it over the old one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ VIEWS = resources.files("ablate.store").joinpath("views.sql").read_text(encoding
 SQL_DIGEST = hashlib.sha256((DDL + SUMMARIES + VIEWS).encode()).hexdigest()[:16]
 
 CREATED = re.compile(r"CREATE OR REPLACE (TABLE|VIEW) (\w+)")
-"""What the texts of the schema make."""
+"""Matches what the SQL of the schema creates."""
 
 LOCKED = "Could not set lock on file"
-"""How DuckDB says that another process has a file open for writing."""
+"""DuckDB's message when another process has a file open for writing."""
 
 Say = Callable[[str], None]
 
@@ -39,14 +39,14 @@ CLOSED: Mapping[str, Any] = {
     "autoload_known_extensions": "false",
     "lock_configuration": "true",
 }
-"""No file, no network, no code from elsewhere, and no setting that could bring them back. The last one must be last."""
+"""No file, no network, no foreign code, and no setting that could allow them again. The last one must come last."""
 
 
 def refresh(folder: Path, journal: Journal, say: Say) -> bool:
-    """Bring the DuckDB file up to date with the journal; whether there was anything to do.
+    """Bring the DuckDB file up to date with the journal; return whether there was anything to do.
 
-    Costs a copy of the file, so call it when trials have ended, not after every row. Readers are never in the way: they
-    keep the file they have open, and the next one to open it sees the new.
+    Costs a copy of the file, so call it when trials have ended, not after every row. Readers never block it: they keep
+    the file they have open, and later ones see the new file.
     """
     path = folder / DATABASE
     todo = changed.changes(folder, journal, read_stored(path, say))
@@ -57,13 +57,13 @@ def refresh(folder: Path, journal: Journal, say: Say) -> bool:
         _replace(folder, journal, todo)
     except UnusableError as unusable:
         kept = set_aside(folder, path)
-        say(f"{path} cannot be used ({unusable.fault}); it is kept as {kept} and filled anew from the journal")
+        say(f"{path} cannot be used ({unusable.fault}); it is kept as {kept} and rebuilt from the journal")
         _replace(folder, journal, todo)
     return True
 
 
 class UnusableError(RefusedError):
-    """The DuckDB file that is there is not one, or is damaged; `fault` is what DuckDB says of it."""
+    """The file is not a DuckDB file, or is damaged; `fault` is DuckDB's message."""
 
     def __init__(self, path: Path, error: duckdb.Error):
         super().__init__(unreadable(path, error))
@@ -80,15 +80,15 @@ def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
                 todo = changed.changes(folder, journal, Stored({}, {}))
             load(connection, todo)
             connection.execute("CHECKPOINT")
-        # A write-ahead log beside the file belongs to the file that goes now, and must not be applied to the new one.
+        # A write-ahead log beside the file belongs to the old file and must not be applied to the new one.
         path.with_name(path.name + ".wal").unlink(missing_ok=True)
         put_in_place(unfinished, path)
 
 
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make all of our tables and views anew, empty; what the user has added stays.
+    """Recreate all of our tables and views, empty; what the user has added is kept.
 
-    In one transaction, since the disk is waited for at the end of each: alone, every statement would wait for it.
+    In one transaction, since each transaction waits for the disk.
     """
     there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
     made = {name: kind for kind, name in CREATED.findall(DDL + VIEWS)}
@@ -104,10 +104,10 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def put_damaged_aside(folder: Path, say: Say) -> bool:
-    """Read every block of the DuckDB file; one that is damaged, in whatever table, is put aside and will be filled
-    anew. Whether it was.
+    """Read every block of the DuckDB file and put the file aside if one is damaged, in whatever table, so that it is
+    rebuilt; return whether it was.
 
-    DuckDB looks at the checksum of a block when it reads it: a copy of the file takes a damaged block along unseen.
+    DuckDB verifies the checksum of a block only when reading it: copying the file copies a damaged block unnoticed.
     """
     path = folder / DATABASE
     if not path.exists():
@@ -118,26 +118,26 @@ def put_damaged_aside(folder: Path, say: Say) -> bool:
                 its = table.replace('"', '""')
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{its}" AS t').fetchall()
     except duckdb.Error as error:
-        if not is_damage(error):  # open in another program, or no DuckDB file at all: `refresh` says so
+        if not is_damage(error):  # open in another program, or no DuckDB file at all: `refresh` reports that
             return False
         kept = set_aside(folder, path)
-        say(f"{path} is damaged ({str(error).splitlines()[0]}); it is kept as {kept} and filled anew from the journal")
+        say(f"{path} is damaged ({str(error).splitlines()[0]}); it is kept as {kept} and rebuilt from the journal")
         return True
     return False
 
 
 def say_damaged(folder: Path, changes: Changes, say: Say) -> None:
-    """Name every trial whose sealed file cannot be believed, and so has no numbers."""
+    """Report every trial whose sealed file is damaged, and so has no numbers."""
     for trial_id, fault in changes.damaged.items():
         say(
             f"trial {trial_id} is left out: its sealed file {fault}; "
-            f"`ablate doctor --results {folder}` gets back what can be got back"
+            f"`ablate doctor --results {folder}` recovers what it can"
         )
 
 
 @contextmanager
 def changing(path: Path, unfinished: Path) -> Iterator[None]:
-    """Turn what the disk refuses DuckDB into a RefusedError, and leave nothing of the copy `unfinished` behind."""
+    """Turn DuckDB's write errors into a RefusedError, and delete what is left of the copy `unfinished`."""
     try:
         with writing(path):
             yield
@@ -146,7 +146,7 @@ def changing(path: Path, unfinished: Path) -> Iterator[None]:
             raise UnusableError(path, error) from error
         if not isinstance(error, duckdb.IOException | duckdb.TransactionException | duckdb.FatalException):
             raise
-        reason = str(error).splitlines()[0].rpartition('": ')[2]  # after the file's name, what the system said
+        reason = str(error).splitlines()[0].rpartition('": ')[2]  # after the file's name, the system's message
         raise RefusedError(
             f"cannot write {path}: {reason}\n"
             "  = free space or permission there, or choose another folder with --results"
@@ -158,9 +158,9 @@ def changing(path: Path, unfinished: Path) -> Iterator[None]:
 
 
 def read_stored(path: Path, say: Say | None = None) -> Stored:
-    """What a DuckDB file knows; nothing if it is not there, is of another schema, or cannot be read.
+    """Read what a DuckDB file contains; nothing if it is missing, has another schema, or cannot be read.
 
-    `say` is told of a program that has it open for writing: what that one changes goes with the file it has.
+    `say` is told of a program that has it open for writing, whose changes are lost when the file is replaced.
     """
     if not path.exists():
         return Stored({}, {})
@@ -168,9 +168,9 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
         with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
             return _stored_in(connection)
     except duckdb.Error as error:
-        # Another process has it open for writing, or it is damaged: then it is written anew, and `refresh` says so.
+        # Another process has it open for writing, or it is damaged: then it is rebuilt, and `refresh` reports that.
         if say and LOCKED in (first := str(error).splitlines()[0]):
-            say(f"{path} is open for writing elsewhere and is replaced, without what is changed there ({first})")
+            say(f"{path} is open for writing elsewhere and is replaced, without the changes made there ({first})")
         return Stored({}, {})
 
 
@@ -193,16 +193,16 @@ def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
         states,
         frozenset(trial_id for (trial_id,) in bare),
         {space: judged for space, _, judged, _ in plans if judged},
-        {space: asked for space, _, _, asked in plans if asked},
+        {space: questions for space, _, _, questions in plans if questions},
         {space: frozenset(earlier) for space, earlier in others},
         dict(seen),
     )
 
 
 def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """For each known trial its end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
+    """Return each ended trial's end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
 
-    Names are those of the view `numbers`. A trial that has not ended is not in it.
+    Names are those of the view `numbers`.
     """
     if not (folder / DATABASE).exists():
         return {}
@@ -216,21 +216,21 @@ def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]
         numbers = connection.execute(
             "SELECT trial_id, name, value FROM numbers WHERE trial_id IN (SELECT unnest(?)) ORDER BY ALL", wanted
         ).fetchall()
-    found: dict[str, dict[str, Any]] = {
+    ends: dict[str, dict[str, Any]] = {
         trial_id: {"status": status, "step": step, "metrics": {}, "versions": versions}
         for trial_id, status, step, versions in sorted(ended)
     }
     for trial_id, name, value in numbers:
-        if trial_id in found:
-            found[trial_id]["metrics"][name] = value
-    return found
+        if trial_id in ends:
+            ends[trial_id]["metrics"][name] = value
+    return ends
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection; a RefusedError where another process writes to the file in place, or it is damaged.
+    """Open a read-only connection; a RefusedError where another process writes to the file in place, or it is damaged.
 
-    All that this program opens the file with is alike in its settings: DuckDB refuses a second connection otherwise.
+    Every connection of this program to the file has the same settings: DuckDB refuses a second one otherwise.
     """
     try:
         connection = duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED))
@@ -246,22 +246,22 @@ def reading(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def is_damage(error: duckdb.Error) -> bool:
-    """Whether a block of the file has failed its checksum, or is behind the file's end."""
-    return any(said in str(error) for said in ("Corrupt database file", "Could not read enough bytes from file"))
+    """Return whether a block of the file has failed its checksum, or is beyond the end of the file."""
+    return any(text in str(error) for text in ("Corrupt database file", "Could not read enough bytes from file"))
 
 
 def unreadable(path: Path, error: duckdb.Error) -> str:
-    """What to say when DuckDB cannot read a file; its message names the process that writes to it, if one does."""
+    """Return the error text for a file that DuckDB cannot read; DuckDB names a process that is writing to it."""
     first = str(error).splitlines()[0]
     if LOCKED in first:
         way_out = "close the program that has it open for writing; it should open it with read_only=True"
     else:
-        way_out = f"`ablate doctor --results {path.parent}` keeps it in {DAMAGED} and fills it anew from the journal"
+        way_out = f"`ablate doctor --results {path.parent}` keeps it in {DAMAGED} and rebuilds it from the journal"
     return f"cannot read {path}: {first}\n  = {way_out}"
 
 
 def _writable_copy(path: Path, copy: Path) -> duckdb.DuckDBPyConnection:
-    """A connection to a copy of `path`, or to an empty file if there is none."""
+    """Connect to a copy of `path`, or to an empty file if there is none."""
     if not path.exists():
         return duckdb.connect(copy.absolute())
     shutil.copyfile(path, copy)
@@ -272,7 +272,7 @@ def _writable_copy(path: Path, copy: Path) -> duckdb.DuckDBPyConnection:
 
 
 def is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Whether a database was made by this schema."""
+    """Return whether a database was made by this schema."""
     try:
         return connection.execute("SELECT sql_digest FROM projection").fetchall() == [(SQL_DIGEST,)]
     except duckdb.CatalogException:

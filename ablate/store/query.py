@@ -1,8 +1,8 @@
-"""SQL over a results folder: read-only unless asked, and also while a run is writing.
+"""SQL over a results folder: read-only by default, and also while a run is writing.
 
-What the DuckDB file does not know yet (trials that run now, trials just sealed, a plan just made) is laid over it in
-memory, under the same names. After that the connection can reach no file, load no extension and change no setting; nor
-can one that writes, but for the copy of the DuckDB file that it changes.
+What the DuckDB file lacks so far (running trials, trials just sealed, a new plan) is laid over it in memory, under the
+same names. After that the connection can reach no file, load no extension and change no setting; nor can a writable
+one, except for the copy of the DuckDB file that it changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ablate.store.projection import (
 from ablate.store.schema import DDL, quoted
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
-"""The kinds of statement that only read; MULTI is what PIVOT is parsed as."""
+"""The kinds of statement that only read; PIVOT is parsed as MULTI."""
 
 
 WORD = re.compile(r"\w+")
@@ -68,11 +68,11 @@ def query(
     writable: bool = False,
     say: Say = warnings.warn,
 ) -> QueryResult:
-    """What `sql` gives, with values for its `$names` in `parameters`; of several statements, what the last one gives.
+    """Return the result of `sql`, with values for its `$names` in `parameters`; of several statements, of the last one.
 
-    `writable` lets it change the DuckDB file (tables and views of one's own stay when it is refreshed; what is done to
-    ours lasts until the trial or space is written again), which needs the folder to itself. A mistake in the SQL is an
-    InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
+    `writable` lets it change the DuckDB file, which needs the folder's lock: the user's own tables and views are kept
+    when the file is refreshed, changes to ours last until the trial or space is written again. An error in the SQL is
+    an InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
     _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
     _refuse_nothing(folder)
@@ -85,19 +85,19 @@ def query(
 
 
 Ask = Callable[[str, Mapping[str, Any]], QueryResult]
-"""What SQL gives, with values for its `$names`."""
+"""Returns the result of SQL, with values for its `$names`."""
 
 
 @contextmanager
 def asking(folder: Path, *, say: Say = warnings.warn) -> Iterator[Ask]:
-    """Several questions to results as they are at one moment: as `query` answers them, read once for all."""
+    """Open results for several queries on one consistent state, each answered as by `query`."""
     _refuse_nothing(folder)
     with _reading(folder, say) as connection:
         yield lambda sql, parameters: _read(connection, sql, parameters, folder)
 
 
 def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> None:
-    """Name the spaces that were asked as several plans, where SQL reads the rows of all and tells none apart."""
+    """Name the spaces with several plans, where the SQL reads the rows of all without telling them apart."""
     words = {word.lower() for word in WORD.findall(sql)}
     if words & {"plan", "plans", "current"}:
         return
@@ -110,8 +110,8 @@ def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> Non
     several = "SELECT space, count(*) FROM plans GROUP BY space HAVING count(*) > 1 ORDER BY space"
     for space, plans in connection.execute(several).fetchall():
         say(
-            f"space {drawn(space)} was asked as {plans} plans, and each has its rows here: `plan` says which, "
-            "`WHERE current` leaves those of the last (ablate sql @plans)"
+            f"space {drawn(space)} has {plans} plans, each with its own rows here: `plan` tells them apart, "
+            "`WHERE current` keeps those of the current one (ablate sql @plans)"
         )
 
 
@@ -123,8 +123,8 @@ def _refuse_nothing(folder: Path) -> None:
 
 @contextmanager
 def _reading(folder: Path, say: Say) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The DuckDB file with what it does not know yet laid over it."""
-    stored = read_stored(folder / DATABASE)  # first, so that what it knows the journal knows as well
+    """Open the DuckDB file with what it lacks so far laid over it."""
+    stored = read_stored(folder / DATABASE)  # first, so that the journal has all that it has
     journal, live = changed.read_journal(folder)
     changes = changed.changes(folder, journal, stored, live)
     say_damaged(folder, changes, say)
@@ -138,7 +138,7 @@ def _read(
 ) -> QueryResult:
     for kind in _kinds(connection, sql):
         if kind not in READING:
-            raise InputError(f"this SQL is read-only, and {kind} is not reading\n  = allow it with --write")
+            raise InputError(f"{kind} is not allowed in read-only SQL\n  = allow it with --write")
     return _execute(connection, sql, parameters, folder / DATABASE)
 
 
@@ -161,7 +161,7 @@ def _open(path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
 
 
 def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDBPyConnection:
-    """A database in memory whose tables are those of the attached file with the changes laid over them."""
+    """Create a database in memory with the tables of the attached file and the changes laid over them."""
     connection = duckdb.connect(":memory:")
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
     connection.execute(DDL)
@@ -173,7 +173,7 @@ def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDB
         _attach(connection, attached)
         replaced = replaces(connection, changes, "stored")
     for name, (key, owner) in KEYS.items():
-        # Hundreds of millions of rows are not joined with the few trials that changed, if those have no rows there.
+        # Do not join hundreds of millions of rows with the few trials that changed if those have no rows there.
         rest = f" ANTI JOIN fresh.{owner} USING ({key})" if name not in OF_ROWS or replaced else ""
         stored = f" UNION ALL BY NAME FROM stored.{name}{rest}" if attached else ""
         connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{stored}")
@@ -181,7 +181,7 @@ def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDB
     _copy_comments(connection)
     connection.execute(VIEWS)
     comments.inherit(connection, VIEWS)
-    # Before the views of the file, which may be somebody else's: making one looks into the files that it names.
+    # Before the views of the file, which may be somebody else's: creating a view opens the files that it names.
     for setting, value in CLOSED.items():
         connection.execute(f"SET {setting} = {value}")
     if attached:
@@ -198,7 +198,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
     """Give the views that stand for tables the comments of those tables."""
-    said = connection.execute(
+    comments_of = connection.execute(
         """
         SELECT 'VIEW main.' || table_name, comment FROM duckdb_tables() WHERE schema_name = 'fresh'
         UNION ALL
@@ -206,7 +206,7 @@ def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
         FROM duckdb_columns() WHERE schema_name = 'fresh'
         """
     ).fetchall()
-    for place, comment in said:
+    for place, comment in comments_of:
         connection.execute(f"COMMENT ON {place} IS {quoted(comment)}")
 
 
@@ -225,7 +225,7 @@ def _copy_own(connection: duckdb.DuckDBPyConnection, say: Say) -> None:
         """
     ).fetchall()
     left = {name: definition or _view_of(name) for _, name, definition in added if name not in ours}
-    # A file numbers its views anew when it is opened, so one may stand before another that it is made of.
+    # A file renumbers its views when it is opened, so a view may come before another that it is built on.
     while left:
         faults = {name: fault for name in left if (fault := _fault(connection, left[name]))}
         if len(faults) == len(left):
@@ -241,7 +241,7 @@ def _view_of(name: str) -> str:
 
 
 def _fault(connection: duckdb.DuckDBPyConnection, definition: str) -> str:
-    """Make a view; what DuckDB has against it, in a line."""
+    """Create a view; return DuckDB's objection in one line, empty if there is none."""
     try:
         connection.execute(definition)
     except duckdb.Error as error:
@@ -266,14 +266,14 @@ def _statements(connection: duckdb.DuckDBPyConnection, sql: str) -> list[duckdb.
 def _kind(statement: duckdb.Statement) -> str:
     try:
         return str(statement.type.name)
-    except ValueError:  # DuckDB's Python face has no name for every kind: UPDATE EXTENSIONS
+    except ValueError:  # DuckDB's Python API has no name for some kinds: UPDATE EXTENSIONS
         return statement.query.split()[0].upper()
 
 
 def _in_duckdbs_words(error: duckdb.Error) -> str:
-    """What DuckDB says, without what could drive a terminal: it repeats what the SQL holds."""
-    said = "\n".join(drawn(line) for line in f"SQL: {error}".splitlines())
-    return f"{said}\n  = {ALONE}" if isinstance(error, duckdb.PermissionException) else said
+    """Return DuckDB's message without control characters, since it repeats parts of the SQL."""
+    message = "\n".join(drawn(line) for line in f"SQL: {error}".splitlines())
+    return f"{message}\n  = {ALONE}" if isinstance(error, duckdb.PermissionException) else message
 
 
 def _execute(
@@ -281,7 +281,7 @@ def _execute(
 ) -> QueryResult:
     if parameters:
         statements = _statements(connection, sql)
-        _refuse_unknown(parameters, {name for one in statements for name in one.named_parameters})
+        _refuse_unknown(parameters, {name for statement in statements for name in statement.named_parameters})
     try:
         result = connection.execute(sql, dict(parameters) if parameters else None)
         columns = tuple(column[0] for column in result.description or ())
@@ -293,7 +293,7 @@ def _execute(
 
 
 def _refuse_broken(*texts: str) -> None:
-    """Half a surrogate pair is how Python holds a byte of the command line that is not UTF-8."""
+    """Refuse text that is not UTF-8: Python holds such bytes of the command line as lone surrogates."""
     for text in texts:
         try:
             text.encode("utf-8")
@@ -302,9 +302,9 @@ def _refuse_broken(*texts: str) -> None:
 
 
 def _refuse_unknown(given: Iterable[str], there: set[str]) -> None:
-    """Values for `$names` that the SQL does not have; capitals and small letters are one to DuckDB."""
+    """Refuse values for `$names` that the SQL does not have; DuckDB ignores case."""
     known = {name.lower() for name in there}
     for name in given:
         if name.lower() not in known:
-            has = ", ".join(f"${one}" for one in sorted(there))
+            has = ", ".join(f"${name}" for name in sorted(there))
             raise InputError(f"this SQL has no ${drawn(name)}\n  = {f'it has {has}' if has else 'leave the value out'}")

@@ -1,7 +1,7 @@
-"""What the lines of a results folder say, as types, and what becomes of a whole line that says something else.
+"""The types of the lines of a results folder, and what happens to a whole line of another type.
 
-A line whose first word this version does not know is a newer version's business and is passed over. One of a known
-word that lacks what this version needs, or has it as something else, is refused: nothing can be right without it.
+A line whose first word this version does not know is left to a newer version and ignored. A line of a known word that
+lacks what this version needs, or has it with another type, is refused: no result would be right without it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ablate.store.schema import TABLES
 from ablate.train.events import OutcomeKind
 
 AS_WRITTEN = ConfigDict(extra="allow", strict=True)
-"""Nothing is taken for something else that it could be read as, and what a newer version says besides is let be."""
+"""No type coercion, and fields that a newer version adds are kept."""
 
 Number: TypeAlias = float | Literal["NaN", "Infinity", "-Infinity"] | None
-"""JSON has no number for the words."""
+"""A number as JSON: the strings stand for numbers that JSON does not have."""
 
 
 class EndedRecord(TypedDict):
@@ -137,7 +137,7 @@ class PlanRecord(TypedDict):
 
 
 class SeenRecord(TypedDict):
-    """When a plan was asked for the first time, in `plans.jsonl`."""
+    """When a plan was first requested, in `plans.jsonl`."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -182,7 +182,7 @@ class RecipeRecord(TypedDict):
 
 
 class PairsRecord(TypedDict):
-    """A tokenizer of byte pairs: how many it has learnt."""
+    """A byte-pair tokenizer: how many merges it has learnt."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -218,7 +218,7 @@ class TrialRecord(TypedDict):
 
 
 class RunRecord(TypedDict):
-    """A run as it was asked for, in `runs.jsonl`."""
+    """A run as it was requested, in `runs.jsonl`."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -234,7 +234,7 @@ class RunRecord(TypedDict):
 
 
 class ConditionsRecord(TypedDict):
-    """Under what a step was timed."""
+    """The conditions under which a step was timed."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
 
@@ -244,7 +244,7 @@ class ConditionsRecord(TypedDict):
 
 
 class PacesRecord(TypedDict):
-    """Seconds a step, in `paces.jsonl`."""
+    """Seconds per step, in `paces.jsonl`."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -268,19 +268,19 @@ class MetricRecord(TypedDict):
 
 
 JSON_OF: Mapping[str, Any] = {"VARCHAR": str, "DOUBLE": Number, "BIGINT": int, "BOOLEAN": bool}
-"""What stands in a line for each type of SQL."""
+"""The type in a line for each SQL type."""
 
 OF_A_PLAN = ("space", "plan", "current", "position", "better", "confidence", "seeds")
-"""What the table `judged` has beside what each effect says: every other column is a field of an effect."""
+"""The columns of the table `judged` that are not of an effect: every other column is a field of an effect."""
 
 
 def effect_fields() -> Mapping[str, str]:
-    """What the table `judged` has of an effect: the name of each column, and that of the field it is."""
+    """Return, for each column of the table `judged` that comes from an effect, the name of its field."""
     return {name: name.removesuffix("_id") for name in TABLES["judged"].names if name not in OF_A_PLAN}
 
 
 class EffectRecord:
-    """What came of a comparison on a metric: a dictionary with what the table `judged` has of it."""
+    """The result of a comparison on a metric: a dictionary with the fields that the table `judged` has."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -294,7 +294,7 @@ class EffectRecord:
 
 
 class JudgedRecord(TypedDict):
-    """What a space was judged to be, in `verdicts.jsonl`."""
+    """The verdicts of a space, in `verdicts.jsonl`."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -306,8 +306,8 @@ class JudgedRecord(TypedDict):
     effects: list[EffectRecord]
 
 
-class FoundRecord(TypedDict):
-    """What a judgement of a question found of one comparison on one metric."""
+class QuestionEffectRecord(TypedDict):
+    """The result of a judgement of a question for one comparison on one metric."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
@@ -357,7 +357,7 @@ class QuestionRecord(TypedDict):
     level: float
     before: float
     left: float
-    effects: list[FoundRecord]
+    effects: list[QuestionEffectRecord]
     at: float
 
 
@@ -373,24 +373,24 @@ class HolderRecord(TypedDict):
 
 
 class ForeignError(RefusedError):
-    """A whole line, or a whole file, says something else than this version writes there."""
+    """A whole line, or a whole file, is not as this version writes it."""
 
     def __init__(self, path: Path, fault: str):
         super().__init__(
             f"{path} is not as this version of ablate writes it: {fault}\n"
-            "  = a newer version wrote it, perhaps: use that one for these results, or another folder with --results"
+            "  = perhaps a newer version wrote it: use that one for these results, or another folder with --results"
         )
 
 
-def understood(kind: Any, said: Any, path: Path) -> Any:
-    """What a record says, if it is one of that kind; a ForeignError if not."""
+def understood(kind: Any, record: Any, path: Path) -> Any:
+    """Return a record if it is of that kind; raise ForeignError if not."""
     try:
-        _adapter(kind).validate_python(said)
+        _adapter(kind).validate_python(record)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"]) or "its record"
         raise ForeignError(path, f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
-    return said
+    return record
 
 
 @cache

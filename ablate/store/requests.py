@@ -1,9 +1,9 @@
-"""What runs were asked for: `runs.jsonl`, a line for each run of a space, so that it can be gone on with or repeated.
+"""The requested runs: `runs.jsonl`, a line for each run of a space, so that it can be resumed or repeated.
 
 ["run", {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "at": …}]
 
-Each line stands in `plans.jsonl` once more: nothing else in a results folder says how a run was asked for. Where
-neither has it, the plan still says what the space's file was, and that file may be found by its text.
+Each line is also in `plans.jsonl`: nothing else in a results folder says how a run was requested. Where neither has it,
+the plan still has the text of the space's file, by which that file may be found.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FILE = "runs.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A run as it was asked for: the space's name and file, what was laid over it, and where its trials ran.
+    """A run as it was requested: the space's name and file, the settings that override it, and where its trials ran.
 
-    `place` is what the executor was told: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
-    whether and where MLflow was to be told (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
-    `commit` is that of the repository which the file is in, where there is one.
+    `place` has the options of the executor: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
+    whether to mirror to MLflow, or where (a URI without secrets). Paths are absolute. `at` is seconds since 1970.
+    `commit` is that of the repository that the file is in, if any.
     """
 
     space: str
@@ -45,7 +45,7 @@ class Request:
 
 
 def record(folder: Path, request: Request) -> None:
-    """Add a run, unless the last one was asked for in the same way; needs the folder's lock."""
+    """Add a run, unless the last one was requested in the same way; needs the folder's lock."""
     if any(replace(last, at=request.at) == request for last in [*latest(folder).values()][-1:]):
         return
     for name in (FILE, ledger.PLANS):
@@ -53,12 +53,12 @@ def record(folder: Path, request: Request) -> None:
 
 
 def length(request: Request) -> int:
-    """The bytes of the line of a request."""
+    """Return the length in bytes of the line of a request."""
     return len(checksummed_lines.encode(["run", asdict(request)]))
 
 
 def append(path: Path, requests: list[Request]) -> None:
-    """Write requests behind what is there."""
+    """Append requests to a file."""
     appender = Appender(path)
     try:
         appender.write([["run", asdict(request)] for request in requests])
@@ -67,21 +67,21 @@ def append(path: Path, requests: list[Request]) -> None:
 
 
 def latest(folder: Path) -> dict[str, Request]:
-    """The last run of each space, the one asked last coming last; what one of the two files has lost, by the other."""
+    """Return the last run of each space in order of request; what one of the files has lost comes from the other."""
     return last_of(kept(checksummed_lines.read(folder / FILE), checksummed_lines.read(folder / ledger.PLANS)))
 
 
 def last_of(requests: tuple[Request, ...]) -> dict[str, Request]:
-    """The last one of each space, in the order in which they were asked for."""
-    found: dict[str, Request] = {}
+    """Return the last request of each space, in order of request."""
+    last: dict[str, Request] = {}
     for request in requests:
-        found.pop(request.space, None)
-        found[request.space] = request
-    return found
+        last.pop(request.space, None)
+        last[request.space] = request
+    return last
 
 
 def command(request: Request, results: Path) -> str:
-    """The command that runs it, or goes on with it."""
+    """Return the command that runs it, or resumes it."""
     words = ["ablate", "run", as_typed(Path(request.path))]
     words += ["--profile", request.profile] if request.profile else []
     words += [word for setting in request.settings for word in ("--set", setting)]
@@ -91,40 +91,40 @@ def command(request: Request, results: Path) -> str:
 
 
 def listing(folder: Path) -> str:
-    """The command that lists the spaces of a folder."""
+    """Return the command that lists the spaces of a folder."""
     return f"ablate status --results {shlex.quote(str(folder))}"
 
 
 def kept(runs: Reading, plans: Reading) -> tuple[Request, ...]:
-    """Every run that was asked for, in order, by both files: they are written in one order, so what only the copies
-    have stands before the next one that both have."""
+    """Return every requested run, in order, from both files: both are written in the same order, so a request that only
+    the copies have belongs before the next one that both have."""
     own, copies = _of_lines(runs), _of_lines(plans)
-    found: list[Request] = []
+    merged: list[Request] = []
     for copy in copies:
         if copy in own:
             place = own.index(copy) + 1
-            found += [one for one in own[:place] if one not in found]
+            merged += [request for request in own[:place] if request not in merged]
             own = own[place:]
-        elif copy not in found:
-            found.append(copy)
-    return (*found, *own)
+        elif copy not in merged:
+            merged.append(copy)
+    return (*merged, *own)
 
 
 def lacking(runs: Reading, plans: Reading) -> tuple[list[Request], list[Request]]:
-    """What `runs.jsonl` lacks and its copies have, and the other way round where there are copies."""
+    """Return what `runs.jsonl` lacks and its copies have, and vice versa where there are copies."""
     own, copies = _of_lines(runs), _of_lines(plans)
-    return [one for one in copies if one not in own], [one for one in own if one not in copies]
+    return [copy for copy in copies if copy not in own], [request for request in own if request not in copies]
 
 
-def found_again(asked: KeptPlans, known: Mapping[str, Request]) -> dict[str, Request | None]:
-    """The spaces of plans that no request is known of: a request for the file that has the text of their plan, as far
-    as there is one in the folder it was in; what was laid over it, and where its trials ran, is not known."""
-    return {space: _by_text(asked, space) for space in asked.plans.keys() - known.keys()}
+def found_again(plans: KeptPlans, known: Mapping[str, Request]) -> dict[str, Request | None]:
+    """Reconstruct a request for each space without a known one, from the file that has the text of its plan, if there
+    is one in the folder where it was; its settings, and where its trials ran, are not known."""
+    return {space: _by_text(plans, space) for space in plans.plans.keys() - known.keys()}
 
 
-def _by_text(asked: KeptPlans, space: str) -> Request | None:
-    plan = asked.plans[space][1]
-    trials = (asked.trials[trial_id] for trial_id, *_ in plan["trials"] if trial_id in asked.trials)
+def _by_text(plans: KeptPlans, space: str) -> Request | None:
+    plan = plans.plans[space][1]
+    trials = (plans.trials[trial_id] for trial_id, *_ in plan["trials"] if trial_id in plans.trials)
     folders = sorted({str(trial["folder"]) for trial in trials if "folder" in trial})
     for folder in folders:
         for path in sorted(Path(folder).glob("*.y*ml")):
@@ -136,18 +136,18 @@ def _by_text(asked: KeptPlans, space: str) -> Request | None:
 def _text_of(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):  # a folder of that name, or not ours to read: then it is not the file we look for
+    except (OSError, ValueError):  # a folder of that name, or unreadable: then it is not the file we look for
         return None
 
 
 def _of_lines(reading: Reading) -> list[Request]:
     bodies = [body for body in reading.bodies if body.startswith(b'["run"')]
     records = Reading(tuple(bodies), (), 0, (), reading.path).records
-    return [_of(understood(RunRecord, next(iter(said), None), reading.path)) for _, *said in records]
+    return [_of(understood(RunRecord, next(iter(content), None), reading.path)) for _, *content in records]
 
 
 def _of(document: Mapping[str, Any]) -> Request:
-    # What a newer version says besides is of no use to this one.
-    known = {one.name: document[one.name] for one in fields(Request) if one.name in document}
+    # Fields that a newer version adds are ignored.
+    known = {each.name: document[each.name] for each in fields(Request) if each.name in document}
     settings, plugins = tuple(document["settings"]), tuple(document["plugins"])
     return Request(**{**known, "settings": settings, "plugins": plugins})

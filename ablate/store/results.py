@@ -1,6 +1,6 @@
 """`Results`: a results folder open for writing, which only the driver has.
 
-Workers write their checkpoints, their claims and the traces of trials that hang; the driver writes everything else.
+Workers write their checkpoints, their claims and the traces of hanging trials; the driver writes everything else.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from ablate.store.versions import installed
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
 
 SYNC_EVERY = 0.5
-"""Seconds between syncs of open segments: a loss of power costs at most this much, less than the second promised."""
+"""Seconds between syncs of open segments: a loss of power costs at most this much, less than the promised second."""
 
 
 class Results:
-    """A results folder, locked and put right on entering.
+    """A results folder, locked and repaired on entering.
 
         with Results(folder, say=console.print) as results:
             results.record_plan(plan, documents)
             known = results.outcomes()
             for trial in (trial for trial in plan.trials if trial.id not in known):
                 start = results.begin(trial)
-                results.append(trial.id, events_of_a_worker_that_takes_it_up_at(start))
+                results.append(trial.id, events_of_a_worker_that_starts_at(start))
             results.refresh()
 
-    `say` is told what a person should know: a torn or damaged line, a trial that starts over. `versions` is what trials
-    are taken to run with (default: what is installed here) until their worker says so itself. Entering raises
-    RefusedError if another driver has the folder or it cannot be written; so does every method when the disk refuses.
+    `say` is told what a person should know: a torn or damaged line, a trial that starts over. `versions` are those that
+    trials are assumed to run with (default: what is installed here) until their worker reports its own. Entering raises
+    RefusedError if another driver has the folder or it cannot be written; so does every method when writing fails.
     Methods may be called from several threads.
     """
 
@@ -81,7 +81,7 @@ class Results:
             for name in (open_trial.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
                 with writing(self.folder / name):
                     (self.folder / name).mkdir(exist_ok=True)
-            self._asked, self._endings = make_ready(self.folder, self.say)
+            self._kept, self._endings = make_ready(self.folder, self.say)
             self._plans = Appender(self.folder / ledger.PLANS)
             self._outcomes = Appender(self.folder / ledger.OUTCOMES)
         except BaseException:
@@ -105,20 +105,20 @@ class Results:
     # What is known
 
     def outcomes(self) -> dict[str, Outcome]:
-        """How each known trial ended. One that is begun and not ended, even for a second time, is not in it."""
+        """Return how each known trial ended. Trials started and not ended, even for a second time, are left out."""
         unfinished = self._unfinished()
         return {id: ending.outcome for id, ending in self._endings.items() if id not in unfinished}
 
     def finals(self, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-        """For each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
+        """Return for each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
         return projection.finals(self.folder, trial_ids)
 
     def plan(self, space: str) -> Mapping[str, Any]:
-        """The document of a space's plan as it was last kept; empty where there is none."""
-        return self._asked.plans.get(space, ("", {}))[1]
+        """Return the document of a space's current plan; empty where there is none."""
+        return self._kept.plans.get(space, ("", {}))[1]
 
     def give_up(self, trial_ids: Iterable[str]) -> None:
-        """Take these trials, whose specifications are kept, for unfinished, as `begin_anew` does."""
+        """Mark these trials, whose specifications are kept, as unfinished, as `begin_anew` does."""
         with self._guard:
             for trial_id in sorted(trial_ids):
                 self._new_segment(trial_id, self.versions)
@@ -126,19 +126,19 @@ class Results:
                 checkpoints.drop(self.folder, trial_id)
 
     def saved(self, trial_id: str) -> int:
-        """The step of the last checkpoint of a trial that has not ended; 0 where it has none."""
-        found = open_trial.read(open_trial.path_of(self.folder, trial_id))
-        return found.marks[-1].saved.step if found and found.marks else 0
+        """Return the step of the last checkpoint of a trial that has not ended; 0 where it has none."""
+        segment = open_trial.read(open_trial.path_of(self.folder, trial_id))
+        return segment.marks[-1].saved.step if segment and segment.marks else 0
 
     def course(self, trial_id: str) -> TrialRows | None:
-        """The rows of a trial, ended or paused, and what they come to; None where there are none."""
+        """Return the rows of a trial, ended or paused, and their summaries; None where there are none."""
         if trial_id in self._unfinished():
             return trial_rows.paused(self.folder, trial_id)
         ending = self._endings.get(trial_id)
         return None if ending is None else trial_rows.ended(self.folder, ending)
 
     def prune(self, trial: Trial, step: int, detail: Mapping[str, Any]) -> None:
-        """End a trial that has paused, and that no search lets go on."""
+        """End a paused trial that no search continues."""
         with self._guard:
             self.begin(trial)
             self.append(trial.id, [Outcome("pruned", step, dict(detail))])
@@ -146,19 +146,19 @@ class Results:
     # What is written
 
     def record_plan(self, plan: Plan, documents: Documents) -> None:
-        """Keep a plan with its documents, and each trial's specification; the same twice is once."""
+        """Keep a plan with its documents, and each trial's specification; repeating it has no effect."""
         document = serialise.plan_document(plan, documents)
         digest = serialise.digest(document)
         with self._guard:
             self._record_trials(plan.trials)
-            if self._asked.plans.get(plan.space, ("", {}))[0] != digest:
+            if self._kept.plans.get(plan.space, ("", {}))[0] != digest:
                 self._see(ledger.id_of(plan.space, document), plan.space)
                 self._plans.write([ledger.plan_record(digest, document)])
-                self._asked.add(plan.space, digest, document)
+                self._kept.add(plan.space, digest, document)
             self._plans.sync()
 
     def record_verdicts(self, document: Mapping[str, Any]) -> None:
-        """Keep what a space with a kept plan was judged to be (see `verdicts`); the same twice is once."""
+        """Keep the verdicts of a space with a kept plan (see `verdicts`); repeating it has no effect."""
         with self._guard:
             plan, outcomes = self.plan(document["space"]), self.outcomes()
             states = {trial_id: outcomes[trial_id].kind for trial_id, *_ in plan["trials"] if trial_id in outcomes}
@@ -166,19 +166,19 @@ class Results:
             verdicts.record(self.folder, {**document, **marks})
 
     def record_questions(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Keep that questions were judged (see `questions`), before anybody is told; the same twice is once."""
+        """Keep judgements of questions (see `questions`), before they are shown; repeating it has no effect."""
         with self._guard:
             questions.record(self.folder, documents)
 
     def begin(self, trial: Trial) -> TrialStart:
-        """Open a trial's segment; where it goes on from.
+        """Open a trial's segment; return where the trial continues from.
 
-        An unfinished trial goes on from its last checkpoint, and what it had yielded after it is cut off and will come
-        again. A trial that has ended is begun anew; until it ends again it counts as unfinished.
+        An unfinished trial continues from its last checkpoint; what it had yielded after that is cut off and will come
+        again. A trial that has ended starts over; until it ends again it counts as unfinished.
         """
         with self._guard:
             if trial.id in self._open:
-                raise ValueError(f"trial {trial.id} is open already")
+                raise ValueError(f"trial {trial.id} is already open")
             self._record_trials([trial])
             self._plans.sync()
             path = open_trial.path_of(self.folder, trial.id)
@@ -193,20 +193,20 @@ class Results:
             return start
 
     def begin_anew(self, trials: Iterable[Trial]) -> None:
-        """Take all of these trials for unfinished, so that they are trained again from the beginning, now or after an
-        interruption; what is kept of one that has paused goes."""
+        """Mark all of these trials as unfinished, so that they are trained again from the beginning, now or after an
+        interruption; what is kept of a paused one is deleted."""
         trials = tuple(trials)
         with self._guard:
             if opened := [trial.id for trial in trials if trial.id in self._open]:
-                raise ValueError(f"trial {opened[0]} is open already")
+                raise ValueError(f"trial {opened[0]} is already open")
             self._record_trials(trials)
             self._plans.sync()
             self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
-        """Write down what a trial yields, in the order it came; an outcome seals it.
+        """Write what a trial yields, in the order it came; an outcome seals it.
 
-        Two rows of one (step, metric, address) are a ValueError: what yields them is wrong.
+        Two rows of one (step, metric, address) are a ValueError, since their source has a bug.
         """
         pending: list[Row | Timing] = []
         for event in events:
@@ -226,7 +226,7 @@ class Results:
         self._write(trial_id, pending)
 
     def seal(self, trial_id: str, outcome: Outcome) -> None:
-        """End a trial: its rows become a sealed file and its outcome is known. One that goes on only rests."""
+        """End a trial: its rows become a sealed file and its outcome is known. One that continues is only closed."""
         with self._guard:
             appender = self._open.pop(trial_id)
             del self._starts[trial_id], self._handed_out[trial_id], self._last_step[trial_id]
@@ -239,13 +239,13 @@ class Results:
                 self._endings[trial_id] = open_trials.finish(self.folder, trial_id, self._outcomes)
 
     def refresh(self) -> bool:
-        """Bring `ablate.duckdb` up to date with what has ended; whether there was anything new.
+        """Bring `ablate.duckdb` up to date with the ended trials; return whether there was anything new.
 
-        It costs a copy of that file, so call it when trials have ended. No reader can stop it, and it stops none.
+        It costs a copy of that file, so call it when trials have ended. It blocks no reader, and no reader blocks it.
         """
         with self._guard:
             journal = Journal(
-                self._asked.copy(),
+                self._kept.copy(),
                 dict(self._endings),
                 self._unfinished(),
                 verdicts.read(self.folder),
@@ -261,16 +261,16 @@ class Results:
         return {id: self._endings[id].attempt + 1 if id in self._endings else 1 for id in sorted(trials)}
 
     def _see(self, plan: str, space: str) -> None:
-        """Keep when a plan is asked for the first time."""
-        if space not in self._asked.plans or plan not in self._asked.every(space):
+        """Record when a plan is first requested."""
+        if space not in self._kept.plans or plan not in self._kept.every(space):
             self._plans.write([ledger.seen_record(plan, now := time.time())])
-            self._asked.first_seen[plan] = now
+            self._kept.first_seen[plan] = now
 
     def _record_trials(self, trials: Iterable[Trial]) -> None:
-        new = [serialise.trial_document(trial) for trial in trials if trial.id not in self._asked.trials]
+        new = [serialise.trial_document(trial) for trial in trials if trial.id not in self._kept.trials]
         if new:
             self._plans.write(map(ledger.trial_record, new))
-            self._asked.trials.update((document["trial"], document) for document in new)
+            self._kept.trials.update((document["trial"], document) for document in new)
 
     def _write(self, trial_id: str, events: list[Row | Timing]) -> None:
         with self._guard:
@@ -283,7 +283,7 @@ class Results:
                 self._open[trial_id].write(open_trial.event_records(events))
 
     def _refuse_double(self, trial_id: str, row: Row) -> None:
-        """Refuse a second row of one key among those of the step being yielded; sealing looks at all of them."""
+        """Refuse a second row of one key within the current step; sealing checks all rows."""
         step, keys = self._last_step[trial_id]
         if row.step != step:
             step, keys = self._last_step[trial_id] = (row.step, set())
@@ -292,7 +292,7 @@ class Results:
         keys.add((row.metric, row.address))
 
     def _mark(self, trial_id: str, saved: Saved) -> None:
-        """Say that a state is on the disk, and let the ones before it go."""
+        """Record that a state is on the disk, and delete earlier ones."""
         with self._guard:
             appender = self._open[trial_id]
             appender.write([open_trial.checkpoint_record(saved)])
@@ -300,7 +300,7 @@ class Results:
             checkpoints.drop(self.folder, trial_id, before=saved.step)
 
     def _taken_up(self, trial_id: str, began: Began) -> None:
-        """Where the worker's versions are not those of the segment, it starts over, and so does the segment."""
+        """Start trial and segment over if the worker's versions are not those of the segment."""
         with self._guard:
             start = self._starts[trial_id]
             same = began.versions == start.versions
@@ -310,18 +310,18 @@ class Results:
                 names = {*began.versions, *start.versions}
                 differ = (name for name in names if began.versions.get(name) != start.versions.get(name))
                 self.say(
-                    f"trial {trial_id} was begun with other versions ({', '.join(sorted(differ))}); it starts over"
+                    f"trial {trial_id} was started with other versions ({', '.join(sorted(differ))}); it starts over"
                 )
             self._open.pop(trial_id).close()
             self._starts[trial_id] = self._new_segment(trial_id, began.versions, self._when(trial_id, began))
 
     def _when(self, trial_id: str, began: Began) -> float:
-        """When a worker began: as it says, for its message waits for others. Clocks of nodes differ, so it is not taken
-        to be before the trial was handed out, nor after now."""
+        """Return when a worker began, by its own clock, since its message may have waited. Clocks of nodes differ, so
+        the time is limited to between handing out the trial and now."""
         return min(max(began.at, self._handed_out[trial_id]), time.time())
 
     def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:
-        """Put a segment that has begun, and says nothing else, in the place of what is there."""
+        """Replace a trial's segment by a new one that only has its first line."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
         path = open_trial.path_of(self.folder, trial_id)
         began = time.time() if began is None else began
@@ -330,7 +330,7 @@ class Results:
         return TrialStart(None, dict(versions))
 
     def _sync_always(self) -> None:
-        """Sync every open segment now and then. What goes wrong is raised by the next write."""
+        """Sync every open segment at intervals. An error is raised by the next write."""
         while not self._closing.wait(SYNC_EVERY):
             with self._guard:
                 try:

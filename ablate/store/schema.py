@@ -1,7 +1,7 @@
 """The tables of ablate.duckdb as `tables.sql` declares them: the one place that says what columns there are.
 
-That text is read once. What DuckDB is told, the Arrow types of rows on their way to it, the order of a row, and what is
-shown of a verdict as a table of pandas follow from it, and so does the documentation: each comment is kept in the file.
+That text is read once. The DDL, the Arrow types of inserted rows, the order of a row, and the columns of verdicts as a
+table of pandas follow from it, and so does the documentation: each comment is kept in the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARROW = {
     "INTEGER": "int64",
     "BIGINT": "int64",
 }
-"""What pyarrow calls each type of SQL that is used; `[]` behind one is a list of it."""
+"""The pyarrow name of each SQL type in use; `[]` after a type is a list of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ColumnSchema:
 
     @property
     def declaration(self) -> str:
-        """The column as `CREATE TABLE` has it."""
+        """The column as written in `CREATE TABLE`."""
         return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
 
 
@@ -58,7 +58,7 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """A row, by the names of its columns; ValueError where one of them is missing, or is none of this table."""
+        """Return a row from values by column name; ValueError where a column is missing or not of this table."""
         if values.keys() != set(self.names):
             differ = ", ".join(sorted(values.keys() ^ set(self.names)))
             raise ValueError(f"a row of {self.name} has other columns than tables.sql declares: {differ}")
@@ -66,7 +66,7 @@ class TableSchema:
 
     @property
     def ddl(self) -> str:
-        """The SQL that makes it, empty, with its comments."""
+        """The SQL that creates it, empty, with its comments."""
         declared = ", ".join(column.declaration for column in self.columns)
         lines = [f"CREATE OR REPLACE TABLE {self.name} ({declared});"]
         lines.append(f"COMMENT ON TABLE {self.name} IS {quoted(self.comment)};")
@@ -74,8 +74,8 @@ class TableSchema:
         return "\n".join(lines)
 
     def arrow(self) -> pyarrow.Schema:
-        """Its columns as rows have them on their way to DuckDB."""
-        import pyarrow  # a heavy library, which a table of verdicts does without
+        """Return its columns as the Arrow schema of inserted rows."""
+        import pyarrow  # a heavy import that a table of verdicts does not need
 
         def type_of(name: str) -> pyarrow.DataType:
             if name.endswith("[]"):
@@ -86,7 +86,7 @@ class TableSchema:
 
 
 def quoted(text: str) -> str:
-    """A text as SQL writes it."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -116,7 +116,7 @@ TABLES: Mapping[str, TableSchema] = {
     table.name: table
     for table in parse(resources.files("ablate.store").joinpath("tables.sql").read_text(encoding="utf-8"))
 }
-"""Every table by its name, in the order in which they are declared."""
+"""Every table by its name, in order of declaration."""
 
 DDL = "\n\n".join(table.ddl for table in TABLES.values())
-"""What makes all of them, empty, with their comments."""
+"""The SQL that creates all of them, empty, with their comments."""

@@ -1,10 +1,10 @@
 """A trial that has ended: `trials/<trial>.parquet`, its rows and timings, with its `Ending` in the file's metadata.
 
 Columns: trial_id, kind (`row` or `timing`), step, metric (or the timing's name), address, value (or seconds); sorted by
-kind, step, metric and address, so that the same numbers are the same file whatever order they came in.
+kind, step, metric and address, so that the same numbers give the same file in whatever order they came.
 
-The index has the length and the CRC-32 of each file, so that any changed byte is noticed before a number is believed.
-Where the index is lost the file proves itself: its metadata by a checksum, its rows by the digest in the metadata.
+The index has the length and the CRC-32 of each file, so that any changed byte is noticed before a number is used.
+Where the index is lost the file verifies itself: its metadata by a checksum, its rows by the digest in the metadata.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ GONE = "is gone"
 
 
 class DamagedError(RefusedError):
-    """A sealed file is not what was sealed. The text says what is wrong with it and the way out."""
+    """A sealed file has changed since it was sealed. The text says what is wrong with it and the way out."""
 
     def __init__(self, folder: Path, trial_id: str, fault: str):
         super().__init__(
             f"the sealed file {path_of(folder, trial_id)} {fault}\n"
-            f"  = `ablate doctor --results {folder}` puts it aside and gets back what can be got back"
+            f"  = `ablate doctor --results {folder}` puts it aside and recovers what it can"
         )
         self.trial_id = trial_id
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a sealed file proves to be: how its trial ended, with the file's own sum, or what is wrong with it."""
+    """The result of examining a sealed file: how its trial ended, with the file's checksum, or what is wrong."""
 
     ending: Ending | None
     fault: str = ""
 
 
 def path_of(folder: Path, trial_id: str) -> Path:
-    """Where an ended trial is."""
+    """Return the path of an ended trial."""
     return folder / FOLDER / f"{trial_id}.parquet"
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """The trials that have a sealed file, and its length in bytes."""
+    """Return the trials that have a sealed file, and its length in bytes."""
     try:
         with os.scandir(folder / FOLDER) as entries:
             return {e.name[: -len(".parquet")]: e.stat().st_size for e in entries if e.name.endswith(".parquet")}
@@ -79,7 +79,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 def table(segment: Segment) -> pyarrow.Table:
-    """The rows and timings of a segment as a sorted table; two rows of one (step, metric, address) are a ValueError."""
+    """Return the rows and timings of a segment as a sorted table; ValueError for duplicate (step, metric, address)."""
     rows, timings = segment.rows, segment.timings
     columns = {
         "trial_id": [segment.beginning.trial_id] * (len(rows) + len(timings)),
@@ -89,21 +89,21 @@ def table(segment: Segment) -> pyarrow.Table:
         "address": [row[2] for row in rows] + [""] * len(timings),
         "value": [row[3] for row in rows] + [timing[2] for timing in timings],
     }
-    if found := double(segment):
-        raise ValueError(f"trial {segment.beginning.trial_id} yielded two rows of step, metric, address {found}")
+    if key := double(segment):
+        raise ValueError(f"trial {segment.beginning.trial_id} yielded two rows of step, metric, address {key}")
     return pyarrow.table(columns, schema=SCHEMA).sort_by(list(ORDER))
 
 
 def double(segment: Segment) -> tuple[int, str, str] | None:
-    """A (step, metric, address) that a segment has two rows of."""
+    """Return a (step, metric, address) that a segment has two rows of; None if there is none."""
     keys = Counter(row[:3] for row in segment.rows)
     return keys.most_common(1)[0][0] if len(keys) < len(segment.rows) else None
 
 
 def write(folder: Path, segment: Segment) -> Ending:
-    """Write the file of a segment that has an outcome; how it ended.
+    """Write the file of a segment that has an outcome, and return how it ended.
 
-    RefusedError if a line of the segment was damaged since it was written: rows would be missing.
+    RefusedError if a line of the segment was damaged after it was written: rows would be missing.
     """
     if segment.outcome is None or segment.ended is None:
         raise ValueError(f"trial {segment.beginning.trial_id} has not ended")
@@ -111,7 +111,7 @@ def write(folder: Path, segment: Segment) -> Ending:
         raise RefusedError(
             f"the journal of trial {segment.beginning.trial_id} was damaged while it was being written, in line "
             f"{', '.join(map(str, segment.damaged))}\n"
-            "  = run again: the trial goes on from where its journal is whole; and look after that disk"
+            "  = run again: the trial continues from where its journal is whole; and check that disk"
         )
     content = table(segment)
     ending = Ending(
@@ -128,9 +128,9 @@ def write(folder: Path, segment: Segment) -> Ending:
 
 
 def put(folder: Path, ending: Ending, content: pyarrow.Table) -> Ending:
-    """Write the file of an ended trial from its sorted rows and timings; the ending with the file's sum."""
-    said = compact(replace(ending, file=None).document()).encode()
-    metadata = {METADATA_KEY: said, CHECKSUM_KEY: b"%08x" % zlib.crc32(said)}
+    """Write the file of an ended trial from its sorted rows and timings; return the ending with the file's checksum."""
+    text = compact(replace(ending, file=None).document()).encode()
+    metadata = {METADATA_KEY: text, CHECKSUM_KEY: b"%08x" % zlib.crc32(text)}
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
     written = buffer.getvalue().to_pybytes()
@@ -142,7 +142,7 @@ def put(folder: Path, ending: Ending, content: pyarrow.Table) -> Ending:
 
 
 def is_whole(folder: Path, ending: Ending) -> bool:
-    """Whether the file has the bytes that were sealed; one so old that its sum was not kept is read through."""
+    """Return whether the file has the bytes that were sealed; one so old that no checksum was kept is read through."""
     path = path_of(folder, ending.trial_id)
     if ending.file is None:
         return examine(path, ending).ending is not None
@@ -153,7 +153,7 @@ def is_whole(folder: Path, ending: Ending) -> bool:
 
 
 def whole(folder: Path, ending: Ending) -> Path:
-    """The file of an ended trial, whose numbers may be believed; a DamagedError if they may not."""
+    """Return the verified file of an ended trial; a DamagedError if it is damaged."""
     if not is_whole(folder, ending):
         path = path_of(folder, ending.trial_id)
         examined = examine(path, ending)
@@ -163,9 +163,9 @@ def whole(folder: Path, ending: Ending) -> Path:
 
 
 def examine(path: Path, listed: Ending | None) -> Examined:
-    """Read a sealed file through: what it proves to be, given what the index lists of it.
+    """Read a sealed file through and verify it against the ending that the index lists.
 
-    A file of a later attempt than the one listed is whole if it proves itself.
+    A file of a later attempt than the listed one is whole if it verifies itself.
     """
     try:
         content = path.read_bytes()
@@ -179,7 +179,7 @@ def examine(path: Path, listed: Ending | None) -> Examined:
         same = listed is not None and listed.file in (None, _sum(content)) and ending == replace(listed, file=None)
         later = listed is None or ending.attempt > listed.attempt
         if not (same or later):
-            return Examined(None, "is not the one that was sealed: some of its bytes have changed")
+            return Examined(None, "is not as it was sealed: some of its bytes have changed")
         return _rows_fault(file, path, ending) or Examined(replace(ending, file=_sum(content)))
     except (pyarrow.ArrowException, OSError, KeyError, ValueError, TypeError, MemoryError) as error:
         reason = " ".join(str(error).split())
@@ -187,12 +187,12 @@ def examine(path: Path, listed: Ending | None) -> Examined:
 
 
 def quarantine(folder: Path, trial_id: str) -> Path:
-    """Move a sealed file out of the way, to `damaged/`; where it is now. Its trial is then not known any more."""
+    """Move a sealed file to `damaged/` and return its new path. Its trial is then no longer known."""
     return set_aside(folder, path_of(folder, trial_id))
 
 
 def digest(content: pyarrow.Table) -> str:
-    """SHA-256 over the rows in order; timings have no part in it."""
+    """Return the SHA-256 over the rows in order, timings excluded."""
     rows = content.filter(pyarrow.compute.equal(content["kind"], "row"))
     total = hashlib.sha256()
     total.update(numpy.asarray(rows["step"], dtype="<i8").tobytes())
@@ -214,16 +214,16 @@ def _rows_fault(file: pyarrow.parquet.ParquetFile, path: Path, ending: Ending) -
 
 
 def _ending(metadata: dict[bytes, bytes], path: Path) -> Ending:
-    """How the trial of a sealed file ended by its metadata; ValueError or KeyError if that is not ours or not whole."""
-    said = metadata[METADATA_KEY]
-    if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(said):
-        raise ValueError("what it says of its trial's end has changed since it was sealed")
+    """Return how the trial of a sealed file ended, by its metadata; ValueError or KeyError if that is damaged."""
+    text = metadata[METADATA_KEY]
+    if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(text):
+        raise ValueError("the record of its trial's end has changed since it was sealed")
     try:
-        return Ending.of(understood(EndedRecord, json.loads(said), path))
+        return Ending.of(understood(EndedRecord, json.loads(text), path))
     except ForeignError as error:
         if CHECKSUM_KEY in metadata:
             raise
-        raise ValueError(str(error).partition("\n")[0]) from None  # it may be damage as well as another version
+        raise ValueError(str(error).partition("\n")[0]) from None  # it may be damaged or from another version
 
 
 def _sum(content: bytes) -> tuple[int, int]:

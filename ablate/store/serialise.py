@@ -1,4 +1,4 @@
-"""A trial, a plan and what goes with it as JSON: stable, complete, and with the blocks printed as one writes them."""
+"""Trials and plans as JSON: stable, complete, and with blocks printed as in a file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ablate.store.checksummed_lines import compact
 class Documents:
     """What is kept with a plan.
 
-    `source` is the text of the space's file, `resolved` the whole of what it meant with nothing left out, `corpus` the
-    corpus report. All of it as JSON would hold it.
+    `source` is the text of the space's file, `resolved` the complete space with all defaults, `corpus` the corpus
+    report, all of it as JSON values.
     """
 
     source: str
@@ -32,7 +32,7 @@ class Documents:
 
 
 def trial_document(trial: Trial) -> dict[str, Any]:
-    """Everything a trial's numbers depend on."""
+    """Return everything that a trial's numbers depend on."""
     architecture = trial.architecture
     return {
         "trial": trial.id,
@@ -66,7 +66,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
 
 
 def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
-    """A plan and what is kept with it; its trials by id, with the variant and seed they have in this space."""
+    """Return a plan and what is kept with it; its trials by id, with their variant and seed in this space."""
     return {
         "space": plan.space,
         "question": plan.question,
@@ -77,7 +77,7 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "variants": [_variant(variant) for variant in plan.variants],
         "comparisons": [_comparison(comparison) for comparison in plan.comparisons],
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
-        "proposals": [_proposal(one) for one in plan.proposals],
+        "proposals": [_proposal(proposal) for proposal in plan.proposals],
         "open": plan.open,
         **_given(looks=list(plan.looks), factors=[[terms, asdict(factors)] for terms, factors in plan.factors]),
         "source": documents.source,
@@ -88,34 +88,34 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
 
 
 def digest(document: Any) -> str:
-    """A short hash of a document as it would be written: equal text, equal digest."""
+    """Return a short hash of a document as written: equal text, equal digest."""
     return hashlib.sha256(compact(document).encode()).hexdigest()[:16]
 
 
 def plan_id(space: str, *, asked: str) -> str:
-    """What tells a plan from the others of its space: the digest of all that its file, grammar and `--set` came to."""
+    """Return the id of a plan: the digest of its space's name and of `asked`, the digest of the resolved space."""
     return digest([space, asked])
 
 
 def _baseline(plan: Plan) -> str:
-    """The id of the variant that the plan compares with, which it may call by any of its names."""
+    """Return the id of the plan's baseline, which the plan may call by any of its names."""
     return next((v.id for v in plan.variants if plan.baseline == v.id or plan.baseline in v.names), plan.baseline)
 
 
-def _proposal(one: KeptProposal) -> dict[str, Any]:
-    """The derivation as text: its number may be beyond 64 bits."""
-    return {**asdict(one), "derivation": str(one.derivation)}
+def _proposal(proposal: KeptProposal) -> dict[str, Any]:
+    """Return a proposal, its derivation as text, since that number may exceed 64 bits."""
+    return {**asdict(proposal), "derivation": str(proposal.derivation)}
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """What is not empty: a plan that has none of it is written as it was before there was such a thing."""
+    """Return the values that are not empty, so that plans without them are written as by earlier versions."""
     return {name: value for name, value in values.items() if value}
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    told = asdict(comparison)
-    weights, terms = told.pop("weights"), told.pop("terms")
-    return {**told, **_given(weights=[list(one) for one in weights], terms=terms)}
+    document = asdict(comparison)
+    weights, terms = document.pop("weights"), document.pop("terms")
+    return {**document, **_given(weights=[list(pair) for pair in weights], terms=terms)}
 
 
 def _variant(variant: Variant) -> dict[str, Any]:

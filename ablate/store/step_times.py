@@ -1,8 +1,8 @@
-"""Seconds a training step, measured once and kept: `paces.jsonl`, a line for each time that models were measured.
+"""Seconds per training step, measured once and kept: `paces.jsonl`, a line for each measurement of models.
 
 ["paces", {"reference": …, "seconds": {model: seconds}, "batch": …, "dtype": …, "threads": …, "machine": {…}, …}]
 
-Models are named by `plan.identity.computed`: what they compute, and the versions of what computes it.
+Models are identified by `plan.identity.computed`: what they compute, and the versions of the code that computes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "paces.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a step's time depends on besides the model, and a space says."""
+    """What a step's time depends on besides the model, as the space declares it."""
 
     batch: int
     dtype: str
@@ -31,12 +31,12 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paces:
-    """Models that were measured beside each other, on one `machine` (versions and device).
+    """Models that were measured together, on one `machine` (versions and device).
 
-    `seconds` are those of one training step, by model; each was compared with `reference` step by step. `anew`: what
-    was known before was to be measured again. `unmeasured` are models that took no step to its end, and why; they are
-    given the reference's time. `middles` are where the middle half of the ratios to the reference lay, by
-    model, of what was measured in pairs of steps. `at` is seconds since 1970.
+    `seconds` per training step, by model; each was compared with `reference` step by step. `anew`: earlier measurements
+    were to be repeated. `unmeasured` are models that completed no step, and why; they get the reference's time.
+    `middles` are the quartiles of the ratios to the reference, by model, for models measured in pairs of steps. `at` is
+    seconds since 1970.
     """
 
     reference: str
@@ -50,7 +50,7 @@ class Paces:
 
 
 def record(folder: Path, paces: Paces) -> None:
-    """Add what was measured; needs the folder's lock."""
+    """Add a measurement; needs the folder's lock."""
     appender = Appender(folder / FILE)
     try:
         appender.write([["paces", asdict(paces)]])
@@ -60,28 +60,28 @@ def record(folder: Path, paces: Paces) -> None:
 
 
 def kept(folder: Path) -> tuple[Paces, ...]:
-    """All that was measured, in that order."""
+    """Return all measurements, in order."""
     path = folder / FILE
-    said = (
+    contents = (
         record[1:]
         for record in checksummed_lines.read(path).records
         if isinstance(record, list) and record[:1] == ["paces"]
     )
-    return tuple(_of(understood(PacesRecord, next(iter(one), None), path)) for one in said)
+    return tuple(_of(understood(PacesRecord, next(iter(content), None), path)) for content in contents)
 
 
-def holding(found: Collection[Paces], models: Collection[str], conditions: Conditions) -> Paces | None:
-    """What holds for these models together: the first that has them all, or the last of those that were to be anew.
+def holding(measured: Collection[Paces], models: Collection[str], conditions: Conditions) -> Paces | None:
+    """Return the measurement to use for these models: the first that has them all, or the last with `anew`.
 
-    So a plan that was made of it stays as it is, whatever is measured later. None where no measurement has them all.
+    So a plan based on it does not change with later measurements. None where no measurement has all the models.
     """
-    covering = [one for one in found if one.conditions == conditions and set(models) <= set(one.seconds)]
-    again = [one for one in covering if one.anew]
+    covering = [paces for paces in measured if paces.conditions == conditions and set(models) <= set(paces.seconds)]
+    again = [paces for paces in covering if paces.anew]
     return next(iter([*again[-1:], *covering]), None)
 
 
 def _of(document: Mapping[str, Any]) -> Paces:
-    # What a newer version says besides is of no use to this one.
-    known = {one.name: document[one.name] for one in fields(Paces) if one.name in document}
+    # Fields that a newer version adds are ignored.
+    known = {each.name: document[each.name] for each in fields(Paces) if each.name in document}
     middles = {model: (low, high) for model, (low, high) in known.get("middles", {}).items()}
     return Paces(**{**known, "conditions": Conditions(**document["conditions"]), "middles": middles})

@@ -1,7 +1,7 @@
--- What the rows of `incoming` come to, as the table `summaries` of tables.sql keeps it. It runs once for each trial, when
--- its rows are loaded, so that nobody who asks for final numbers reads the rows again. Means are taken in the order of
--- addresses, so that the same rows give the same bits however many threads add them up. Cells of a kernel are no numbers
--- of a trial by themselves: see the view kernels.
+-- Summarises the rows of `incoming` for the table `summaries` of tables.sql. Runs once for each trial, when its rows are
+-- loaded, so that queries for final numbers need not read the rows again. Means are computed in the order of addresses, so
+-- that the same rows give the same bits whatever the number of threads. Single cells of a kernel are not summarised: see
+-- the view kernels.
 WITH measured AS (SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' AND metric <> 'token_kernel'),
 finite AS (SELECT * FROM measured WHERE isfinite(value)),
 last_steps AS (SELECT trial_id, metric, max(step) AS step FROM measured GROUP BY ALL),

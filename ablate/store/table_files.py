@@ -1,7 +1,7 @@
 """Tables of runs that were trained elsewhere: a file, SQL over it or over a results folder, or a value of Python.
 
-A table keeps where its cells stand, so that a mistake in one is shown at its line. Cells of CSV are text; others are as
-their file has them, and None where it has none.
+A table keeps the positions of its cells, so that an error in one is shown at its line. Cells of CSV are text; others
+are as in their file, None where it has no value.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
     **dict.fromkeys((".parquet", ".pq"), PARQUET),
 }
-"""What a file is, by how its name ends."""
+"""The kind of a file, by its suffix."""
 READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
 ROWS = "rows"
 """The name of a file's table in SQL over it."""
 DELIMITERS = ",;\t|"
 MISSING = ("NAType", "NaTType")
-"""The types by which pandas says that a cell has no value."""
+"""The pandas types of a missing value."""
 NOT_UTF8 = "write it as UTF-8"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its name, its columns, its rows, and where they stand.
+    """A table: its name, its columns, its rows, and their positions.
 
-    `places` gives the place of a cell, by row and column from 0, where the table is a text; of others there is none.
-    `nan_or_empty` says that NaN may stand for an empty cell, as in a data frame of pandas.
+    `places` gives the position of a cell, by row and column from 0, where the table is from a text file; else None.
+    `nan_or_empty` says that NaN may stand for an empty cell, as in a pandas data frame.
     """
 
     name: str
@@ -56,17 +56,17 @@ class Table:
     nan_or_empty: bool = False
 
     def place(self, row: int, column: str) -> Span | None:
-        """Where a cell stands; None where the table is no text."""
+        """Return the position of a cell; None where the table is not from a text file."""
         return None if self.places is None else self.places(row, self.columns.index(column))
 
     def cells(self, column: str) -> tuple[Any, ...]:
-        """A column's cells."""
+        """Return a column's cells."""
         at = self.columns.index(column)
         return tuple(row[at] for row in self.rows)
 
 
 def read_table(path: Path) -> Table:
-    """A table from a CSV, JSON lines or Parquet file; InputError where it is none, at the line that is at fault."""
+    """Read a table from a CSV, JSON lines or Parquet file; InputError, with the line, where it is not one."""
     kind = _kind(path)
     if kind == PARQUET:
         return _select(path, f"FROM {_scan(path, kind)}", closed=False)
@@ -74,12 +74,12 @@ def read_table(path: Path) -> Table:
 
 
 def select(path: Path, sql: str) -> Table:
-    """What SQL gives over the table of a file, which is called `rows` there, with the types that DuckDB finds in it."""
+    """Return the result of SQL over a file's table, which is called `rows` there, with the types that DuckDB infers."""
     return _select(path, sql, closed=True)
 
 
 def table_of(value: Any) -> Table:
-    """A table from a data frame (pandas, polars), an Arrow table, a DuckDB relation, or a list of dictionaries."""
+    """Convert a data frame (pandas, polars), an Arrow table, a DuckDB relation or a list of dictionaries to a table."""
     name = "the table"
     if isinstance(value, Table):
         return value
@@ -94,7 +94,7 @@ def table_of(value: Any) -> Table:
         value = value.to_dict("records")
     if not isinstance(value, Sequence) or not all(isinstance(row, Mapping) for row in value):
         raise InputError(
-            f"{type(value).__name__} is no table\n"
+            f"{type(value).__name__} is not a table\n"
             "  = give a file, SQL, a data frame, an Arrow table, a DuckDB relation or a list of dictionaries"
         )
     columns = tuple(dict.fromkeys(str(key) for row in value for key in row))
@@ -111,10 +111,10 @@ def _kind(path: Path) -> str:
         raise InputError(f"{path} is a folder, not a table\n  = give a file, or SQL over a results folder: --results")
     if not path.exists():
         raise InputError(f"there is no file {path}\n  = give a CSV, JSON lines or Parquet file, or SQL over results")
-    found = KINDS.get(path.suffix.lower())
-    if found is None:
-        raise InputError(f"{path} is no table by its name\n  = it ends in one of {', '.join(KINDS)}")
-    return found
+    kind = KINDS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path} does not have the name of a table\n  = it must end in one of {', '.join(KINDS)}")
+    return kind
 
 
 def _text_of(path: Path) -> Source:
@@ -151,22 +151,22 @@ def _read_csv(path: Path) -> Table:
         if len(row) != len(columns):
             start = source.offset(line, 1)
             problems.add(
-                f"{len(row)} cells where the heading has {len(columns)}",
+                f"{len(row)} cells, but the header has {len(columns)}",
                 source.span(start, start + len(source.line(line))),
-                notes=('a cell with the delimiter in it stands in quotes: "a, b"',),
+                notes=('put a cell that contains the delimiter in quotes: "a, b"',),
             )
     problems.raise_if_any()
 
     def place(row: int, column: int) -> Span:
         line = lines[row + 1]
-        found, start = list(_cells_at(source, line, delimiter)), source.offset(line, 1)
-        return found[column] if len(found) == len(columns) else source.span(start, start + len(source.line(line)))
+        spans, start = list(_cells_at(source, line, delimiter)), source.offset(line, 1)
+        return spans[column] if len(spans) == len(columns) else source.span(start, start + len(source.line(line)))
 
     return Table(str(path), columns, tuple(below), place)
 
 
 def _records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the line that it begins in; empty lines are none."""
+    """Yield each record with the line where it begins, skipping empty lines."""
     reader = csv.reader(io.StringIO(source.text, newline=""), delimiter=delimiter, strict=True)
     line = 1
     try:
@@ -177,11 +177,11 @@ def _records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         start = source.offset(line, 1)
         span = source.span(start, start + len(source.line(line)))
-        raise _refuse(f"no CSV: {error}", span, "a quote within quotes is written twice") from None
+        raise _refuse(f"not CSV: {error}", span, "write a quote within quotes twice") from None
 
 
 def _cells_at(source: Source, line: int, delimiter: str) -> Iterator[Span]:
-    """Where the cells of the record stand that begins in a line, without the spaces around them."""
+    """Yield the positions of the cells of the record that begins at a line, without surrounding spaces."""
     text, start, at, quoted_cell = source.text, source.offset(line, 1), source.offset(line, 1), False
     while True:
         sign = text[at : at + 1]
@@ -208,18 +208,18 @@ def _read_json_lines(path: Path) -> Table:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            problems.add(f"no JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
+            problems.add(f"not JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
             continue
-        except (ValueError, RecursionError):  # a number, or a nesting, beyond what can be read
+        except (ValueError, RecursionError):  # a number too large, or nesting too deep, to read
             span = source.span(start, start + len(line))
-            problems.add("no JSON that can be read: a number or a nesting is too large", span)
+            problems.add("unreadable JSON: a number is too large or the nesting too deep", span)
             continue
         if isinstance(row, dict):
             rows.append(row)
             lines.append(number)
         else:
             span = source.span(start, start + len(line))
-            problems.add("no JSON object", span, notes=("a row is {column: value, …}",))
+            problems.add("not a JSON object", span, notes=("a row is {column: value, …}",))
     problems.raise_if_any()
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
 
@@ -234,7 +234,7 @@ def _read_json_lines(path: Path) -> Table:
 
 
 def _members(line: str) -> Iterator[tuple[str, int, int]]:
-    """The keys of a JSON object, and from where to where each value stands."""
+    """Yield the keys of a JSON object with the start and end of each value."""
     decoder, at = json.JSONDecoder(), line.index("{") + 1
 
     def past(signs: str) -> int:
@@ -254,7 +254,7 @@ def _scan(path: Path, kind: str) -> str:
 
 
 def _select(path: Path, sql: str, *, closed: bool) -> Table:
-    """What SQL gives; `closed` is somebody's own, which sees the file's table and nothing else."""
+    """Return the result of SQL; if `closed`, it is the user's own and sees only the file's table."""
     with duckdb.connect(":memory:") as connection:
         try:
             if closed:
@@ -266,12 +266,12 @@ def _select(path: Path, sql: str, *, closed: bool) -> Table:
             columns = tuple(column[0] for column in result.description or ())
             return Table(str(path), columns, tuple(result.fetchall()) if columns else ())
         except duckdb.Error as error:
-            said = "\n".join(drawn(line) for line in f"{path}: {error}".splitlines())
+            message = "\n".join(drawn(line) for line in f"{path}: {error}".splitlines())
             way = f"\n  = the table of the file is called {ROWS}; SQL sees nothing else" if closed else ""
-            raise InputError(said + way) from None
+            raise InputError(message + way) from None
 
 
 def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     for statement in connection.extract_statements(sql):
         if statement.type.name not in READING:
-            raise InputError(f"--sql only reads, and {quote(statement.type.name)} is not reading\n  = write a SELECT")
+            raise InputError(f"--sql only reads: {quote(statement.type.name)} is not allowed\n  = write a SELECT")

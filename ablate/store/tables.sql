@@ -1,35 +1,35 @@
--- The tables of ablate.duckdb, declared once. `schema.py` makes of this text what DuckDB is told, with every comment, and
--- the order and types that rows are put in by. The tables are a projection of the journal: filled again whenever this
--- text changes. The comment above a table says what its rows are, the one behind a column what it means.
+-- The tables of ablate.duckdb, declared once. `schema.py` derives from this text the DDL with every comment, and the
+-- order and types of inserted rows. The tables are a projection of the journal, refilled whenever this text changes. The
+-- comment above a table says what its rows are, the one after a column what it means.
 
--- One row: which text of the schema made this file
+-- One row: the version of the schema that made this file
 CREATE TABLE projection (
-    sql_digest VARCHAR NOT NULL,  -- Hash of tables.sql, summaries.sql and views.sql; another one, and the file is filled anew
+    sql_digest VARCHAR NOT NULL,  -- Hash of tables.sql, summaries.sql and views.sql; where it differs, the file is refilled
 );
 
--- One row for each plan that this folder knows: what was asked by one name in one way. The same space with other settings (`--set`, a profile, another text of its file) is another plan; one that grows (a search, seeds that are added until all is decided) stays the same, and has here what it has come to. What belongs to a plan has its id in a column `plan`
+-- One row for each plan in this folder: a space with one choice of all its settings. The same space with other settings (`--set`, a profile, a changed file) is another plan; one that grows (a search, or seeds that are added until all is decided) stays the same plan, shown here in its latest state. What belongs to a plan has its id in a column `plan`
 CREATE TABLE plans (
     space VARCHAR NOT NULL,  -- Name of the space
-    plan VARCHAR NOT NULL,  -- Hash of the space's name and of all that it was resolved to
-    current BOOLEAN NOT NULL,  -- Whether the space was last asked so: true of one plan of each space
-    first_seen DOUBLE,  -- When it was first asked, in seconds since 1970, UTC; NULL where a version wrote it that did not say
+    plan VARCHAR NOT NULL,  -- Hash of the space's name and of everything that it was resolved to
+    current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space, the last that was requested: true of one plan of each space
+    first_seen DOUBLE,  -- When it was first requested, in seconds since 1970, UTC; NULL for plans of versions that did not record it
     question VARCHAR,  -- The question it asks, in the words of its file
     design VARCHAR,  -- How variants were chosen: compare, path, leave_one_out, …
     baseline VARCHAR,  -- variant_id that the others are compared with
-    seeds BIGINT[],  -- The seeds every variant is trained with; of a search also those at which the best were confirmed
-    variants BIGINT NOT NULL,  -- How many distinct blocks it has: see plan_variants
-    trials BIGINT NOT NULL,  -- How many trials it asks for: see plan_trials
-    notes VARCHAR[],  -- What the plan folded, left out or assumed
+    seeds BIGINT[],  -- The seeds every variant is trained with; for a search also those at which the best were confirmed
+    variants BIGINT NOT NULL,  -- Number of distinct blocks: see plan_variants
+    trials BIGINT NOT NULL,  -- Number of trials: see plan_trials
+    notes VARCHAR[],  -- What the plan merged, left out or assumed
     source VARCHAR,  -- Text of the space's file
-    resolved JSON,  -- The space with nothing left out: what the file and the grammar's defaults come to
+    resolved JSON,  -- The complete space: its file with every default of the grammar filled in
     corpus JSON,  -- The corpus report: files, tokens, splits, fingerprint
-    open BOOLEAN,  -- Whether more trials may follow: a search that goes on, or seeds that are added until all is decided
-    looks BIGINT[],  -- Numbers of seeds after which it is looked whether more are needed; NULL where the seeds are fixed
-    factors JSON,  -- Of a factorial, under each set of terms: its edits, runs, effects and aliases
-    document JSON,  -- The whole of the plan, as the journal has it
+    open BOOLEAN,  -- Whether more trials may follow: a search that continues, or seeds that are added until all is decided
+    looks BIGINT[],  -- Numbers of seeds after which an interim analysis decides whether more are needed; NULL where the seeds are fixed
+    factors JSON,  -- For a factorial, under each set of terms: its edits, runs, effects and aliases
+    document JSON,  -- The complete plan, as in the journal
     plan_digest VARCHAR NOT NULL,  -- Hash of that document
-    judged_digest VARCHAR,  -- Hash of what it was last judged to be; NULL where it was not: see judged
-    questions_digest VARCHAR,  -- Hash of how the questions of its space were judged over time; NULL where they were not: see questions
+    judged_digest VARCHAR,  -- Hash of its latest verdicts; NULL where there are none: see judged
+    questions_digest VARCHAR,  -- Hash of all judgements of its space's questions over time; NULL where there are none: see questions
 );
 
 -- One row for each distinct block of each plan, under each size and number of steps it is trained with
@@ -37,47 +37,47 @@ CREATE TABLE plan_variants (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- The plan: see plans
     variant_id VARCHAR NOT NULL,  -- Fingerprint of the variant
-    variant VARCHAR,  -- The name shown
+    variant VARCHAR,  -- The name that is shown
     position INTEGER,  -- Order in the plan, from 1
     names VARCHAR[],  -- Every name that led to this block
-    edits VARCHAR[],  -- Edits applied to the design's start
+    edits VARCHAR[],  -- Edits applied to the block that the design starts from
     parameters BIGINT,  -- Trained parameters of the whole model
     flops BIGINT,  -- FLOPs of matrix products in one forward pass over one sequence; a product of [m,k] and [k,n] counts 2mkn
-    spared BIGINT,  -- FLOPs that training on one sequence spares of three times as many, since nobody asks for the gradients of what is fixed; NULL for none
+    spared BIGINT,  -- FLOPs that training on one sequence saves out of three times `flops`, since the gradients of fixed parts are not needed; NULL for none
     block VARCHAR,  -- The block, printed as YAML
-    terms VARCHAR[],  -- The terms of fairness it stands under; NULL where the space declares but one set
-    setting JSON,  -- What of it is not as the space has it for every block: layers, width, steps, what tuning chose, salt; NULL for nothing
-    breaks JSON,  -- Constraints of the grammar that it breaks and that the space lets through with a warning, as {constraint, because}; NULL for none
+    terms VARCHAR[],  -- The terms of fairness it is trained under; NULL where the space declares only one set
+    setting JSON,  -- Settings in which it differs from the space's settings for every block: layers, width, steps, what tuning chose, salt; NULL for none
+    breaks JSON,  -- Constraints of the grammar that it violates and that the space allows with a warning, as {constraint, because}; NULL for none
 );
 
--- One row for each trial: one training run, in whatever plans ask for it (see plan_trials)
+-- One row for each trial: one training run, whichever plans it belongs to (see plan_trials)
 CREATE TABLE trials (
     trial_id VARCHAR NOT NULL,  -- Hash of everything that decides its numbers
     variant_id VARCHAR,  -- Fingerprint of its variant
-    status VARCHAR NOT NULL,  -- planned, unfinished (begun: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, lost (its workers died; the next run tries it again), or damaged (its sealed file is not what was sealed: see ablate doctor)
+    status VARCHAR NOT NULL,  -- planned, unfinished (started: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, lost (its workers died; the next run tries it again), or damaged (its sealed file has changed since it was sealed: see ablate doctor)
     ended_step BIGINT,  -- Step at which it ended; NULL until then
-    detail JSON,  -- What is known of the end: for diverged the first part with a non-finite output and the last statistics; for bug the trace; for damaged what is wrong with the file
-    steps BIGINT,  -- Optimiser steps asked for
+    detail JSON,  -- Details of its end: for diverged the first part with a non-finite output and the last statistics; for bug the traceback; for damaged what is wrong with the file
+    steps BIGINT,  -- Optimiser steps requested
     batch BIGINT,  -- Sequences in a batch
     seq_len BIGINT,  -- Tokens in a sequence
-    n_layers BIGINT,  -- Blocks of the model
-    d_model BIGINT,  -- Its width
+    n_layers BIGINT,  -- Number of blocks in the model
+    d_model BIGINT,  -- Width of the model
     lr DOUBLE,  -- Peak learning rate
-    seed BIGINT,  -- Decides batches and initialisation
+    seed BIGINT,  -- Determines batches and initialisation
     salt BIGINT,  -- Changes the initialisation alone (A/A arms); 0 otherwise
     threads BIGINT,  -- CPU threads it was pinned to
     corpus VARCHAR,  -- Fingerprint of the token streams
-    tokenizer VARCHAR,  -- What makes its tokens: bytes, or bpe, its vocabulary and the fingerprint of the text it was learnt from, since merges learnt elsewhere are others. Nats per token are comparable where this is the same, and nowhere else
-    split VARCHAR,  -- What its held-out loss is of: tuning where a search chose by it, else verdict
-    conditions VARCHAR,  -- Hash of all that it is trained and measured under but its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions
+    tokenizer VARCHAR,  -- Its tokenizer: bytes, or bpe with its vocabulary and the fingerprint of the text its merges were learnt from. Nats per token are comparable only where this is the same
+    split VARCHAR,  -- The split of its held-out loss: tuning where a search chose by it, else verdict
+    conditions VARCHAR,  -- Hash of everything it is trained and measured under except its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions
     specification JSON,  -- The whole trial: architecture with its block, data, recipe, measure
-    versions_id VARCHAR,  -- What it ran with: see versions. Trials that differ here are comparable but not bit for bit
-    attention VARCHAR,  -- What computed its attentions: the backend and, where it says so, its operator. It follows from the block and from versions_id, and takes no part in pairing; NULL where nothing was computed
+    versions_id VARCHAR,  -- The versions it ran with: see versions. Trials that differ here are comparable, but not bit for bit
+    attention VARCHAR,  -- What computed its attention: the backend and, where it reports one, its operator. It follows from the block and from versions_id, and plays no part in pairing; NULL where nothing was computed
     attempt INTEGER NOT NULL,  -- Which attempt this is, from 1; 0 before the first
     digest VARCHAR,  -- SHA-256 of its sorted metric rows: the same digest means the same numbers, bit for bit
 );
 
--- Which trials each plan asks for; a trial may belong to many plans and spaces
+-- The trials of each plan; a trial may belong to many plans and spaces
 CREATE TABLE plan_trials (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- The plan: see plans
@@ -96,71 +96,71 @@ CREATE TABLE plan_comparisons (
     detail VARCHAR,  -- What changes, field by field
     before_id VARCHAR,  -- variant_id before; empty for an effect over several variants
     after_id VARCHAR,  -- variant_id after; empty for an effect over several variants
-    terms VARCHAR,  -- The terms of fairness it is made under; NULL where the space declares but one set
-    weights JSON,  -- What it sums up, as [variant_id, weight]; NULL for a difference of two variants, and in a factorial, whose effects are fitted
+    terms VARCHAR,  -- The terms of fairness it is made under; NULL where the space declares only one set
+    weights JSON,  -- The weighted sum that it is, as [variant_id, weight]; NULL for a difference of two variants, and in a factorial, whose effects are fitted
 );
 
--- What each comparison of each plan came to on each metric, as it was last judged; see effects and verdicts
+-- The latest judgement of each comparison of each plan on each metric; see effects and verdicts
 CREATE TABLE judged (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- The plan: see plans
-    current BOOLEAN NOT NULL,  -- Whether the space was last asked so
+    current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space
     position INTEGER NOT NULL,  -- Order among the verdicts of the plan, from 1
     kind VARCHAR NOT NULL,  -- edit, baseline, noise (which is never judged), main or interaction: as comparisons.kind
     change VARCHAR NOT NULL,  -- What changes: for an edit or a main effect the name of the edit
-    terms VARCHAR,  -- The terms of fairness it is made under; empty where the space declares but one set
+    terms VARCHAR,  -- The terms of fairness it is made under; empty where the space declares only one set
     metric VARCHAR NOT NULL,  -- The metric judged
     before_id VARCHAR,  -- variant_id before; empty for an effect over several variants
     after_id VARCHAR,  -- variant_id after; empty for an effect over several variants
-    n BIGINT,  -- Pairs of seeds; of an effect over several variants, seeds
-    verdict VARCHAR,  -- better, worse, better_by_rank, worse_by_rank (with a diverged run on a side, by ranks over all seeds), equivalent, undecided or diverged; of noise, which is never judged, undecided
-    estimate DOUBLE,  -- Mean of after less before on the scale: a difference, or on the log scale the logarithm of a ratio
-    low DOUBLE,  -- Lower end of its interval at confidence; infinite where n bounds nothing, not adjusted for the number of comparisons
+    n BIGINT,  -- Number of pairs of seeds; for an effect over several variants, of seeds
+    verdict VARCHAR,  -- better, worse, better_by_rank, worse_by_rank (where a side has a diverged run: by ranks over all seeds), equivalent, undecided or diverged; for noise, which is never judged, undecided
+    estimate DOUBLE,  -- Mean of after minus before on that scale: a difference, or on the log scale the logarithm of a ratio
+    low DOUBLE,  -- Lower end of its interval at that confidence, not adjusted for the number of comparisons; infinite where n is too small to bound it
     high DOUBLE,  -- Upper end of its interval
-    adjusted_low DOUBLE,  -- Lower end of the interval that agrees with the verdict: adjusted for the number of comparisons as its p is; NULL where it was judged by a version that did not say it
+    adjusted_low DOUBLE,  -- Lower end of the interval that agrees with the verdict: adjusted for the number of comparisons as its p is; NULL for judgements of versions that did not record it
     adjusted_high DOUBLE,  -- Upper end of that interval
     adjusted_confidence DOUBLE,  -- Confidence of that interval
     sd DOUBLE,  -- Standard deviation of the differences over seeds, on the same scale
-    p DOUBLE,  -- Two-sided p of no difference
-    p_adjusted DOUBLE,  -- That by Holm over the family: verdicts are made by it
-    q DOUBLE,  -- That by Benjamini and Hochberg over the family
-    p_equivalent DOUBLE,  -- Greater p of the two one-sided tests against the margin; NULL without one
-    p_equivalent_adjusted DOUBLE,  -- That by Holm over the family
-    method VARCHAR,  -- What made interval and p: student, sign_flip, sign, repeated (at the level of one of several looks) pooled (with what the effects of a factorial leave unexplained of one seed) or worst_rank (p by ranks over all seeds, a diverged run worse than any number; the interval is of survivors)
+    p DOUBLE,  -- Two-sided p-value of no difference
+    p_adjusted DOUBLE,  -- p adjusted by Holm over the family, which decides verdicts
+    q DOUBLE,  -- p adjusted by Benjamini and Hochberg over the family
+    p_equivalent DOUBLE,  -- Larger p of the two one-sided tests against the margin; NULL without a margin
+    p_equivalent_adjusted DOUBLE,  -- p_equivalent adjusted by Holm over the family
+    method VARCHAR,  -- Method of the interval and p: student, sign_flip, sign, repeated (at the level of one of several looks), pooled (with what the effects of a factorial leave unexplained at one seed) or worst_rank (p by ranks over all seeds, a diverged run ranked worse than any number; the interval is of the other runs)
     df DOUBLE,  -- Its degrees of freedom
     scale VARCHAR,  -- linear or log
-    margin DOUBLE,  -- Margin of equivalence on that scale; NULL without one
-    differs BOOLEAN,  -- Equivalent, and significant all the same
-    seeds_needed BIGINT,  -- Pairs that would decide, in all; NULL where nothing is left to decide or no affordable number would
-    note VARCHAR,  -- What is to be said of it: who diverged, who is missing
-    ranked BIGINT,  -- Seeds that p is of, where it is by ranks, the diverged among them; 0 where it is by the n differences
-    level DOUBLE,  -- What the adjusted p was held against: 0.8 of what earlier judgements of the question, at other seeds, had left of one less the confidence; with looks all of it. NULL for noise
+    margin DOUBLE,  -- Equivalence margin on that scale; NULL for none
+    differs BOOLEAN,  -- Equivalent, and yet significantly different from zero
+    seeds_needed BIGINT,  -- Total number of pairs that would decide it; NULL where nothing is left to decide or no affordable number would
+    note VARCHAR,  -- Remarks: what diverged, what is missing
+    ranked BIGINT,  -- Number of seeds behind p where it is by ranks, diverged ones included; 0 where it is by the n differences
+    level DOUBLE,  -- Significance level that the adjusted p was compared with: 0.8 of what earlier judgements of the question, at other seeds, had left of one minus the confidence; with looks all of it. NULL for noise
     judgement BIGINT,  -- Which judgement of its question gave the verdict and the numbers, from 1; NULL for noise
     better VARCHAR,  -- Which direction of the metric is better: lower or higher
-    confidence DOUBLE,  -- Confidence of the interval; all verdicts ever given of the family are false in at most one less it
-    seeds BIGINT,  -- Seeds that were looked at
+    confidence DOUBLE,  -- Confidence of the interval; the probability that any verdict ever given of the family is false is at most one minus it
+    seeds BIGINT,  -- Number of seeds that were analysed
 );
 
--- Questions over time: one row for each judgement of each question, at whatever seeds. What was asked (comparisons, variants as they are trained, metrics and their scales) makes the question; seeds, results, margins and evaluation make the judgement
+-- Questions over time: one row for each judgement of each question, at whatever seeds. A question is defined by what it asks (comparisons, variants as they are trained, metrics and their scales), a judgement by seeds, results, margins and evaluation
 CREATE TABLE questions (
     space VARCHAR NOT NULL,  -- Name of a space that it was made for; each has a row
-    question VARCHAR NOT NULL,  -- Hash of what is asked: the same whatever the seeds, and in whatever space
-    number BIGINT NOT NULL,  -- Which judgement of the question it is, from 1; the same seeds again are no other, under the same margin and evaluation
+    question VARCHAR NOT NULL,  -- Hash of what it asks: the same for all seeds and in every space
+    number BIGINT NOT NULL,  -- Number of this judgement of the question, from 1; the same seeds again, under the same margin and evaluation, are the same judgement
     metrics VARCHAR[],  -- The metrics of its family
     comparisons BIGINT,  -- Distinct comparisons of the family on each metric
-    seeds BIGINT[],  -- The seeds it was of
-    looks BIGINT[],  -- Numbers of seeds after which it was looked, all of which are one judgement; NULL where the seeds were fixed
-    without_result BIGINT,  -- How many of their trials had no result, being a bug, a timeout or out of memory; once one has, that is another judgement
-    alpha DOUBLE,  -- In how many tables any verdict may be false, over all judgements of the question together
-    level DOUBLE,  -- What of it this one was held at
-    left_of_alpha DOUBLE,  -- What it leaves of it to those after it
-    better BIGINT,  -- How many verdicts it had that said better, those of earlier judgements included, which stand
-    worse BIGINT,  -- That said worse
-    equivalent BIGINT,  -- That said equivalent
-    undecided BIGINT,  -- That were undecided
-    diverged BIGINT,  -- That could not be given, since a side diverged at every seed
+    seeds BIGINT[],  -- The seeds it was made at
+    looks BIGINT[],  -- Numbers of seeds of its interim analyses, all of which are one judgement; NULL where the seeds were fixed
+    without_result BIGINT,  -- Number of their trials without a result (bug, timeout or out of memory); once one has a result, that is another judgement
+    alpha DOUBLE,  -- Share of tables in which any verdict may be false, over all judgements of the question together
+    level DOUBLE,  -- The part of alpha that this judgement was made at
+    left_of_alpha DOUBLE,  -- The part of alpha that it leaves to later judgements
+    better BIGINT,  -- Number of its verdicts that said better, those of earlier judgements included, which stand
+    worse BIGINT,  -- Number that said worse
+    equivalent BIGINT,  -- Number that said equivalent
+    undecided BIGINT,  -- Number that were undecided
+    diverged BIGINT,  -- Number that could not be given, since a side diverged at every seed
     judged_at DOUBLE,  -- When it was last judged at these seeds, in seconds since 1970, UTC
-    effects JSON,  -- What it found of each comparison on each metric, with all numbers
+    effects JSON,  -- Its result for each comparison on each metric, with all numbers
 );
 
 -- What a search has proposed, one row for each proposal in order
@@ -169,9 +169,9 @@ CREATE TABLE plan_proposals (
     plan VARCHAR NOT NULL,  -- The plan: see plans
     k INTEGER NOT NULL,  -- Number of the proposal, from 0
     derivation VARCHAR,  -- Its number among the derivations of the grammar, which may be beyond 64 bits
-    variant_id VARCHAR,  -- What it is: see variants
+    variant_id VARCHAR,  -- The variant it is: see variants
     repeat BOOLEAN,  -- Whether it was proposed before, or is the reference; it was not trained again
-    choices INTEGER,  -- Choices that the grammar asks for on the way to it
+    choices INTEGER,  -- Number of choices in its derivation by the grammar
     random INTEGER,  -- Of these, how many were made without regard to any result
 );
 
@@ -189,11 +189,11 @@ CREATE TABLE summaries (
     trial_id VARCHAR NOT NULL,  -- The trial
     name VARCHAR NOT NULL,  -- <metric>: of the whole model, or the mean over addresses, at the last step measured, of finished trials alone; peak_<metric>: the largest finite value over all addresses and steps, of diverged trials too; mean_<metric>: the mean of the finite values over all addresses and steps, of finished trials alone; token_correlation is peak_token_correlation_rms; perplexity is exp(eval_loss)
     value DOUBLE NOT NULL,  -- The number; always finite
-    step BIGINT NOT NULL,  -- Where it was measured; of equal peaks the earliest
+    step BIGINT NOT NULL,  -- Step at which it was measured; of equal peaks the earliest
     address VARCHAR,  -- The part it was measured at; empty for the whole model, NULL for a mean over parts, or over steps
 );
 
--- What a clock measured: never part of what is compared
+-- Timings, which are never part of what is compared
 CREATE TABLE timings (
     trial_id VARCHAR NOT NULL,  -- The trial
     step BIGINT NOT NULL,  -- The step
@@ -207,10 +207,10 @@ CREATE TABLE plan_definitions (
     plan VARCHAR NOT NULL,  -- The plan: see plans
     metric VARCHAR NOT NULL,  -- Name of the metric
     definition VARCHAR,  -- The definition in one line
-    source VARCHAR,  -- Where it is from
+    source VARCHAR,  -- Its source
 );
 
--- What trials ran with: one row for each thing that may change the last bits
+-- The versions that trials ran with: one row for each thing that may change the last bits
 CREATE TABLE versions (
     versions_id VARCHAR NOT NULL,  -- Hash of the whole set; trials.versions_id refers to it
     name VARCHAR NOT NULL,  -- python, torch, ablate, platform, cpu, …

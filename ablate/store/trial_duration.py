@@ -1,4 +1,4 @@
-"""How long trials took: what an estimate of the time left can stand on before anything runs."""
+"""How long trials took: the basis of an estimate of the time left before anything runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ STATEMENT = """
 
 
 def trial_seconds(folder: Path, like: Trial) -> float | None:
-    """Median seconds from begin to end of finished trials with the steps and sizes of `like`; None if there is none.
+    """Return the median seconds of finished trials with the steps and sizes of `like`; None if there are none.
 
-    It is an estimate, so the DuckDB file as it is has to do, and a folder that has none yet gives none.
+    As an estimate it uses the DuckDB file as it is; a folder without one gives None.
     """
     sizes = like.architecture.sizes
     values = [like.recipe.steps, like.recipe.batch, sizes.seq_len, sizes.d_model, sizes.n_layers]
@@ -31,6 +31,6 @@ def trial_seconds(folder: Path, like: Trial) -> float | None:
             if not is_ours(connection):
                 return None
             ((seconds,),) = connection.execute(STATEMENT, values).fetchall()
-    except RefusedError:  # another program writes to it, or it is damaged; whoever needs its content says so
+    except RefusedError:  # another program writes to it, or it is damaged; those who need its content report that
         return None
     return None if seconds is None else float(seconds)

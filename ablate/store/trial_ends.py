@@ -1,4 +1,4 @@
-"""How trials ended, and with which numbers, as the journal has it at this moment: read without a lock."""
+"""How trials ended, and with which numbers, according to the journal at this moment: read without a lock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STATEMENT = """
 
 
 def ends_now(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """As `projection.finals`, but with what the DuckDB file does not know yet, as after a driver that was killed."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return what `projection.finals` does, including what the DuckDB file lacks, such as after a killed driver."""
+    ends: dict[str, dict[str, Any]] = {}
     for trial_id, status, step, versions, name, value in query(
         folder, STATEMENT, parameters={"trials": sorted(trial_ids)}
     ).rows:
-        end = found.setdefault(trial_id, {"status": status, "step": step, "metrics": {}, "versions": versions})
+        end = ends.setdefault(trial_id, {"status": status, "step": step, "metrics": {}, "versions": versions})
         if name is not None:
             end["metrics"][name] = value
-    return found
+    return ends

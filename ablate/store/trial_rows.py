@@ -1,6 +1,6 @@
-"""The course of one trial, ended or paused: what its numbers came to up to a step, and the time that took.
+"""The rows of one trial, ended or paused: its numbers up to a step, and the time that took.
 
-By the same statement that fills the table `summaries`, so that a number has one definition wherever it is read.
+Uses the statement that fills the table `summaries`, so that a number has one definition wherever it is read.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ class TrialRows:
     rows: pyarrow.Table
 
     def numbers(self, until: int | None = None) -> Mapping[str, float]:
-        """Its summaries as if it had finished with what was measured at step `until` (None: as it ended)."""
+        """Return its summaries as if it had finished with what was measured at step `until` (None: as it ended)."""
         rows = self.rows if until is None else self.rows.filter(compute.less_equal(self.rows["step"], until))
         with duckdb.connect(":memory:") as connection:
             connection.register("incoming", rows)
             connection.execute("CREATE TABLE trials AS SELECT ? AS trial_id, 'finished' AS status", [self.trial_id])
-            found = connection.execute(f"SELECT name, value FROM ({SUMMARIES}) ORDER BY ALL").fetchall()
-        return {**dict(found), **self._clocks(until)}
+            summaries = connection.execute(f"SELECT name, value FROM ({SUMMARIES}) ORDER BY ALL").fetchall()
+        return {**dict(summaries), **self._clocks(until)}
 
     def _clocks(self, until: int | None) -> dict[str, float]:
-        """As the view `clocks` has them: medians over the measured stretches up to a step."""
-        told = [(name, value) for step, name, value in self._timings() if _within(step, None, until)]
+        """Return the values of the view `clocks`: medians over the measured intervals up to a step."""
+        timed = [(name, value) for step, name, value in self._timings() if _within(step, None, until)]
         names = ("step_seconds", "tokens_per_second")
-        return {n: statistics.median(v for name, v in told if name == n) for n in names if n in dict(told)}
+        return {n: statistics.median(v for name, v in timed if name == n) for n in names if n in dict(timed)}
 
     def seconds(self, after: int | None = None, until: int | None = None) -> float:
-        """The time that its steps and evaluations took beyond step `after`, up to step `until`; pauses are not in it.
+        """Return the seconds of its steps and evaluations after step `after`, up to step `until`, without pauses.
 
-        What was trained twice, since it was interrupted between two checkpoints, counts once.
+        Steps trained twice, because of an interruption between two checkpoints, count once.
         """
         return sum(seconds for step, seconds in self._spans() if _within(step, after, until))
 
     def _spans(self) -> Iterator[tuple[int, float]]:
-        """The seconds between two measurements, and those of each evaluation, at the step where they were taken."""
+        """Yield the seconds between two measurements, and those of each evaluation, with the step of each."""
         before = -1
         for step, name, value in self._timings():
             if name == "step_seconds":
@@ -71,18 +71,18 @@ def _within(step: int, after: int | None, until: int | None) -> bool:
 
 
 def ended(folder: Path, ending: Ending) -> TrialRows:
-    """The course of an ended trial; a RefusedError where its sealed file is not what was sealed."""
+    """Read the rows of an ended trial; a RefusedError where its sealed file is damaged."""
     return TrialRows(ending.trial_id, pyarrow.parquet.read_table(sealed.whole(folder, ending)))
 
 
 def paused(folder: Path, trial_id: str) -> TrialRows | None:
-    """The course of a trial that has begun and not ended, as far as it is written down; None where there is none."""
-    found = open_trial.read(open_trial.path_of(folder, trial_id))
-    if found is None:
+    """Read the rows of a trial that has started and not ended, as far as written; None where there are none."""
+    segment = open_trial.read(open_trial.path_of(folder, trial_id))
+    if segment is None:
         return None
-    if found.damaged:
+    if segment.damaged:
         raise RefusedError(
-            f"the journal of trial {trial_id} is damaged in line {', '.join(map(str, found.damaged))}\n"
-            f"  = `ablate doctor --results {folder}` puts it right"
+            f"the journal of trial {trial_id} is damaged in line {', '.join(map(str, segment.damaged))}\n"
+            f"  = `ablate doctor --results {folder}` repairs it"
         )
-    return TrialRows(trial_id, sealed.table(found))
+    return TrialRows(trial_id, sealed.table(segment))

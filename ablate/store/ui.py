@@ -1,8 +1,8 @@
 """`ablate ui`: MLflow's own server over a results folder's mirror, for this machine alone, until Ctrl-C.
 
 It binds 127.0.0.1 and nothing else. What MLflow would start beside it (job runners, a store for uploads, telemetry)
-stays off. The server is a child in a group of its own, so that Ctrl-C reaches us first and nothing is left behind; on
-Linux it also goes when we are killed.
+stays off. The server is a child in a process group of its own, so that Ctrl-C reaches us first and nothing is left
+behind; on Linux it also ends when we are killed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ablate.store.mlflow.views import links
 
 HOST, PORT = "127.0.0.1", 5000
 NAMES = (HOST, "localhost")
-"""What a browser may call it: a page of another name neither reads it nor writes to it, wherever that resolves to."""
+"""The host names a browser may use: a page under another name can neither read nor write, whatever it resolves to."""
 CLOSED = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "false"}
 START_WITHIN, STOP_WITHIN = 90.0, 5.0
-"""Seconds a server has to answer for the first time, and to end by itself."""
+"""Seconds that a server has to answer for the first time, and to stop by itself."""
 PR_SET_PDEATHSIG = 1
 
 Say = Callable[[str], None]
 
 
 def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = print) -> None:
-    """Serve `<folder>/mlflow.db` and wait; Ctrl-C or SIGTERM ends it, and returns.
+    """Serve `<folder>/mlflow.db` until Ctrl-C or SIGTERM, then return.
 
-    A `port` that is taken (or 0) is replaced by a free one, and `say` is told so, and the addresses. `browse` opens the
-    first of them in a browser. Raises RefusedError where there are no runs yet or the server does not start.
+    A `port` that is taken (or 0) is replaced by a free one; `say` is told so, and the addresses. `browse` opens the
+    first address in a browser. Raises RefusedError where there are no runs yet or the server does not start.
     """
     if not (folder / STORE).exists():
         raise RefusedError(
@@ -51,27 +51,27 @@ def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = pr
         )
     chosen = _free(port)
     if chosen != port and port:
-        say(f"port {port} is taken; {chosen} is used instead")
+        say(f"port {port} is in use; {chosen} is used instead")
     try:
         with _server(folder, chosen) as server:
             addresses = _addresses(folder, f"http://{HOST}:{chosen}/")
-            say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C ends it"]))
+            say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C stops it"]))
             if browse:
                 webbrowser.open(addresses[0][1])
             server.wait()
     except KeyboardInterrupt:
         return
-    raise RefusedError("the MLflow server ended by itself\n  = start it again; the results are safe")
+    raise RefusedError("the MLflow server stopped by itself\n  = start it again; the results are safe")
 
 
 def _addresses(folder: Path, root: str) -> list[tuple[str, str]]:
-    """Where to look: every space's own page, or MLflow's list of them."""
+    """Return the addresses to open: every space's own page, and MLflow's list of all."""
     pages = [(space, links(sent.experiment, root=root)[0][1]) for space, sent in sorted(read_sent(folder, "").items())]
     return [*pages, ("all" if pages else "MLflow", f"{root}#/experiments?workflowType=machine_learning")]
 
 
 def _free(port: int) -> int:
-    """The port, if nobody has it, else one that nobody has."""
+    """Return the port if it is free, else another free one."""
     for wanted in (port, 0):
         with socket.socket() as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,12 +80,12 @@ def _free(port: int) -> int:
             except (OSError, OverflowError):
                 continue
             return int(trial.getsockname()[1])
-    raise RefusedError(f"no port is free on {HOST}\n  = end another server")
+    raise RefusedError(f"no port is free on {HOST}\n  = stop another server")
 
 
 @contextmanager
 def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that answers; when the block ends, however it does, so do all of its processes."""
+    """Start a server and wait until it answers; when the block ends, in whatever way, stop all of its processes."""
     root = folder.resolve()
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", sqlite_uri(root / STORE), "--no-serve-artifacts"]
@@ -99,9 +99,9 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         if library is not None:
             library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
-    # SIGINT too: it is ignored in whatever a shell starts in the background.
+    # SIGINT too: a process started in the background by a shell ignores it.
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    # Python and uvicorn take modules from where they are begun: an empty folder, and not the results, which may be
+    # Python and uvicorn import modules from the working directory: use an empty folder, not the results, which may be
     # somebody else's.
     with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="ablate-ui-") as empty:
         server = subprocess.Popen(
@@ -136,15 +136,15 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: IO[b
         except OSError:
             time.sleep(0.1)
     log.seek(0)
-    said = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
     raise RefusedError(
-        f"the MLflow server did not start: {said[-1] if said else 'it said nothing'}\n"
-        f"  = choose another port with --port; if it happens again, delete {STORE}: it is filled anew from the results"
+        f"the MLflow server did not start: {lines[-1] if lines else 'it printed nothing'}\n"
+        f"  = choose another port with --port; if it happens again, delete {STORE}: it is rebuilt from the results"
     )
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End the server and whatever it has started: politely, then all of its group."""
+    """Stop the server and whatever it has started: with SIGTERM first, then by killing its process group."""
     if server.poll() is None:
         server.terminate()
         try:

@@ -1,10 +1,9 @@
-"""What may change a number's last bits without being part of a trial: the versions and the machine.
+"""What may change the last bits of a number without being part of a trial: versions and machine.
 
-What computes a trial's attention is kept with them, under ATTENTION: a trial does not go on from a checkpoint that was
-made with another operator. It is not among what must be the same for two trials to be compared (`of_machine`), since it
-follows from the machine, its versions and the block: a block with a map on the scores uses another backend than one
-without, on the same machine, and what it takes is part of what is asked. It is in `trials.attention`, beside
-`versions_id`.
+What computes a trial's attention is kept with them, under ATTENTION: a trial does not continue from a checkpoint made
+with another operator. It need not be the same for two trials to be compared (`of_machine`), since it follows from the
+machine, its versions and the block: on one machine, a block with a map on the scores uses another backend than a block
+without, and the cost of that is part of the comparison. It is in `trials.attention`, beside `versions_id`.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ATTENTION = "attention"
-"""Among the versions of a trial: what computes its attentions, `layers.*.attention xformers (fa2F@2.5.7-pt, …)`."""
+"""Key among the versions of a trial: what computes its attention, `layers.*.attention xformers (fa2F@2.5.7-pt, …)`."""
 
 
 def of_machine(versions: Mapping[str, str]) -> dict[str, str]:
-    """What of a trial's versions is the machine's and not its block's: trials that differ in it are not paired."""
+    """Return the versions of a trial that depend on the machine alone: trials that differ in them are not paired."""
     return {name: version for name, version in versions.items() if name != ATTENTION}
 
 
 def installed() -> dict[str, str]:
-    """Versions of Python, torch and ablate, the platform and the processor; torch is not imported for it."""
+    """Return the versions of Python, torch and ablate, the platform and the processor, without importing torch."""
     return {
         "python": platform.python_version(),
         "torch": version_of("torch"),
@@ -36,7 +35,7 @@ def installed() -> dict[str, str]:
 
 
 def version_of(package: str) -> str:
-    """The version of a distribution that is installed here, or that it is not."""
+    """Return the version of an installed distribution, or `not installed`."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -44,7 +43,7 @@ def version_of(package: str) -> str:
 
 
 def _processor() -> str:
-    """The processor's name; Linux says it in a file and elsewhere `platform` knows it."""
+    """Return the processor's name, from a file on Linux and from `platform` elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,41 +1,40 @@
--- The views of ablate.duckdb. Means and deviations are taken in the order of seeds, so that the same rows give the same
--- bits however many threads add them up. All but `curves` read summaries and never metrics. Pairs are of trials for the
--- verdict: of those that choose something only a search's are paired, which have all the same settings.
-
+-- The views of ablate.duckdb. Means and standard deviations are computed in the order of seeds, so that the same rows give
+-- the same bits whatever the number of threads. All but `curves` and `kernels` read summaries and never metrics. Pairs are
+-- of trials for the verdict; of trials that choose something, only those of a search are paired, since all of them have
+-- the same settings.
 --
--- A view has the comments of the columns that it passes on: of each column without a comment here, that of the first
--- table or view it reads which has one of that name. What belongs to a plan has its id, `plan`; where it may be another
--- than its space was last asked as, `current` says so.
+-- A column without a comment here inherits that of the first table or view it reads which has a column of that name.
+-- What belongs to a plan has its id, `plan`; where that may not be the current plan of its space, `current` tells.
 
 CREATE OR REPLACE VIEW spaces AS SELECT * EXCLUDE (current, document) FROM plans WHERE current;
-COMMENT ON VIEW spaces IS 'One row for each space: the plan that it was last asked as. All that it was ever asked as is in plans';
+COMMENT ON VIEW spaces IS 'One row for each space: its current plan, the last that was requested. All of its plans are in plans';
 
 CREATE OR REPLACE VIEW variants AS FROM plan_variants SEMI JOIN spaces USING (plan);
-COMMENT ON VIEW variants IS 'Of plan_variants those of the plan that each space was last asked as';
+COMMENT ON VIEW variants IS 'The rows of plan_variants for the current plan of each space';
 
 CREATE OR REPLACE VIEW memberships AS FROM plan_trials SEMI JOIN spaces USING (plan);
-COMMENT ON VIEW memberships IS 'Of plan_trials those of the plan that each space was last asked as';
+COMMENT ON VIEW memberships IS 'The rows of plan_trials for the current plan of each space';
 
 CREATE OR REPLACE VIEW comparisons AS FROM plan_comparisons SEMI JOIN spaces USING (plan);
-COMMENT ON VIEW comparisons IS 'Of plan_comparisons those of the plan that each space was last asked as';
+COMMENT ON VIEW comparisons IS 'The rows of plan_comparisons for the current plan of each space';
 
 CREATE OR REPLACE VIEW proposals AS FROM plan_proposals SEMI JOIN spaces USING (plan);
-COMMENT ON VIEW proposals IS 'Of plan_proposals those of the plan that each space was last asked as';
+COMMENT ON VIEW proposals IS 'The rows of plan_proposals for the current plan of each space';
 
 CREATE OR REPLACE VIEW definitions AS FROM plan_definitions SEMI JOIN spaces USING (plan);
-COMMENT ON VIEW definitions IS 'Of plan_definitions those of the plan that each space was last asked as';
+COMMENT ON VIEW definitions IS 'The rows of plan_definitions for the current plan of each space';
 
 CREATE OR REPLACE VIEW clocks AS
 SELECT trial_id, name, median(seconds) AS value
 FROM timings JOIN trials USING (trial_id)
 WHERE status = 'finished' AND name IN ('step_seconds', 'tokens_per_second') GROUP BY trial_id, name;
-COMMENT ON VIEW clocks IS 'What a clock said of each finished trial: numbers of the machine, and of what else it did, never the same twice';
+COMMENT ON VIEW clocks IS 'Timings of each finished trial: they depend on the machine and its load, and are never the same twice';
 COMMENT ON COLUMN clocks.name IS 'step_seconds or tokens_per_second';
-COMMENT ON COLUMN clocks.value IS 'Median over the measured stretches of the mean over their steps';
+COMMENT ON COLUMN clocks.value IS 'Median over the measured intervals of the mean over the steps of each';
 
 CREATE OR REPLACE VIEW numbers AS
 SELECT trial_id, name, value FROM summaries UNION ALL SELECT trial_id, name, value FROM clocks;
-COMMENT ON VIEW numbers IS 'Each number that a trial comes to and that can be judged: summaries, and clocks';
+COMMENT ON VIEW numbers IS 'Every number of a trial that can be judged: those of summaries and of clocks';
 COMMENT ON COLUMN numbers.name IS 'As summaries.name, step_seconds or tokens_per_second';
 
 CREATE OR REPLACE VIEW final AS
@@ -63,26 +62,26 @@ JOIN plans p USING (plan)
 JOIN trials t USING (trial_id)
 LEFT JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 LEFT JOIN wide w ON w.trial_id = m.trial_id;
-COMMENT ON VIEW final IS 'One row for each trial of each plan, however it ended: a trial that several plans share has a row in each. WHERE current leaves those of the plan that each space was last asked as';
-COMMENT ON COLUMN final.salt IS 'Changes its initialisation alone: of the arm that shows what noise does; 0 otherwise';
-COMMENT ON COLUMN final.split IS 'What eval_loss is of: tuning where something is chosen by it, else verdict';
+COMMENT ON VIEW final IS 'One row for each trial of each plan, however it ended; a trial shared by several plans has a row for each. WHERE current keeps those of the current plan of each space';
+COMMENT ON COLUMN final.salt IS 'Changes the initialisation alone, in the A/A arm that measures noise; 0 otherwise';
+COMMENT ON COLUMN final.split IS 'The split of eval_loss: tuning where something is chosen by it, else verdict';
 COMMENT ON COLUMN final.status IS 'As trials.status; only finished trials count in means';
 COMMENT ON COLUMN final.diverged_step IS 'Step of the first non-finite loss or gradient; NULL unless diverged';
 COMMENT ON COLUMN final.eval_loss IS 'Held-out loss at the end, nats per token; NULL unless finished. Comparable under one tokenizer';
 COMMENT ON COLUMN final.eval_bits_per_byte IS 'The same loss in bits per byte of text, comparable across tokenizers; NULL unless finished';
-COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and evaluations; of a diverged trial, until then';
+COMMENT ON COLUMN final.peak_kurtosis IS 'Largest finite kurtosis over all addresses and evaluations; of a diverged trial, up to its divergence';
 COMMENT ON COLUMN final.peak_kurtosis_address IS 'The part with that kurtosis';
 COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the earliest if there are several';
 COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and evaluations';
 COMMENT ON COLUMN final.peak_token_cosine IS 'Largest finite token_cosine over all addresses and evaluations; 1 is rank collapse';
-COMMENT ON COLUMN final.training_flops IS 'FLOPs of training on one sequence: three times a forward pass, less the gradients of what is fixed (variants.spared)';
-COMMENT ON COLUMN final.tokens IS 'Tokens trained on until the end, seen again or not; NULL until then';
+COMMENT ON COLUMN final.training_flops IS 'FLOPs of training on one sequence: three times a forward pass, minus the gradients that fixed parts do not need (variants.spared)';
+COMMENT ON COLUMN final.tokens IS 'Tokens trained on, repeated ones included; NULL until the trial has ended';
 
 CREATE OR REPLACE VIEW counted AS
 SELECT m.*, p.current
 FROM plan_trials m JOIN trials t USING (trial_id) JOIN plans p USING (plan)
 WHERE coalesce(t.salt, 0) = 0 AND (t.split IS DISTINCT FROM 'tuning' OR p.design = 'search');
-COMMENT ON VIEW counted IS 'Of plan_trials the trials whose numbers stand for their variant: neither those that only chose the settings it goes on with, nor those of its A/A arm, which show noise';
+COMMENT ON VIEW counted IS 'The rows of plan_trials whose numbers stand for their variant: without trials that only chose its settings, and without those of its A/A arm, which measure noise';
 
 CREATE OR REPLACE VIEW leaderboard AS
 SELECT
@@ -111,14 +110,14 @@ FROM (
 ) f
 WHERE f.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(f.confirmed, false)
 GROUP BY f.space, f.plan, f.variant_id, f.variant;
-COMMENT ON VIEW leaderboard IS 'One row for each variant of each plan (WHERE current: of the plan that each space was last asked as), but for its A/A arm, which is the baseline once more; trials that only chose settings are not among them. Means and deviations are over finished trials, the others are counted beside them. Of a block that a search has confirmed only the confirmation counts';
-COMMENT ON COLUMN leaderboard.split IS 'What the losses are of: tuning for blocks that a search tried and did not confirm, else verdict';
-COMMENT ON COLUMN leaderboard.n IS 'Trials asked for';
+COMMENT ON VIEW leaderboard IS 'One row for each variant of each plan (WHERE current: of the current plan of each space), except for its A/A arm, which is the baseline again; trials that only chose settings are left out. Means and standard deviations are over finished trials; the others are counted in columns of their own. Of a block that a search has confirmed, only the confirmation counts';
+COMMENT ON COLUMN leaderboard.split IS 'The split of the losses: tuning for blocks that a search tried and did not confirm, else verdict';
+COMMENT ON COLUMN leaderboard.n IS 'Trials requested';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
 COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout, lost or damaged';
-COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a whole training';
-COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not begun, running or interrupted';
+COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a complete training run';
+COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not started, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token: comparable under one tokenizer';
 COMMENT ON COLUMN leaderboard.eval_loss_sd IS 'Its sample standard deviation over seeds; NULL for one seed';
 COMMENT ON COLUMN leaderboard.eval_bits_per_byte_mean IS 'Mean held-out loss, bits per byte of text: comparable across tokenizers';
@@ -146,10 +145,10 @@ FROM cells c
 JOIN counted m USING (trial_id)
 JOIN trials t USING (trial_id)
 JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id;
-COMMENT ON VIEW kernels IS 'Snapshots of the normalised kernel matrix of tokens within a sequence, a mean over sequences: one row for each cell with i >= j of each trial of each plan, the others being the same';
+COMMENT ON VIEW kernels IS 'Snapshots of the normalised kernel matrix of tokens within a sequence, averaged over sequences: one row for each cell with i >= j of each trial of each plan (the matrix is symmetric)';
 COMMENT ON COLUMN kernels.step IS 'Updates done before the snapshot';
-COMMENT ON COLUMN kernels.address IS 'The input of which block, layers.3, or of the head';
-COMMENT ON COLUMN kernels.i IS 'Row: of the min(16, seq_len) equal ranges of positions, from 0; up to 16 tokens the position itself';
+COMMENT ON COLUMN kernels.address IS 'The block whose input it is of, such as layers.3, or the head';
+COMMENT ON COLUMN kernels.i IS 'Row: one of min(16, seq_len) equal ranges of positions, from 0; for up to 16 tokens the position itself';
 COMMENT ON COLUMN kernels.j IS 'Column, likewise; never above i';
 COMMENT ON COLUMN kernels.first_i IS 'First position of the range i, from 0';
 COMMENT ON COLUMN kernels.first_j IS 'First position of the range j, from 0';
@@ -174,15 +173,15 @@ JOIN (
 JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 WHERE x.metric <> 'token_kernel'
 GROUP BY ALL;
-COMMENT ON VIEW curves IS 'Every metric but token_kernel (see kernels) against the step, over the seeds of a variant of a plan; diverged and running trials count for as long as they go. Of a variant that has trials for the verdict those that only chose something do not count';
+COMMENT ON VIEW curves IS 'Every metric except token_kernel (see kernels) against the step, over the seeds of a variant of a plan; diverged and running trials count up to their last step. Where a variant has trials for the verdict, those that only chose something do not count';
 COMMENT ON COLUMN curves.n IS 'Trials with a finite value here';
 COMMENT ON COLUMN curves.n_not_finite IS 'Trials whose value here is NaN or infinite';
-COMMENT ON COLUMN curves.mean IS 'Mean over the n';
-COMMENT ON COLUMN curves.sd IS 'Sample standard deviation over the n';
-COMMENT ON COLUMN curves.low IS 'Lower edge of the band: mean less one sd; NULL where n is 1';
+COMMENT ON COLUMN curves.mean IS 'Mean over the n trials';
+COMMENT ON COLUMN curves.sd IS 'Sample standard deviation over the n trials';
+COMMENT ON COLUMN curves.low IS 'Lower edge of the band: mean minus one sd; NULL where n is 1';
 COMMENT ON COLUMN curves.high IS 'Upper edge of the band: mean plus one sd';
-COMMENT ON COLUMN curves.min IS 'Least of the n';
-COMMENT ON COLUMN curves.max IS 'Largest of the n';
+COMMENT ON COLUMN curves.min IS 'Smallest of the n values';
+COMMENT ON COLUMN curves.max IS 'Largest of the n values';
 
 CREATE OR REPLACE VIEW divergences AS
 SELECT
@@ -206,12 +205,12 @@ LEFT JOIN plan_variants b ON b.plan = c.plan AND b.variant_id = c.before_id
 LEFT JOIN plan_variants a ON a.plan = c.plan AND a.variant_id = c.after_id
 WHERE c.kind = 'edit';
 COMMENT ON VIEW edits IS 'The edits a design isolates, each between the two variants that differ in it alone';
-COMMENT ON COLUMN edits.edit IS 'Name of the edit: the factor''s name everywhere';
+COMMENT ON COLUMN edits.edit IS 'Name of the edit, which is that of the factor';
 COMMENT ON COLUMN edits.before IS 'Name of the variant without it';
 COMMENT ON COLUMN edits.after IS 'Name of the variant with it';
 COMMENT ON COLUMN edits.before_id IS 'variant_id without it';
 COMMENT ON COLUMN edits.after_id IS 'variant_id with it';
-COMMENT ON COLUMN edits.terms IS 'The terms of fairness under which they are compared; empty where the space declares but one set';
+COMMENT ON COLUMN edits.terms IS 'The terms of fairness under which they are compared; empty where the space declares only one set';
 
 CREATE OR REPLACE VIEW pairs AS
 SELECT
@@ -228,7 +227,7 @@ JOIN final b ON b.plan = f.plan AND b.variant_id = s.baseline AND b.seed = f.see
     AND b.salt IS NOT DISTINCT FROM f.salt
 JOIN trials tf ON tf.trial_id = f.trial_id
 JOIN trials tb ON tb.trial_id = b.trial_id;
-COMMENT ON VIEW pairs IS 'Each variant beside the baseline, seed by seed: for one seed both saw the same batches and were evaluated on the same windows. What differs in the initialisation alone is in noise_pairs';
+COMMENT ON VIEW pairs IS 'Each variant paired with the baseline, seed by seed: for one seed both saw the same batches and were evaluated on the same windows. Pairs that differ in the initialisation alone are in noise_pairs';
 COMMENT ON COLUMN pairs.baseline IS 'Name of the baseline';
 COMMENT ON COLUMN pairs.status IS 'How the variant''s trial ended';
 COMMENT ON COLUMN pairs.baseline_status IS 'How the baseline''s trial ended';
@@ -259,7 +258,7 @@ JOIN final a ON a.plan = e.plan AND a.variant_id = e.after_id AND a.seed = b.see
     AND a.split IS NOT DISTINCT FROM b.split AND (b.split IS DISTINCT FROM 'tuning' OR s.design = 'search')
 JOIN trials tb ON tb.trial_id = b.trial_id
 JOIN trials ta ON ta.trial_id = a.trial_id;
-COMMENT ON VIEW edit_pairs IS 'What each edit did in each plan, seed by seed: the variant with it beside the one without it, both on the same batches';
+COMMENT ON VIEW edit_pairs IS 'What each edit did in each plan, seed by seed: the variant with it paired with the one without it, both on the same batches';
 COMMENT ON COLUMN edit_pairs.edit IS 'Name of the edit: the same name is the same edit in every space';
 COMMENT ON COLUMN edit_pairs.before IS 'Name of the variant without it';
 COMMENT ON COLUMN edit_pairs.after IS 'Name of the variant with it';
@@ -270,13 +269,13 @@ COMMENT ON COLUMN edit_pairs.after_status IS 'How the trial with it ended';
 COMMENT ON COLUMN edit_pairs.before_eval_loss IS 'Held-out loss without it; NULL unless finished';
 COMMENT ON COLUMN edit_pairs.after_eval_loss IS 'Held-out loss with it; NULL unless finished';
 COMMENT ON COLUMN edit_pairs.eval_loss_difference IS 'After minus before; NULL unless both finished';
-COMMENT ON COLUMN edit_pairs.tokenizer IS 'That of both, as trials.tokenizer: over several, nats per token have no common mean';
-COMMENT ON COLUMN edit_pairs.eval_bits_per_byte_difference IS 'The same in bits per byte of text, which have one';
-COMMENT ON COLUMN edit_pairs.before_peak_kurtosis IS 'Peak kurtosis without it; of a diverged trial, until then';
-COMMENT ON COLUMN edit_pairs.after_peak_kurtosis IS 'Peak kurtosis with it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.tokenizer IS 'The tokenizer of both, as trials.tokenizer: nats per token cannot be averaged over several';
+COMMENT ON COLUMN edit_pairs.eval_bits_per_byte_difference IS 'The same in bits per byte of text, which can be averaged';
+COMMENT ON COLUMN edit_pairs.before_peak_kurtosis IS 'Peak kurtosis without it; of a diverged trial, up to its divergence';
+COMMENT ON COLUMN edit_pairs.after_peak_kurtosis IS 'Peak kurtosis with it; of a diverged trial, up to its divergence';
 COMMENT ON COLUMN edit_pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of after over before; NULL unless both finished';
-COMMENT ON COLUMN edit_pairs.before_token_correlation IS 'Token correlation without it; of a diverged trial, until then';
-COMMENT ON COLUMN edit_pairs.after_token_correlation IS 'Token correlation with it; of a diverged trial, until then';
+COMMENT ON COLUMN edit_pairs.before_token_correlation IS 'Token correlation without it; of a diverged trial, up to its divergence';
+COMMENT ON COLUMN edit_pairs.after_token_correlation IS 'Token correlation with it; of a diverged trial, up to its divergence';
 COMMENT ON COLUMN edit_pairs.token_correlation_difference IS 'After minus before; NULL unless both finished';
 COMMENT ON COLUMN edit_pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
 
@@ -285,7 +284,7 @@ WITH spans AS (
     SELECT trial_id, max(seconds) FILTER (name = 'ended') - max(seconds) FILTER (name = 'began') AS seconds
     FROM timings WHERE name IN ('began', 'ended') GROUP BY trial_id
 ),
-asked AS (SELECT trial_id, count(DISTINCT space) AS spaces FROM plan_trials GROUP BY trial_id)
+sharing AS (SELECT trial_id, count(DISTINCT space) AS spaces FROM plan_trials GROUP BY trial_id)
 SELECT
     f.space, f.plan, any_value(f.current) AS current, f.variant_id, f.variant,
     count(*) AS trials,
@@ -296,16 +295,16 @@ SELECT
     sum(CAST(f.training_flops AS DOUBLE) * (f.tokens / t.seq_len) ORDER BY f.seed, f.trial_id) AS training_flops
 FROM final f
 JOIN trials t USING (trial_id)
-JOIN asked a USING (trial_id)
+JOIN sharing a USING (trial_id)
 LEFT JOIN spans s USING (trial_id)
 GROUP BY f.space, f.plan, f.variant_id, f.variant;
-COMMENT ON VIEW costs IS 'What each variant of each plan has cost, failed and diverged trials included; a trial that several plans ask for is counted in each';
-COMMENT ON COLUMN costs.trials IS 'Trials asked for';
-COMMENT ON COLUMN costs.ended IS 'Of these, trials that have ended, however: the others add nothing here';
-COMMENT ON COLUMN costs.shared IS 'Of these, trials that another space asks for as well';
-COMMENT ON COLUMN costs.seconds IS 'Seconds from the begin to the end of each trial, added up, pauses included; several workers spend them side by side';
+COMMENT ON VIEW costs IS 'What each variant of each plan has cost, failed and diverged trials included; a trial shared by several plans is counted in each';
+COMMENT ON COLUMN costs.trials IS 'Trials requested';
+COMMENT ON COLUMN costs.ended IS 'Of these, trials that have ended, in whatever way; the others add nothing here';
+COMMENT ON COLUMN costs.shared IS 'Of these, trials that another space requests as well';
+COMMENT ON COLUMN costs.seconds IS 'Sum over trials of the seconds from start to end, pauses included; several workers spend them in parallel';
 COMMENT ON COLUMN costs.tokens IS 'Tokens trained on';
-COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training on them: three times a forward pass, since a backward pass has two products for each, less the gradients of what is fixed (variants.spared); evaluations are not counted';
+COMMENT ON COLUMN costs.training_flops IS 'FLOPs of matrix products in training on them: three times a forward pass, since a backward pass has two products for each, minus the gradients that fixed parts do not need (variants.spared); evaluations are not counted';
 
 CREATE OR REPLACE VIEW standings AS
 SELECT
@@ -323,19 +322,19 @@ SELECT
     count(*) FILTER (f.status = 'unfinished') AS unfinished,
     count(*) FILTER (f.status = 'planned') AS planned
 FROM final f GROUP BY f.space, f.plan;
-COMMENT ON VIEW standings IS 'One row for each plan: how its trials stand';
+COMMENT ON VIEW standings IS 'One row for each plan: how many of its trials are in each state';
 COMMENT ON COLUMN standings.variants IS 'Distinct blocks';
-COMMENT ON COLUMN standings.trials IS 'Trials asked for: the sum of what follows';
+COMMENT ON COLUMN standings.trials IS 'Trials requested: the sum of the columns that follow';
 COMMENT ON COLUMN standings.finished IS 'Trials that finished';
 COMMENT ON COLUMN standings.diverged IS 'Trials that diverged: a result';
 COMMENT ON COLUMN standings.pruned IS 'Trials that a search stopped at a rung';
 COMMENT ON COLUMN standings.bug IS 'Trials that raised an error of their own';
 COMMENT ON COLUMN standings.out_of_memory IS 'Trials that ran out of memory';
-COMMENT ON COLUMN standings.timeout IS 'Trials that took longer than they were given';
-COMMENT ON COLUMN standings.lost IS 'Trials that have lost worker after worker: the next run tries them again';
-COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file is not what was sealed';
-COMMENT ON COLUMN standings.unfinished IS 'Trials that run or were interrupted';
-COMMENT ON COLUMN standings.planned IS 'Trials not begun';
+COMMENT ON COLUMN standings.timeout IS 'Trials that exceeded their time limit';
+COMMENT ON COLUMN standings.lost IS 'Trials whose workers died again and again: the next run tries them again';
+COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file has changed since it was sealed';
+COMMENT ON COLUMN standings.unfinished IS 'Trials that are running or were interrupted';
+COMMENT ON COLUMN standings.planned IS 'Trials not started';
 
 CREATE OR REPLACE VIEW effects AS
 WITH ratios AS (
@@ -355,12 +354,12 @@ LEFT JOIN plan_variants a ON a.plan = j.plan AND a.variant_id = j.after_id;
 COMMENT ON VIEW effects IS 'What each change does to each judged metric, with its interval and p: one row for each comparison of each plan and each metric, as it was last judged';
 COMMENT ON COLUMN effects.before IS 'Name of the variant before; NULL for an effect over several variants';
 COMMENT ON COLUMN effects.after IS 'Name of the variant after; NULL for an effect over several variants';
-COMMENT ON COLUMN effects.ratio IS 'Of a metric on the log scale after over before, by geometric means; NULL on the linear scale';
+COMMENT ON COLUMN effects.ratio IS 'For a metric on the log scale: after over before, by geometric means; NULL on the linear scale';
 COMMENT ON COLUMN effects.ratio_low IS 'Lower end of its interval';
 COMMENT ON COLUMN effects.ratio_high IS 'Upper end of its interval';
 COMMENT ON COLUMN effects.ratio_adjusted_low IS 'Lower end of the interval of the ratio that agrees with the verdict: see adjusted_low';
 COMMENT ON COLUMN effects.ratio_adjusted_high IS 'Upper end of that interval';
-COMMENT ON COLUMN effects.verdict IS 'better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; NULL for noise, which is no finding';
+COMMENT ON COLUMN effects.verdict IS 'better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; NULL for noise, which is not a finding';
 
 CREATE OR REPLACE VIEW verdicts AS
 SELECT
@@ -370,13 +369,13 @@ SELECT
     ) REPLACE (CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict),
     CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - CASE WHEN j.ranked > 0 THEN j.ranked ELSE j.n END END AS more_seeds
 FROM judged j WHERE j.kind <> 'noise';
-COMMENT ON VIEW verdicts IS 'The answer of each plan of each space (WHERE current: of the one it was last asked as): one row for each comparison and each judged metric. Of all comparisons of a table, the chance that any better or worse is false is at most one less the confidence, and so is that of any equivalent';
-COMMENT ON COLUMN verdicts.verdict IS 'better, worse, better_by_rank, worse_by_rank (with a diverged run on a side: by ranks over all seeds, the diverged the worst; estimate, low and high are of survivors and may point the other way), equivalent (within the margin), equivalent, differs (within it, and sure to be other than none), undecided, diverged (every seed of a side)';
-COMMENT ON COLUMN verdicts.more_seeds IS 'Pairs more that would decide; NULL where it is decided, or no affordable number would';
+COMMENT ON VIEW verdicts IS 'The answer of each plan of each space (WHERE current: of its current plan): one row for each comparison and each judged metric. Over all comparisons of a table, the probability that any better or worse is false is at most one minus the confidence, and so is that of any equivalent';
+COMMENT ON COLUMN verdicts.verdict IS 'better, worse, better_by_rank, worse_by_rank (where a side has a diverged run: by ranks over all seeds, diverged ones ranked worst; estimate, low and high are of the other runs and may point the other way), equivalent (within the margin), equivalent, differs (within the margin, and significantly different from zero), undecided, diverged (every seed of a side)';
+COMMENT ON COLUMN verdicts.more_seeds IS 'Further pairs that would decide it; NULL where it is decided, or where no affordable number would';
 
 CREATE OR REPLACE VIEW noise_pairs AS
 WITH blocks AS (
-    -- A block that was trained with a salt, and the same one without; of several attempts under one key the last begun.
+    -- Blocks trained with a salt, and the same ones without; of several trials under one key the last started.
     SELECT
         t.trial_id, t.conditions, t.versions_id, t.variant_id, t.seed, t.salt,
         t.specification ->> '$.architecture.block' AS block
@@ -402,18 +401,18 @@ WHERE p.salt = 0 AND x.name IN (
     SELECT unnest(['eval_loss', 'eval_bits_per_byte', 'peak_kurtosis', 'token_correlation'])
     UNION SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM plans WHERE resolved IS NOT NULL
 );
-COMMENT ON VIEW noise_pairs IS 'Trials that differ in their initialisation alone, beside each other, over all spaces: nothing else was changed, so what differs is noise';
+COMMENT ON VIEW noise_pairs IS 'Pairs of trials that differ in their initialisation alone, over all spaces: nothing else was changed, so their differences are noise';
 COMMENT ON COLUMN noise_pairs.conditions IS 'As trials.conditions';
 COMMENT ON COLUMN noise_pairs.block IS 'The block of both, printed as YAML';
 COMMENT ON COLUMN noise_pairs.variant_id IS 'Fingerprint of the variant without the salt';
 COMMENT ON COLUMN noise_pairs.metric IS 'The judged metric';
 COMMENT ON COLUMN noise_pairs.seed IS 'The seed: both saw the same batches and were evaluated on the same windows';
-COMMENT ON COLUMN noise_pairs.salt IS 'The salt of the second';
-COMMENT ON COLUMN noise_pairs.versions_id IS 'What both ran with';
+COMMENT ON COLUMN noise_pairs.salt IS 'The salt of the second trial';
+COMMENT ON COLUMN noise_pairs.versions_id IS 'The versions both ran with: see versions';
 COMMENT ON COLUMN noise_pairs.trial IS 'The trial without a salt';
-COMMENT ON COLUMN noise_pairs.salted_trial IS 'The trial with it';
-COMMENT ON COLUMN noise_pairs.value IS 'Its number without the salt';
-COMMENT ON COLUMN noise_pairs.salted_value IS 'Its number with it';
+COMMENT ON COLUMN noise_pairs.salted_trial IS 'The trial with a salt';
+COMMENT ON COLUMN noise_pairs.value IS 'The value without the salt';
+COMMENT ON COLUMN noise_pairs.salted_value IS 'The value with the salt';
 
 CREATE OR REPLACE VIEW noise_floor AS
 SELECT
@@ -430,12 +429,12 @@ LEFT JOIN (
     FROM plan_trials m JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id GROUP BY m.trial_id
 ) v ON v.trial_id = p.trial
 GROUP BY p.conditions, p.metric, p.variant_id, p.block, p.versions_id;
-COMMENT ON VIEW noise_floor IS 'How much each judged metric scatters where nothing but the initialisation changes: below it no difference between blocks can be seen';
-COMMENT ON COLUMN noise_floor.conditions IS 'As trials.conditions: it holds for every trial that has the same';
+COMMENT ON VIEW noise_floor IS 'How much each judged metric varies when only the initialisation changes: below it no difference between blocks can be seen';
+COMMENT ON COLUMN noise_floor.conditions IS 'As trials.conditions: the floor holds for every trial under the same conditions';
 COMMENT ON COLUMN noise_floor.metric IS 'The judged metric';
 COMMENT ON COLUMN noise_floor.whose IS 'Name of the variant it was measured on';
 COMMENT ON COLUMN noise_floor.variant_id IS 'Its fingerprint';
-COMMENT ON COLUMN noise_floor.n IS 'Pairs';
+COMMENT ON COLUMN noise_floor.n IS 'Number of pairs';
 COMMENT ON COLUMN noise_floor.sd IS 'Standard deviation of the paired differences, on the metric''s own scale; NULL for one pair';
-COMMENT ON COLUMN noise_floor.log_sd IS 'That of the differences of natural logarithms; NULL where a value is not above zero';
-COMMENT ON COLUMN noise_floor.spaces IS 'The spaces that ask for its trials';
+COMMENT ON COLUMN noise_floor.log_sd IS 'The same for differences of natural logarithms; NULL where a value is not above zero';
+COMMENT ON COLUMN noise_floor.spaces IS 'The spaces that its trials belong to';

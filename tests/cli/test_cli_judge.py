@@ -213,18 +213,22 @@ def test_what_is_asked_wrongly_is_told_with_a_way_out(table, words, said):
     [
         ("runs.csv", "variant,seed,loss\n", "runs.csv has no rows"),
         ("runs.csv", "", "runs.csv has no rows"),
-        ("runs.csv", "variant,seed,loss\na,1,2\nb,1\n", "2 cells where the heading has 3\n --> runs.csv:3:1"),
+        ("runs.csv", "variant,seed,loss\na,1,2\nb,1\n", "2 cells, but the header has 3\n --> runs.csv:3:1"),
         ("runs.csv", "variant,seed,loss\na,1,2\na,2,2\n", "runs.csv has one variant only: 'a'"),
-        ("runs.csv", 'variant,seed,loss\na,1,"2\n', "no CSV: unexpected end of data\n --> runs.csv:2:1"),
+        ("runs.csv", 'variant,seed,loss\na,1,"2\n', "not CSV: unexpected end of data\n --> runs.csv:2:1"),
         ("runs.csv", "variant,loss,seed,loss\na,1,2,3\nb,1,2,3\n", "runs.csv has two columns 'loss'"),
-        ("runs.jsonl", '{"variant": "a"}\n{"variant" "b"}\n', "no JSON: Expecting ':' delimiter\n --> runs.jsonl:2:12"),
-        ("runs.jsonl", "[1]\n", "no JSON object\n --> runs.jsonl:1:1"),
+        (
+            "runs.jsonl",
+            '{"variant": "a"}\n{"variant" "b"}\n',
+            "not JSON: Expecting ':' delimiter\n --> runs.jsonl:2:12",
+        ),
+        ("runs.jsonl", "[1]\n", "not a JSON object\n --> runs.jsonl:1:1"),
         (
             "runs.jsonl",
             '{"variant": "a", "seed": 1, "loss": 1}\n{"variant": "b", "seed": 1, "loss": "x"}\n',
             "loss of variant b at seed 1 is no number: 'x'\n --> runs.jsonl:2:37",
         ),
-        ("runs.xls", "", "runs.xls is no table by its name"),
+        ("runs.xls", "", "runs.xls does not have the name of a table"),
         ("runs.parquet", "no", "runs.parquet: "),
     ],
 )
@@ -260,7 +264,7 @@ def test_every_kind_of_table_gives_the_same_verdicts(table):
     others += [ablate.judge(one, metrics="loss", margin=f"{1} %", sql=ordered) for one in tables[:3]]
     assert first.summary.effects[0].n == 3 and first.verdicts["verdict"].tolist() == ["better"]
     assert all(other.summary.effects == first.summary.effects for other in others)
-    with pytest.raises(ablate.InputError, match="int is no table"):
+    with pytest.raises(ablate.InputError, match="int is not a table"):
         ablate.judge(3, metrics="loss")
     with pytest.raises(ablate.InputError, match="row 2: loss of variant b at seed 1 is no number: 'x'"):
         ablate.judge([{"variant": v, "seed": 1, "loss": x} for v, x in (("a", 1), ("b", "x"))], metrics="loss")

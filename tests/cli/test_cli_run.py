@@ -280,7 +280,7 @@ def test_what_is_refused_gives_nothing_up(world):
         assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
         assert "  = " in done.stderr
     nowhere = ablate("run", "tiny.yaml", "--mlflow", "nonsense", "--fresh", cwd=folder, mlflow=True)
-    assert nowhere.returncode == 2 and "is no MLflow tracking URI" in nowhere.stderr
+    assert nowhere.returncode == 2 and "is not an MLflow tracking URI" in nowhere.stderr
     assert set(standing(folder, "results").values()) == {"finished"}
     assert ablate("run", "tiny.yaml", "--set", "seeds=1", cwd=folder).returncode == 0
     resumed = ablate("resume", "--no-mlflow", cwd=folder)

@@ -135,7 +135,7 @@ def test_a_trial_goes_on_with_the_operator_that_it_began_with_or_starts_over(pla
     assert isinstance(events[0], Began) and events[0].step == (0 if broken else 6)
     assert next(event.step for event in events if isinstance(event, Row)) == (0 if broken else 8)
     assert isinstance(events[-1], Outcome) and events[-1].kind == "finished"
-    over = [f"trial {trial.id} was begun with other versions (attention); it starts over"]
+    over = [f"trial {trial.id} was started with other versions (attention); it starts over"]
     assert said == (over if broken else [])
 
 

@@ -132,4 +132,4 @@ def test_a_worker_with_other_versions_starts_over(space, tmp_path, monkeypatch):
     assert isinstance(events[0], Began) and events[0].step == 0
     assert next(event.step for event in events if isinstance(event, Row)) == 0
     assert isinstance(events[-1], Outcome) and events[-1].kind == "finished"
-    assert said == [f"trial {trial.id} was begun with other versions (torch); it starts over"]
+    assert said == [f"trial {trial.id} was started with other versions (torch); it starts over"]

@@ -37,9 +37,9 @@ def folder(worlds, tmp_path):
 
 
 def test_nothing_happened(folder, worlds):  # every test below can fail: without an attack nothing is said
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
     assert ends_well(folder, worlds) == []
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 # Bytes that change
@@ -61,7 +61,7 @@ def survives(worlds, name, damage, with_database):
     found = repair(copy, dry_run=True)
     if damage[0] == "flip" and name != "database":
         assert [f for f in found.to_repair if f.where == copy / FILES[name]], "a changed bit is always noticed"
-    lost = {f.where.stem for f in found.found if f.kind == "sealed" and f.severity == "lost"}
+    lost = {f.where.stem for f in found.findings if f.kind == "sealed" and f.severity == "lost"}
     assert lost <= ({"b20001"} if name == "sealed" and not with_database else set())
     with opened(copy, say=lambda said: None) as results:
         assert set(results.outcomes()) >= SEALED - lost, "what was sealed is known, but for what was hit"
@@ -112,7 +112,7 @@ def test_doctor_repairs_before_the_next_run_too(worlds, folder):
     for name in ("segment", "outcomes", "plans", "sealed", "checkpoint"):
         flip(folder / FILES[name], (folder / FILES[name]).stat().st_size // 2)
     mended = repair(folder, dry_run=False, say=lambda said: None)
-    assert mended.exit_code == 0 and {f.kind for f in mended.found} >= {"damaged line", "sealed"}
+    assert mended.exit_code == 0 and {f.kind for f in mended.findings} >= {"damaged line", "sealed"}
     assert repair(folder, dry_run=True).to_repair == ()
     assert ends_well(folder, worlds) == []
 
@@ -132,7 +132,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
             _, endings = make_ready(folder, said.append)
         assert set(endings) == SEALED
         torn = [f"{path} ends in the middle of a line; {bytes_left} bytes are cut off"] if bytes_left else []
-        assert said == [*torn, f"{path} did not list trial b20001; listed anew from what was sealed"]
+        assert said == [*torn, f"{path} did not list trial b20001; listed again from the sealed files"]
         assert set(ledger.known_outcomes(folder)) == SEALED
 
 
@@ -142,7 +142,7 @@ def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of
     path = folder / FILES[name]
     path.write_bytes(path.read_bytes()[:-1])
     assert ends_well(folder, worlds) == []
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 @pytest.mark.full
@@ -154,10 +154,10 @@ def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         put_right(text_lines.torn(path, checksummed_lines.read(path)), said.append)
-        known = ledger.asked(checksummed_lines.read(path))
+        known = ledger.kept_plans(checksummed_lines.read(path))
         one_line(said, str(path), f"ends in the middle of a line; {bytes_left} bytes are cut off")
         assert len(known.trials) == 6 and known.plans == {}
-    one_line(ends_well(folder, worlds), str(path), "lacked 1 plan; got back from ablate.duckdb")
+    one_line(ends_well(folder, worlds), str(path), "lacked 1 plan; recovered from ablate.duckdb")
 
 
 def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
@@ -179,9 +179,9 @@ def test_specifications_and_plans_come_again_with_the_next_run_without_the_datab
     path = folder / FILES["plans"]
     flip(path, 100)
     flip(path, path.stat().st_size - 100)
-    before = len(ledger.asked(checksummed_lines.read(path)).trials)
-    one_line(ends_well(folder, worlds), str(path), "is damaged in line 1, 8", "`ablate doctor` takes it out")
-    after = ledger.asked(checksummed_lines.read(path))
+    before = len(ledger.kept_plans(checksummed_lines.read(path)).trials)
+    one_line(ends_well(folder, worlds), str(path), "is damaged in line 1, 8", "`ablate doctor` removes it")
+    after = ledger.kept_plans(checksummed_lines.read(path))
     assert (before, len(after.trials), set(after.plans)) == (5, 6, {"small"})
 
 
@@ -192,15 +192,15 @@ def test_a_newer_plan_in_a_damaged_line_is_got_back_and_not_the_older_one(folder
     path, said = folder / FILES["plans"], []
     flip(path, path.stat().st_size - 100)
     with opened(folder, say=said.append) as results:
-        assert results._asked.plans["small"][1]["seeds"] == [0]
-    assert "lacked 1 plan; got back" in said[-1]
+        assert results._kept.plans["small"][1]["seeds"] == [0]
+    assert "lacked 1 plan; recovered" in said[-1]
 
 
 def test_an_older_plan_in_the_database_does_not_come_back(folder):
     with opened(folder) as results:
         results.record_plan(plan(seeds=(0,)), DOCUMENTS)  # and the database is not brought up to it
     with opened(folder) as results:
-        assert results._asked.plans["small"][1]["seeds"] == [0]
+        assert results._kept.plans["small"][1]["seeds"] == [0]
 
 
 def test_a_line_damaged_while_its_trial_runs_is_not_sealed_over(folder, worlds):

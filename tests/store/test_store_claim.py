@@ -45,7 +45,7 @@ def test_a_claim_says_who_and_how_far(tmp_path, monkeypatch):
 
 
 def test_a_second_worker_is_refused_by_name(tmp_path, other):
-    with pytest.raises(RefusedError, match=f"a1 is being trained already by process {other.pid} on "):
+    with pytest.raises(RefusedError, match=f"a1 is already being trained by process {other.pid} on "):
         Claim(tmp_path, "a1", patience=0.3).__enter__()
     with Claim(tmp_path, "b2", patience=0.3):
         pass
@@ -124,7 +124,7 @@ def test_waiting_for_a_hold_that_ends(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(RefusedError, match="is not to be seen on"):
+    with pytest.raises(RefusedError, match="cannot be reached from"):
         Claim(tmp_path / "elsewhere", "a1").__enter__()
 
 

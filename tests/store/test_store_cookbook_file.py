@@ -37,5 +37,5 @@ def test_a_mistyped_name_is_understood():
         find("zzz")
     with pytest.raises(InputError, match="did you mean 'space'"):
         find("pareto").given({"spce": "small"})
-    with pytest.raises(InputError, match="cannot be given 'x'\n  = it can be given: none"):
+    with pytest.raises(InputError, match="has no parameter 'x'\n  = its parameters are: none"):
         find("same_numbers").given({"x": "1"})

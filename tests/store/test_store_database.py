@@ -116,7 +116,7 @@ def test_a_damaged_or_foreign_file_is_filled_anew_and_that_is_said(tmp_path):
     (tmp_path / "ablate.duckdb").write_bytes(b"not a database" * 1000)
     with opened(tmp_path, say=said.append) as results:
         assert results.refresh()
-    assert "filled anew from the journal" in said[0]
+    assert "rebuilt from the journal" in said[0]
     assert contents(tmp_path, but=()) == before
 
 

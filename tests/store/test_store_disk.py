@@ -135,7 +135,7 @@ def test_full_before_the_run_begins(disk, expected):
 
 
 def test_the_doctor_says_that_room_is_short(disk):
-    (found,) = repair(disk / "results", dry_run=True).found
+    (found,) = repair(disk / "results", dry_run=True).findings
     assert (found.kind, found.severity) == ("space", "harmless") and "MiB free" in found.what
 
 

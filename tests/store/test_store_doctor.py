@@ -30,7 +30,7 @@ def folder(half, tmp_path):
 
 def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
     findings = repair(folder, dry_run=True)
-    assert (findings.found, findings.holder, findings.exit_code) == ((), None, 0)
+    assert (findings.findings, findings.holder, findings.exit_code) == ((), None, 0)
     assert findings.looked_at == {
         "plan": 1,
         "specification": 6,
@@ -40,7 +40,7 @@ def test_a_sound_folder_has_nothing_and_repairing_it_changes_nothing(folder):
         "checkpoint": 1,
     }
     before = tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*")))
-    assert repair(folder, dry_run=False, say=pytest.fail).found == ()
+    assert repair(folder, dry_run=False, say=pytest.fail).findings == ()
     assert before == (tables(folder), (folder / FILES["database"]).stat().st_ino, sorted(map(str, folder.rglob("*"))))
 
 
@@ -57,14 +57,14 @@ def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     path, before = folder / FILES[name], tables(folder)
     flip(path, 300)
     damaged = path.read_bytes()
-    found = repair(folder, dry_run=True).found[0]
+    found = repair(folder, dry_run=True).findings[0]
     assert (found.kind, found.where, found.line, found.severity) == ("damaged line", path, 1, "repaired")
     mended(folder)
     assert checksummed_lines.read(path).damaged == () and tables(folder) == before
     (kept,) = (folder / "damaged").iterdir()
     assert kept.read_bytes().startswith(damaged)
     shutil.rmtree(folder / "damaged")
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 def test_a_damaged_specification_is_lost_without_the_database(folder):
@@ -72,7 +72,7 @@ def test_a_damaged_specification_is_lost_without_the_database(folder):
     flip(folder / FILES["plans"], 300)
     findings = repair(folder, dry_run=True)
     assert findings.exit_code == 1
-    assert {(f.kind, f.severity) for f in findings.found} == {
+    assert {(f.kind, f.severity) for f in findings.findings} == {
         ("damaged line", "lost"),
         ("specification", "lost"),
         ("database", "repaired"),
@@ -100,7 +100,7 @@ def test_a_torn_line_is_cut_off(folder, name):
     found = only(folder)
     assert (found.kind, found.what) == ("torn", "ends in the middle of a line (19 bytes)")
     mended(folder)
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 @pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
@@ -111,9 +111,9 @@ def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place
     end = whole.ends[-1 if place == "last" else 1]
     path.write_bytes(written[: end - 1] + written[end:])
     (folder / FILES["database"]).unlink()
-    findings = repair(folder, dry_run=True).found
+    findings = repair(folder, dry_run=True).findings
     assert [(f.kind, f.severity, f.line, f.what) for f in findings if f.kind != "database"] == [
-        ("torn", "repaired", len(whole.bodies) if place == "last" else 2, "is whole, but for its newline")
+        ("torn", "repaired", len(whole.bodies) if place == "last" else 2, "is complete except for its newline")
     ]
     mended(folder)
     assert path.read_bytes() == written and tables(folder) == before
@@ -127,8 +127,8 @@ def test_a_damaged_file_whose_rows_the_database_has_is_sealed_anew(folder):
     path, digest = folder / FILES["sealed"], known(folder)["b20001"].digest
     flip(path, 200)
     found = only(folder)
-    assert found.what == "is not the one that was sealed: some of its bytes have changed"
-    assert "kept in damaged; its rows are sealed anew from ablate.duckdb" in found.remedy
+    assert found.what == "is not as it was sealed: some of its bytes have changed"
+    assert "kept in damaged; its rows are sealed again from ablate.duckdb" in found.remedy
     mended(folder)
     assert known(folder)["b20001"].digest == digest
     assert sealed.digest(pyarrow.parquet.read_table(path)) == digest
@@ -143,9 +143,9 @@ def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
     flip(folder / FILES["sealed"], 200)
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'b20001' AND step = 10")
-    lost = [f for f in repair(folder, dry_run=True).found if f.severity == "lost"]
+    lost = [f for f in repair(folder, dry_run=True).findings if f.severity == "lost"]
     assert [(f.where, f.remedy) for f in lost] == [
-        (folder / FILES["sealed"], "kept in damaged; the trial is trained again by the next run that asks for it")
+        (folder / FILES["sealed"], "kept in damaged; the trial is trained again by the next run that needs it")
     ]
     mended(folder, code=1)
     assert "b20001" not in ledger.known_outcomes(folder)
@@ -169,7 +169,7 @@ def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
         pyarrow.parquet.write_table(content.drop_columns(["step"]), path)
     else:
         path.write_bytes(b"")
-    (found,) = [f for f in repair(folder, dry_run=True).found if f.severity == "lost"]
+    (found,) = [f for f in repair(folder, dry_run=True).findings if f.severity == "lost"]
     assert {
         "another trial": "is of another trial, b20001",
         "other rows": "has other numbers than were sealed",
@@ -197,7 +197,7 @@ def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(fold
         hear(results, "a10000", course("a10000"))
     path = folder / "outcomes.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    found = repair(folder, dry_run=True).found[0]
+    found = repair(folder, dry_run=True).findings[0]
     assert (found.kind, found.where.stem) == ("unlisted", "a10000")
     mended(folder)
     assert known(folder)["a10000"].attempt == 2
@@ -210,7 +210,7 @@ def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
     path = folder / FILES["segment"]
     flip(path, path.stat().st_size - 100)
     found = only(folder)
-    assert (found.kind, found.remedy) == ("damaged line", "the trial goes on from step 20")
+    assert (found.kind, found.remedy) == ("damaged line", "the trial continues from step 20")
     assert found.line == path.read_bytes()[: path.stat().st_size - 100].count(b"\n") + 1
     mended(folder)
     assert open_trial.read(path).marks[-1].end == path.stat().st_size
@@ -222,7 +222,7 @@ def test_a_damaged_checkpoint_costs_its_trial_the_start(folder):
     found = only(folder)
     assert (found.where, found.what, found.remedy) == (
         folder / FILES["checkpoint"],
-        "is gone or not what was written",
+        "is gone or has changed since it was written",
         "the trial starts over",
     )
     mended(folder)
@@ -239,22 +239,22 @@ def test_an_outcome_that_is_not_sealed_is_sealed(folder):
     appender.write([["outcome", "bug", 30, {"error": "ValueError"}, 1.8e9]])
     appender.close()
     found = only(folder)
-    assert (found.kind, found.what) == ("outcome", "has ended (bug) and is not sealed")
+    assert (found.kind, found.what) == ("outcome", "has ended (bug) but is not sealed")
     mended(folder)
     assert ledger.known_outcomes(folder)[OPEN].kind == "bug"
 
 
-@pytest.mark.parametrize("harm", ["headless", "sealed already"])
+@pytest.mark.parametrize("harm", ["headless", "already sealed"])
 def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     path = folder / FILES["segment"]
     if harm == "headless":
         flip(path, 20)
-        assert repair(folder, dry_run=True).found[0].what == "has lost its first line"
+        assert repair(folder, dry_run=True).findings[0].what == "has lost its first line"
     else:
         beginning = open_trial.Beginning("a10000", 1, 1.8e9, VERSIONS)
         path = open_trial.path_of(folder, "a10000")
         path.write_bytes(checksummed_lines.encode(open_trial.begin_record(beginning)))
-        assert only(folder).what == "is of a trial that is sealed already"
+        assert only(folder).what == "is of a trial that is already sealed"
     mended(folder)
     assert not path.exists()
 
@@ -267,11 +267,11 @@ def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_p
         for record in checksummed_lines.read(path).records
     ]
     path.write_bytes(b"".join(map(checksummed_lines.encode, without)))
-    assert repair(tmp_path, dry_run=True).found == ()
+    assert repair(tmp_path, dry_run=True).findings == ()
     flip(sealed.path_of(tmp_path, "a10000"), 200)
     assert only(tmp_path).kind == "sealed"
     (tmp_path / projection.DATABASE).unlink()
     said = []
     with opened(tmp_path, say=said.append) as results:
         assert "a10000" not in results.outcomes() and len(results.outcomes()) == 5
-    assert "the trial is not known any more" in said[0]
+    assert "the trial is no longer known" in said[0]

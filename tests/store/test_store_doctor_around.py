@@ -59,7 +59,7 @@ def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_
     before = tables(folder)
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute(change)
-    found = repair(folder, dry_run=True).found
+    found = repair(folder, dry_run=True).findings
     assert {f.kind for f in found} == {"database"} and what in " ".join(f.what for f in found)
     mended(folder)
     assert tables(folder) == before
@@ -84,12 +84,12 @@ def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
 def test_tables_of_ones_own_are_no_fault(folder):
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("CREATE TABLE mine AS SELECT * FROM final")
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
     monkeypatch.setattr("ablate.store.repair.database.ROWS_AT_ONCE", 30)
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("UPDATE metrics SET value = 1 WHERE trial_id IN ('a10000', 'b20001') AND step = 0")
     assert only(folder).what == "has other numbers than were sealed for 2 trials (a10000, …)"
@@ -102,10 +102,10 @@ def test_leftovers_of_a_killed_run_are_deleted(folder):
     for name in ("ablate.duckdb.new", "trials/c30001.parquet.new", "journal/c30001.jsonl.new"):
         (folder / name).write_bytes(b"half")
     (folder / "ablate.duckdb.new.tmp").mkdir()
-    found = repair(folder, dry_run=True).found
+    found = repair(folder, dry_run=True).findings
     assert len(found) == 4 and {(f.kind, f.remedy) for f in found} == {("leftover", "deleted")}
     mended(folder)
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
@@ -120,7 +120,7 @@ def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
 def test_what_is_kept_is_said(folder):
     (folder / "damaged").mkdir()
     (folder / "damaged" / "a.parquet").write_bytes(b"")
-    assert only(folder, "harmless").what == "keeps 1 file that was damaged (a.parquet…)"
+    assert only(folder, "harmless").what == "contains 1 damaged file (a.parquet…)"
 
 
 # A folder in use
@@ -138,7 +138,7 @@ with Claim(Path(sys.argv[1]), sys.argv[2], step=3):
 def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
     with another(CLAIM, folder, OPEN) as worker:
         findings = repair(folder, dry_run=True)
-        assert findings.holder.startswith(f"process {worker.pid} on ") and findings.found == ()
+        assert findings.holder.startswith(f"process {worker.pid} on ") and findings.findings == ()
         assert repair(folder, dry_run=False, say=pytest.fail) == findings
     assert claim.holders(folder)[OPEN].alive is False
     mended(folder)
@@ -153,7 +153,7 @@ def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
         (folder / "ablate.duckdb.new").write_bytes(b"half")
         flip(folder / FILES["sealed"], 200)
         findings = repair(folder, dry_run=True)
-        assert [f.kind for f in findings.found] == ["sealed"], "and what cannot be is not"
+        assert [f.kind for f in findings.findings] == ["sealed"], "and what cannot be is not"
         assert findings.holder == f"process {os.getpid()}, this one"
         assert repair(folder, dry_run=False, say=pytest.fail) == findings
         with pytest.raises(RefusedError, match="open already"), Lock(folder):
@@ -181,11 +181,11 @@ except RefusedError:
 
 
 def test_a_repair_looks_for_itself_and_reports_what_happened_since_a_dry_run(folder):
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
     with (folder / "outcomes.jsonl").open("ab") as file:
         file.write(b"half a li")
     repaired = repair(folder, dry_run=False, say=pytest.fail)
-    assert [(f.kind, f.where.name) for f in repaired.found] == [("torn", "outcomes.jsonl")] and repaired.left == ()
+    assert [(f.kind, f.where.name) for f in repaired.findings] == [("torn", "outcomes.jsonl")] and repaired.left == ()
 
 
 # MLflow
@@ -201,7 +201,7 @@ def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
         return [] if rebuilt else [Finding("mirror", "repaired", "lacks runs", place / "mlflow.db", "filled anew")]
 
     findings = repair(folder, dry_run=True, mirror=look)
-    assert [(f.kind, f.severity) for f in findings.found] == [("database", "repaired"), ("mirror", "harmless")]
+    assert [(f.kind, f.severity) for f in findings.findings] == [("database", "repaired"), ("mirror", "harmless")]
     findings = repair(folder, dry_run=False, say=pytest.fail, mirror=look, rebuild_mirror=rebuilt.append)
     assert rebuilt == [folder] and findings.left == ()
 
@@ -211,10 +211,10 @@ def test_a_mirror_beside_a_database_of_another_version_is_looked_at_when_that_is
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("DROP TABLE plans; UPDATE projection SET sql_digest = 'older'")
     looked = repair(folder, dry_run=True, mirror=mirror.examine)
-    assert [(f.kind, f.severity) for f in looked.found] == [("database", "repaired"), ("mirror", "harmless")]
-    assert "ablate.duckdb has the tables of another version" in looked.found[1].what
+    assert [(f.kind, f.severity) for f in looked.findings] == [("database", "repaired"), ("mirror", "harmless")]
+    assert "ablate.duckdb has the tables of another version" in looked.findings[1].what
     done = repair(folder, dry_run=False, say=pytest.fail, mirror=mirror.examine, rebuild_mirror=mirror.rebuild)
-    assert (done.found, done.left, done.exit_code) == (looked.found, (), 0)
+    assert (done.findings, done.left, done.exit_code) == (looked.findings, (), 0)
     assert repair(folder, dry_run=True, mirror=mirror.examine).to_repair == ()
 
 
@@ -248,7 +248,7 @@ def test_only_what_was_done_reads_as_done(folder):
     looked = repair(folder, dry_run=True)
     told = shown(looked)
     assert "looked at 1 plan, 6 specifications, 4 ended trials," in told
-    assert told.count("  = would be: deleted\n") == 2 and "  = delete them when you no longer want them" in told
+    assert told.count("  = would be: deleted\n") == 2 and "  = delete them when you no longer need them" in told
     told = shown(repair(folder, dry_run=False, say=pytest.fail))
     assert told.count("  = deleted\n") == 2 and "would be" not in told
 

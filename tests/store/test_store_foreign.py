@@ -97,7 +97,7 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
 @pytest.mark.parametrize("name", FILES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
-    found = [f.what for f in repair(folder, dry_run=True).found if f.kind == "unknown line"]
+    found = [f.what for f in repair(folder, dry_run=True).findings if f.kind == "unknown line"]
     assert found == ["has 5 lines of a kind that this version does not know"]
     assert answers(folder) == []
 
@@ -172,8 +172,8 @@ def test_a_claim_that_says_nothing_is_nobodys(folder, text):
     (folder / claim.FOLDER).mkdir(exist_ok=True)
     path = folder / claim.FOLDER / OPEN
     path.write_text(text)
-    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "worker")
-    assert (found.severity, found.what, found.where) == ("harmless", "does not say whose it is", path)
+    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "worker")
+    assert (found.severity, found.what, found.where) == ("harmless", "does not say who holds it", path)
     assert answers(folder) == []
     assert not path.exists()
 

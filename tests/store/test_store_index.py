@@ -44,7 +44,7 @@ def test_what_was_asked_is_read_as_it_was_written(tmp_path):
     odd = {**first, "space": 'a "quoted" \\ name → é\n', "seeds": []}
     records = [["trial", document], ["plan", "1", first], ["plan", "o", odd], ["plan", "2", second], ["later", {}]]
     (tmp_path / "plans.jsonl").write_bytes(b"".join(map(encode, records)))
-    asked = ledger.asked(checksummed_lines.read(tmp_path / "plans.jsonl"))
+    asked = ledger.kept_plans(checksummed_lines.read(tmp_path / "plans.jsonl"))
     written = [checksummed_lines.read(tmp_path / "plans.jsonl").records[place][-1] for place in range(4)]
     assert asked.trials == {trial().id: written[0]}
     assert asked.plans == {"small": ("2", written[3]), odd["space"]: ("o", odd)}

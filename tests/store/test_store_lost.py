@@ -37,16 +37,14 @@ def judged(folder):
 def test_lost_verdicts_are_found(tmp_path, harm):
     fill(tmp_path)
     judged(tmp_path)
-    assert repair(tmp_path, dry_run=True).found == ()
+    assert repair(tmp_path, dry_run=True).findings == ()
     path = tmp_path / verdicts.FILE
     if harm == "gone":
         path.unlink()
     else:
         flip(path, 100)
-    lost = [found for found in repair(tmp_path, dry_run=True).found if found.kind == "verdicts"]
-    assert [(found.severity, found.what) for found in lost] == [
-        ("lost", "does not say any more what small was judged to be")
-    ]
+    lost = [found for found in repair(tmp_path, dry_run=True).findings if found.kind == "verdicts"]
+    assert [(found.severity, found.what) for found in lost] == [("lost", "no longer has the verdicts of small")]
     assert "judges it again" in lost[0].remedy
     repaired = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert repaired.exit_code == 1
@@ -68,14 +66,14 @@ def corpus(folder):
 def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):
     half_way(tmp_path)
     path = corpus(tmp_path) / name
-    assert repair(tmp_path, dry_run=True).found == ()
+    assert repair(tmp_path, dry_run=True).findings == ()
     if harm == "flipped":
         flip(path, path.stat().st_size // 2)
     else:
         path.write_bytes(path.read_bytes()[: 11 if harm == "cut" else 0])
-    (found,) = repair(tmp_path, dry_run=True).found
+    (found,) = repair(tmp_path, dry_run=True).findings
     assert (found.kind, found.severity, found.where) == ("corpus", "repaired", path)
-    assert "made anew from the texts" in found.remedy
+    assert "rebuilt from the texts" in found.remedy
     findings = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert findings.exit_code == 0 and findings.left == ()
     assert cache.load_tokens(tmp_path / "corpus", "f00d") is None
@@ -85,7 +83,7 @@ def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):
 def test_a_token_cache_without_its_tokens_is_found(tmp_path):
     half_way(tmp_path)
     (corpus(tmp_path) / "f00d.tokens").unlink()
-    (found,) = repair(tmp_path, dry_run=True).found
+    (found,) = repair(tmp_path, dry_run=True).findings
     assert (found.kind, found.what) == ("corpus", "is gone")
 
 
@@ -105,7 +103,7 @@ def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_pa
         with duckdb.connect(database, read_only=True) as connection:
             for (name,) in connection.execute("SHOW TABLES").fetchall():
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM {name} t").fetchall()
-        noticed += any("filled anew from the journal" in one for one in said)
+        noticed += any("rebuilt from the journal" in one for one in said)
     assert noticed
 
 
@@ -118,7 +116,7 @@ def test_a_folder_may_have_any_letter_that_an_engine_can_be_told(tmp_path, name,
     folder = type(tmp_path)(name)
     fill(folder)
     assert query(folder, "SELECT count(*) FROM metrics").rows[0][0] > 0
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 def test_mlflow_too_is_told_of_such_a_folder(tmp_path):
@@ -133,6 +131,6 @@ def test_mlflow_too_is_told_of_such_a_folder(tmp_path):
 def test_a_folder_with_a_letter_that_duckdb_cannot_be_told_is_refused_before_anything_is_written(tmp_path, letter):
     folder = tmp_path / f"is it so{letter}" / "results"
     for ask in (lambda: fill(folder), lambda: query(folder, "SELECT 1"), lambda: repair(folder, dry_run=True)):
-        with pytest.raises(InputError, match=r"a folder of results cannot have .* in its path: .*\n  = DuckDB"):
+        with pytest.raises(InputError, match=r"the path of a results folder cannot contain .*: .*\n  = DuckDB"):
             ask()
     assert not folder.parent.exists()

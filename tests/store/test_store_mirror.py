@@ -147,7 +147,7 @@ def test_what_has_gone_or_changed_in_a_space_goes_and_comes_back_in_mlflow(folde
     with opened(folder) as results:
         results.record_plan(replace(whole, trials=whole.trials[:3], seeds=(0,)), DOCUMENTS)
         results.refresh()
-        assert told(folder) == ["repaired: small: 3 runs no longer asked for"]
+        assert told(folder) == ["repaired: small: 3 runs no longer requested"]
         assert (mirror(folder).removed, set(runs_of(client))) == (3, {"pre_ln seed 0", "half seed 0", "op seed 0"})
         assert "| `+qk_norm` | better |" in client.get_experiment_by_name("small").tags["mlflow.note.content"]
         results.record_plan(whole, DOCUMENTS)

@@ -77,7 +77,7 @@ def test_each_run_of_a_variant_has_the_variants_numbers_and_verdicts(folder):
     before = {name: run.info.run_id for name, run in runs_of(client).items()}
     assert runs_of(client)["half seed 0"].data.tags["answer"] == "half", "not judged yet"
     record(folder, RECORD)
-    assert told(folder) == ["repaired: small: 6 runs without the verdicts of today"]
+    assert told(folder) == ["repaired: small: 6 runs without the current verdicts"]
     assert mirror(folder) and told(folder) == []
     runs = runs_of(client)
     assert {name: run.info.run_id for name, run in runs.items()} == before, "the same runs, completed"
@@ -158,7 +158,7 @@ def test_an_answer_that_holds_no_more_goes_with_its_run_and_a_later_one_takes_it
 def test_a_kill_between_two_answers_leaves_them_to_the_next(folder):
     record(folder, RECORD)
     kill_at(folder, "log_batch", 3)
-    assert told(folder) == ["repaired: small: 4 runs without the verdicts of today"]
+    assert told(folder) == ["repaired: small: 4 runs without the current verdicts"]
     assert mirror(folder) and told(folder) == [] and len(runs_of(client_of(folder))) == 6
 
 

@@ -98,7 +98,7 @@ def test_a_rebuilt_mirror_is_as_the_first_one_was_and_says_so(folder):
 def test_a_store_that_was_deleted_is_filled_again(folder):
     (folder / "mlflow.db").unlink()
     (folder / "mlflow.db-journal").write_bytes(b"of the old file")
-    assert told(folder) == ["repaired: is not there; 12 runs missing"]
+    assert told(folder) == ["repaired: is missing, with 12 runs"]
     assert mirror(folder).sent >= 6
     client = client_of(folder)
     assert {one.path for one in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)
@@ -109,7 +109,7 @@ def test_a_store_that_was_deleted_is_filled_again(folder):
 def test_a_folder_that_was_moved_is_mirrored_anew_where_it_is_now(folder, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
-    assert f"repaired: small: its files are looked for in {(folder / 'mlruns').as_uri()}" in " ".join(told(moved))
+    assert f"repaired: small: its files are expected in {(folder / 'mlruns').as_uri()}" in " ".join(told(moved))
     assert mirror(moved)
     client = client_of(moved)
     assert {one.path for one in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)

@@ -113,7 +113,7 @@ def test_a_server_that_is_down_is_one_line_soon_and_what_is_missing_is_sent_late
     assert time.monotonic() - began < 15
     *trace, told, way_out = done.stderr.strip().splitlines()
     assert told.endswith(f"MLflow at {address} was not brought up to date: nothing answers there (connection refused)")
-    assert way_out.startswith("  = see that the server runs")
+    assert way_out.startswith("  = check that the server runs")
     assert trace[0].startswith("Traceback"), "nothing was said but the error"
     assert not (tmp_path / "mlflow.jsonl").exists()
 

@@ -112,7 +112,7 @@ def test_it_shows_the_results_to_this_machine_alone_and_ctrl_c_leaves_nothing(fo
         taken.listen()
         port = taken.getsockname()[1]
         with served(folder, port) as (process, address, said):
-            assert f"port {port} is taken; {address.rpartition(':')[2]} is used instead" in said
+            assert f"port {port} is in use; {address.rpartition(':')[2]} is used instead" in said
             assert re.search(
                 r"small: \S+/#/experiments/1/runs\?workflowType=machine_learning&viewStateShareKey=\S+", said
             )

@@ -35,7 +35,7 @@ def healed(folder: Path) -> Repaired:
     looked = repair(folder, dry_run=True)
     assert state(folder) == before
     done = repair(folder, dry_run=False, say=pytest.fail)
-    assert (done.found, done.left) == (looked.found, ())
+    assert (done.findings, done.left) == (looked.findings, ())
     assert repair(folder, dry_run=True).to_repair == ()
     return done
 
@@ -45,15 +45,15 @@ def told(finding: Finding) -> tuple[str, str, str]:
 
 
 LEFT_OUT = {
-    ("repaired", "ablate.duckdb", "is not there"),
-    ("repaired", f"{OPEN}.50.pt", "is gone or not what was written"),
+    ("repaired", "ablate.duckdb", "is missing"),
+    ("repaired", f"{OPEN}.50.pt", "is gone or has changed since it was written"),
 }
 """What is found because it was left out of the folder."""
 
 
 def test_a_folder_of_510446e_is_whole_and_its_tables_are_filled(folder):
     done = healed(folder)
-    assert {told(finding) for finding in done.found} == LEFT_OUT and done.exit_code == 0
+    assert {told(finding) for finding in done.findings} == LEFT_OUT and done.exit_code == 0
     assert done.looked_at == {
         "plan": 1, "specification": 3, "ended trial": 2, "row": 24, "open trial": 1, "checkpoint": 0,
     }  # fmt: skip
@@ -70,7 +70,7 @@ def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folde
     last = checksummed_lines.read(path).records[-1][1]["trial"]
     path.write_bytes(whole[:-20])
     done = healed(folder)
-    assert {told(finding) for finding in done.found} - LEFT_OUT == {
+    assert {told(finding) for finding in done.findings} - LEFT_OUT == {
         ("repaired", "outcomes.jsonl", f"ends in the middle of a line ({len(whole.splitlines()[-1]) - 19} bytes)"),
         ("repaired", f"{last}.parquet", "is not listed in outcomes.jsonl"),
     }
@@ -82,9 +82,9 @@ def test_of_a_sealed_file_with_a_flipped_bit_it_says_what_is_lost(folder):
     flip(path, 200, 2)
     damaged = path.read_bytes()
     done = healed(folder)
-    (lost,) = (finding for finding in done.found if finding.severity == "lost")
-    assert told(lost)[1:] == (path.name, "is not the one that was sealed: some of its bytes have changed")
-    assert lost.remedy == "kept in damaged; the trial is trained again by the next run that asks for it"
+    (lost,) = (finding for finding in done.findings if finding.severity == "lost")
+    assert told(lost)[1:] == (path.name, "is not as it was sealed: some of its bytes have changed")
+    assert lost.remedy == "kept in damaged; the trial is trained again by the next run that needs it"
     assert (folder / "damaged" / path.name).read_bytes() == damaged and done.exit_code == 1
     assert set(ledger.known_outcomes(folder)) == {ENDED[1]}
 
@@ -96,7 +96,7 @@ def test_its_rows_are_sealed_anew_where_its_database_has_them(folder):
     flip(path, 200, 2)
     done = healed(folder)
     (found,) = done.to_repair
-    assert found.remedy == "kept in damaged; its rows are sealed anew from ablate.duckdb" and done.exit_code == 0
+    assert found.remedy == "kept in damaged; its rows are sealed again from ablate.duckdb" and done.exit_code == 0
     assert set(ledger.known_outcomes(folder)) == set(ENDED)
 
 
@@ -105,8 +105,8 @@ def test_its_lost_plan_is_said_to_be_lost(folder):
     number = 1 + next(n for n, body in enumerate(checksummed_lines.read(path).bodies) if body.startswith(b'["plan"'))
     flip(path, path.read_bytes().index(b'["plan"') + 40)
     done = healed(folder)
-    (lost,) = (finding for finding in done.found if finding.severity == "lost")
-    assert (lost.where, lost.line) == (path, number) and lost.remedy.endswith("it comes again when its space is run")
+    (lost,) = (finding for finding in done.findings if finding.severity == "lost")
+    assert (lost.where, lost.line) == (path, number) and lost.remedy.endswith("it comes back when its space is run")
     assert done.exit_code == 1
 
 

@@ -135,7 +135,7 @@ def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     ((text, digest, variants, trials, seen),) = ask(
         tmp_path, "SELECT document, plan_digest, variants, trials, first_seen FROM plans"
     )
-    kept = ledger.asked(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
+    kept = ledger.kept_plans(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
     assert (digest, json.loads(text)) == (kept[0], dict(kept[1])) and text == ledger.text_of(kept[1])
     assert serialise.digest(json.loads(text)) == digest
     assert (variants, trials) == (3, 6) and before <= seen <= time.time()
@@ -190,17 +190,17 @@ def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(
         (number,) = (number for number, _, other in ledger.plan_lines(checksummed_lines.read(path)) if other == digest)
         harmed(path, number)
     if by == "doctor":
-        (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
-        assert (found.what, found.remedy) == ("lacks an earlier plan of small", "got back from ablate.duckdb")
+        (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
+        assert (found.what, found.remedy) == ("lacks an earlier plan of small", "recovered from ablate.duckdb")
         done = repair(folder, dry_run=False, say=said.append)
         assert (done.exit_code, done.left, said) == (0, (), [])
-        assert {found.severity for found in done.found} == {"repaired"}
-        assert not [found for found in done.found if found.kind == "database"]
+        assert {found.severity for found in done.findings} == {"repaired"}
+        assert not [found for found in done.findings if found.kind == "database"]
     else:
         with opened(folder, say=said.append) as results:
             results.refresh()
-        assert said[-1] == f"{path} lacked 1 plan; got back from ablate.duckdb"
-    known = ledger.asked(checksummed_lines.read(path))
+        assert said[-1] == f"{path} lacked 1 plan; recovered from ablate.duckdb"
+    known = ledger.kept_plans(checksummed_lines.read(path))
     assert list(known.every("small")) == [first, second] and known.first_seen.keys() == {first, second}
     assert contents(folder, but=("timings", "costs")) == before
 
@@ -209,10 +209,10 @@ def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twi
     folder, first, second = twice
     path, before = folder / ledger.PLANS, contents(folder, but=("timings", "costs"))
     without(path, ["plan", digest_of(folder, second)])
-    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
     assert found.what == "lacks the plan of small"
     assert repair(folder, dry_run=False).exit_code == 0
-    assert list(ledger.asked(checksummed_lines.read(path)).every("small")) == [first, second]
+    assert list(ledger.kept_plans(checksummed_lines.read(path)).every("small")) == [first, second]
     assert contents(folder, but=("timings", "costs")) == before
 
 
@@ -223,10 +223,10 @@ def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twi
     with opened(folder) as results:
         results.record_plan(plan((0,)), third)
     without(folder / ledger.PLANS, *(["plan", digest] for digest in digests))
-    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
+    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
     assert found.what == "lacks 2 earlier plans of small"
     assert repair(folder, dry_run=False).exit_code == 0
-    every = ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).every("small")
+    every = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).every("small")
     assert set(every) > {first, second} and list(every)[-1] not in (first, second)
     assert ask(folder, "SELECT resolved FROM spaces") == ((checksummed_lines.compact(third.resolved),),)
 
@@ -248,9 +248,9 @@ def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to
     without(folder / ledger.PLANS, ["plan", digest])
     with duckdb.connect(folder / "ablate.duckdb") as connection:
         connection.execute(f"UPDATE plans SET document = '{{}}' WHERE plan = '{first}'")
-    (found,) = (f for f in repair(folder, dry_run=True).found if f.kind == "specification")
-    assert found.severity == "lost" and "ablate.duckdb has another text of it than was kept" in found.what
-    assert "comes again when small is run with the settings of then" in found.remedy
+    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
+    assert found.severity == "lost" and "ablate.duckdb has a different text of it" in found.what
+    assert "comes back when small is run with the settings of that plan" in found.remedy
     assert repair(folder, dry_run=False, say=lambda said: None).exit_code == 1
 
 
@@ -266,9 +266,9 @@ def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     else:
         harmed(path, kinds.index("seen") + 1)
     done = repair(folder, dry_run=False)
-    assert (done.exit_code, {found.severity for found in done.found}) == (0, {"repaired"})
-    assert not [found for found in done.found if found.kind == "database"]
-    assert tuple(sorted(ledger.asked(checksummed_lines.read(path)).first_seen.items())) == seen
+    assert (done.exit_code, {found.severity for found in done.findings}) == (0, {"repaired"})
+    assert not [found for found in done.findings if found.kind == "database"]
+    assert tuple(sorted(ledger.kept_plans(checksummed_lines.read(path)).first_seen.items())) == seen
     assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
 
 
@@ -283,12 +283,12 @@ def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
         harmed(path, 1)
     done = repair(folder, dry_run=False, say=lambda said: None)
     assert done.exit_code == 1
-    (lost,) = (found for found in done.found if found.kind == "verdicts")
-    assert lost.what == f"does not say any more what small was judged to be as an earlier plan, {first}"
-    assert "an `ablate run` with the settings of then judges it again" in lost.remedy
-    assert all(found.severity == "lost" for found in done.found if found.where == path)
-    (database,) = (found for found in done.found if found.kind == "database")
-    assert database.what == "has verdicts of small that no line of the journal says any more"
+    (lost,) = (found for found in done.findings if found.kind == "verdicts")
+    assert lost.what == f"no longer has the verdicts of small under an earlier plan, {first}"
+    assert "an `ablate run` with the settings of that plan judges it again" in lost.remedy
+    assert all(found.severity == "lost" for found in done.findings if found.where == path)
+    (database,) = (found for found in done.findings if found.kind == "database")
+    assert database.what == "has verdicts of small that are no longer in the journal"
     with duckdb.connect(folder / "damaged" / "ablate.duckdb", read_only=True) as connection:
         kept = connection.execute(f"SELECT count(*) FROM judged WHERE plan = '{first}'").fetchone()
     assert kept == (8,), "what it had is kept"
@@ -306,7 +306,7 @@ def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
         with opened(folder, say=said.append) as results:
             results.refresh()
     (told,) = said
-    assert f"what small was judged to be as an earlier plan, {first}: an `ablate run`" in told
+    assert f"the verdicts of small under an earlier plan, {first}: an `ablate run`" in told
 
 
 def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
@@ -316,10 +316,10 @@ def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
     older = ["judged", "0" * 16, {**records[0][2], "confidence": 0.9}]
     path.write_bytes(b"".join(map(checksummed_lines.encode, [older, *records])))
     harmed(path, 1)
-    (found,) = repair(folder, dry_run=True).found
-    assert found.severity == "repaired" and "what every plan was last judged to be stands in others" in found.remedy
+    (found,) = repair(folder, dry_run=True).findings
+    assert found.severity == "repaired" and "the latest verdicts of every plan are in other lines" in found.remedy
     (folder / "ablate.duckdb").unlink()
-    (found,) = (found for found in repair(folder, dry_run=True).found if found.where == path)
+    (found,) = (found for found in repair(folder, dry_run=True).findings if found.where == path)
     assert found.severity == "lost" and "is not known" in found.remedy, "nobody says what stood there"
 
 
@@ -357,7 +357,7 @@ def test_sql_that_does_not_tell_plans_apart_is_told_that_there_are_several(twice
     assert said == []
     ask(folder, "SELECT * FROM Leaderboard", say=said.append)
     (told,) = said
-    assert told.startswith("space small was asked as 2 plans") and "WHERE current" in told
+    assert told.startswith("space small has 2 plans") and "WHERE current" in told
 
 
 def test_one_plan_says_nothing(tmp_path):

@@ -141,7 +141,7 @@ def test_sql_cannot_write(running, live, sql):
         results.seal("b20002", Outcome("finished", 40))
         results.refresh()
     before = contents(folder)
-    with pytest.raises(InputError, match="is not reading"):
+    with pytest.raises(InputError, match="is not allowed in read-only SQL"):
         query(folder, sql)
     assert contents(folder) == before
 

@@ -320,7 +320,7 @@ def test_a_lost_file_loses_no_judgement(folder, name):
     assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
     assert level_of(judged_at(folder, (0, 1, 2))) == (3, 0.0016)
     found = repair(folder, dry_run=True)
-    assert [(f.kind, f.severity, f.where.name) for f in found.found if f.kind == "question"] == [
+    assert [(f.kind, f.severity, f.where.name) for f in found.findings if f.kind == "question"] == [
         ("question", "repaired", name)
     ]
     repair(folder, dry_run=False, say=print)
@@ -361,6 +361,6 @@ def test_a_damaged_line_is_got_back_from_the_other_file(folder):
     path.write_bytes(bytes(content))
     assert level_of(judged_at(folder, (0, 1, 2), say=lambda said: None)) == (3, 0.0016)
     found = repair(folder, dry_run=True)
-    assert {f.severity for f in found.found if f.where == path} == {"repaired"}
+    assert {f.severity for f in found.findings if f.where == path} == {"repaired"}
     assert repair(folder, dry_run=False, say=print).left == ()
     assert len(checksummed_lines.read(path).records) == 3 and not checksummed_lines.read(path).damaged

@@ -62,20 +62,20 @@ def does_what_it_says(folder: Path) -> Repaired:
     looked = repair(folder, dry_run=True)
     assert everything(folder) == before, "a dry run writes nothing"
     done = repair(folder, dry_run=False, say=pytest.fail)
-    assert done.found == looked.found and (looked.done, done.done) == (False, True)
+    assert done.findings == looked.findings and (looked.done, done.done) == (False, True)
     after = everything(folder)
     differ = changed(before, after, folder)
-    named = {path for finding in looked.found for path in finding.changes}
+    named = {path for finding in looked.findings for path in finding.changes}
     brought_up = {folder / FILES["database"]} if looked.to_repair else set()
     assert differ <= named | brought_up, "nothing is changed that was not said"
-    for finding in looked.found:
+    for finding in looked.findings:
         assert not finding.changes or differ & {*finding.changes}, f"{finding.what}: {finding.remedy}, and it was not"
     return done
 
 
 def test_a_sound_folder_is_left_as_it_is(folder):
     before = everything(folder)
-    assert does_what_it_says(folder).found == ()
+    assert does_what_it_says(folder).findings == ()
     assert changed(before, everything(folder), folder) == set()
 
 
@@ -109,7 +109,7 @@ def survives(place: Path, harms: list, with_database: bool) -> None:
     done = does_what_it_says(copy)
     kept = {path.read_bytes() for path in (copy / KEPT).glob("*")}
     for path, content in hit.items():
-        if content and {finding.kind for finding in done.found if finding.where == path} & TAKEN_OUT:
+        if content and {finding.kind for finding in done.findings if finding.where == path} & TAKEN_OUT:
             assert content in kept, "what was damaged is kept as it was"
 
 
@@ -197,7 +197,7 @@ OFTEN = list(ATTACKS)[::4]
 @pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)
-    assert does_what_it_says(folder).found
+    assert does_what_it_says(folder).findings
     again = repair(folder, dry_run=True)
     assert not [finding for finding in again.to_repair if finding.severity == "repaired"]
 
@@ -206,7 +206,7 @@ def test_all_attacks_at_once(folder):
     for attack, do in ATTACKS.items():
         if "gone" not in attack and "database" not in attack:
             do(folder)
-    assert len(does_what_it_says(folder).found) > 8
+    assert len(does_what_it_says(folder).findings) > 8
 
 
 def test_a_damaged_state_and_the_rows_behind_it_are_kept(folder):
@@ -221,7 +221,7 @@ def test_looking_at_mlflow_writes_nothing(folder):
     mirror.mirror(folder)
     repair(folder, dry_run=True, mirror=mirror.examine)
     before = everything(folder)
-    assert repair(folder, dry_run=True, mirror=mirror.examine).found == ()
+    assert repair(folder, dry_run=True, mirror=mirror.examine).findings == ()
     (folder / FILES["database"]).unlink()
     del before[folder / FILES["database"]]
     repair(folder, dry_run=True, mirror=mirror.examine)

@@ -181,7 +181,7 @@ def test_other_versions_start_over(tmp_path):
     said = []
     interrupt(tmp_path, course("a10000")[:25])
     assert run_on(tmp_path, trial(), say=said.append, versions=VERSIONS | {"torch": "2.12.0"}) is None
-    assert said == ["trial a10000 was begun with other versions (torch); it starts over"]
+    assert said == ["trial a10000 was started with other versions (torch); it starts over"]
 
 
 def test_versions_that_are_no_longer_said_are_named(tmp_path):
@@ -190,7 +190,7 @@ def test_versions_that_are_no_longer_said_are_named(tmp_path):
     interrupt(tmp_path, course("a10000")[:25])
     less = {name: version for name, version in VERSIONS.items() if name != "torch"}
     assert run_on(tmp_path, trial(), say=said.append, versions=less) is None
-    assert said == ["trial a10000 was begun with other versions (torch); it starts over"]
+    assert said == ["trial a10000 was started with other versions (torch); it starts over"]
 
 
 def test_two_rows_of_one_key_are_refused(tmp_path):
@@ -286,7 +286,7 @@ def test_a_lost_index_is_found_again_in_the_sealed_files(tmp_path):
     said = []
     with opened(tmp_path, say=said.append) as results:
         assert results.outcomes() == known and len(known) == 6
-    assert said == [f"{tmp_path}/outcomes.jsonl did not list 6 trials (a10000, …); listed anew from what was sealed"]
+    assert said == [f"{tmp_path}/outcomes.jsonl did not list 6 trials (a10000, …); listed again from the sealed files"]
 
 
 @pytest.mark.parametrize("known_by_database", [True, False])
@@ -301,7 +301,7 @@ def test_a_lost_sealed_file_comes_back_from_the_database_or_its_trial_is_not_kno
         lost = set() if known_by_database else {"a10000"}
         assert set(results.outcomes()) == {one.id for one in plan().trials} - lost
         results.record_plan(plan(), DOCUMENTS)
-    then = "its rows are sealed anew from ablate.duckdb" if known_by_database else "the trial is not known any more"
+    then = "its rows are sealed again from ablate.duckdb" if known_by_database else "the trial is no longer known"
     assert said == [f"the sealed file {tmp_path}/trials/a10000.parquet is gone; {then}"]
     if known_by_database:
         assert sealed_rows(tmp_path) == before

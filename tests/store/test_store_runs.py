@@ -54,7 +54,7 @@ def test_a_flipped_bit_in_a_run_loses_nothing(folder, which):
     assert requests.latest(folder) == before, "also before the doctor was there"
     (found,) = repair(folder, dry_run=True).to_repair
     assert (found.kind, found.severity, found.line) == ("damaged line", "repaired", which + 1)
-    assert found.remedy.endswith("; it is got back from plans.jsonl")
+    assert found.remedy.endswith("; it is recovered from plans.jsonl")
     findings = repaired(folder)
     assert findings.exit_code == 0 and findings.left == ()
     assert path.read_bytes() == whole and requests.latest(folder) == before
@@ -66,7 +66,7 @@ def test_a_run_whose_file_is_gone_is_found_and_written_again(folder):
     whole = (folder / requests.FILE).read_bytes()
     (folder / requests.FILE).unlink()
     (found,) = repair(folder, dry_run=True).to_repair
-    assert (found.kind, found.severity, found.what) == ("request", "repaired", "is not there")
+    assert (found.kind, found.severity, found.what) == ("request", "repaired", "is missing")
     assert repaired(folder).exit_code == 0
     assert (folder / requests.FILE).read_bytes() == whole
 
@@ -77,7 +77,7 @@ def test_a_flipped_bit_in_the_copy_is_got_back_from_the_run(folder):
     whole = path.read_bytes()
     flip(path, len(whole) - 20)
     (found,) = repair(folder, dry_run=True).to_repair
-    assert (found.severity, found.remedy.partition("; ")[2]) == ("repaired", "it is got back from runs.jsonl")
+    assert (found.severity, found.remedy.partition("; ")[2]) == ("repaired", "it is recovered from runs.jsonl")
     assert repaired(folder).exit_code == 0
     assert path.read_bytes() == whole
 
@@ -88,11 +88,11 @@ def test_a_run_that_only_the_plan_knows_is_lost_and_its_file_found_by_its_text(f
     with opened(folder) as results:
         results.refresh()
     flip(folder / requests.FILE, 40)
-    lost = [found for found in repair(folder, dry_run=True).found if found.severity == "lost"]
+    lost = [found for found in repair(folder, dry_run=True).findings if found.severity == "lost"]
     assert [(found.kind, found.line) for found in lost] == [("damaged line", 1), ("request", None)]
-    assert lost[0].remedy.endswith("; how that run was asked for is not known any more")
+    assert lost[0].remedy.endswith("; how that run was requested is no longer known")
     assert (lost[1].what, lost[1].remedy) == (
-        "does not say any more how small was run",
+        "no longer says how small was run",
         "run it again with `ablate run`",
     )
     assert repaired(folder).exit_code == 1
@@ -135,4 +135,4 @@ def test_a_run_is_kept_beside_the_plan_that_it_is_of(folder):
         requests.record(folder, request(1.0))
         results.record_plan(plan(), DOCUMENTS)
     assert requests.latest(folder)["small"].at == 1.0
-    assert ledger.asked(checksummed_lines.read(folder / ledger.PLANS)).plans["small"][1]["seeds"] == [0, 1]
+    assert ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans["small"][1]["seeds"] == [0, 1]

@@ -40,7 +40,7 @@ def test_a_database_deleted_or_replaced_by_garbage_is_filled_anew(folder, worlds
     assert ends_well(folder, worlds) == []
     garbage = b"this is not a database" * 1000
     path.write_bytes(garbage)
-    one_line(ends_well(folder, worlds), str(path), "cannot be used", "filled anew")
+    one_line(ends_well(folder, worlds), str(path), "cannot be used", "rebuilt")
     (kept,) = (folder / "damaged").iterdir()
     assert kept.read_bytes() == garbage, "nothing of the user's is deleted"
 
@@ -65,7 +65,7 @@ print(connection.execute("SELECT count(*) FROM metrics").fetchone() == before, f
 def test_a_database_open_for_writing_elsewhere_is_said_and_never_waited_for(folder, worlds):
     path = folder / FILES["database"]
     with another(WRITER, path) as writer:
-        (found,) = repair(folder, dry_run=True).found
+        (found,) = repair(folder, dry_run=True).findings
         assert found.severity == "harmless" and f"PID {writer.pid}" in found.what
         one_line(ends_well(folder, worlds), str(path), "open for writing elsewhere", f"PID {writer.pid}")
     assert tables(folder) == worlds.tables, "what the other one writes goes with the file it has"
@@ -104,7 +104,7 @@ def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, 
         assert f"another run is using it (process {first.pid} on " in said[0] and ", since 20" in said[0]
         assert len(said) == 2 and said[1].startswith("  = wait for it or stop it")
         looked = repair(folder, dry_run=True)
-        assert str(first.pid) in looked.holder and looked.found == ()
+        assert str(first.pid) in looked.holder and looked.findings == ()
         assert repair(folder, dry_run=False, say=pytest.fail) == looked, "a folder in use is only looked at"
         first.kill()
         first.wait()
@@ -113,10 +113,10 @@ def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, 
 
 def test_a_stale_text_in_the_lock_holds_nobody_up(folder, worlds):
     (folder / "lock").write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2001-01-01T00:00:00+00:00"}))
-    (found,) = repair(folder, dry_run=True).found
+    (found,) = repair(folder, dry_run=True).findings
     assert (found.kind, found.severity) == ("killed", "harmless") and "process 1 on elsewhere" in found.what
     assert ends_well(folder, worlds) == []
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 # The folder
@@ -124,7 +124,7 @@ def test_a_stale_text_in_the_lock_holds_nobody_up(folder, worlds):
 
 def test_a_journal_folder_that_is_gone_costs_the_open_trial_its_start_and_is_said(folder, worlds):
     shutil.rmtree(folder / "journal")
-    one_line(ends_well(folder, worlds), f"trial {OPEN} has a checkpoint and no journal any more; it starts over")
+    one_line(ends_well(folder, worlds), f"trial {OPEN} has a checkpoint but no journal any more; it starts over")
 
 
 @pytest.mark.parametrize("name", [sealed.FOLDER, "checkpoints"])
@@ -132,7 +132,7 @@ def test_any_other_folder_that_is_gone_is_made_good(folder, worlds, name):
     shutil.rmtree(folder / name)
     said = ends_well(folder, worlds)
     if name == sealed.FOLDER:
-        assert len(said) == 4 and all("is gone; its rows are sealed anew from ablate.duckdb" in one for one in said)
+        assert len(said) == 4 and all("is gone; its rows are sealed again from ablate.duckdb" in one for one in said)
     else:
         one_line(said, f"the checkpoint of trial {OPEN} is damaged or gone; the trial starts over")
 
@@ -141,7 +141,7 @@ def test_a_folder_can_be_moved_while_nothing_runs(folder, worlds, tmp_path):
     moved = tmp_path / "elsewhere" / "results, moved"
     moved.parent.mkdir()
     folder.rename(moved)
-    assert repair(moved, dry_run=True).found == ()
+    assert repair(moved, dry_run=True).findings == ()
     assert ends_well(moved, worlds) == []
 
 
@@ -150,8 +150,8 @@ def test_a_segment_of_a_trial_nobody_asked_for_is_kept_and_said(folder, worlds):
     beginning = open_trial.Beginning("stranger", 1, 1.8e9, VERSIONS)
     stranger.write([open_trial.begin_record(beginning), *open_trial.event_records(rows_at("stranger", 0)[:1])])
     stranger.close()
-    (found,) = [f for f in repair(folder, dry_run=True).found if f.kind != "database"]
-    assert (found.severity, found.what) == ("harmless", "is of a trial that no plan asks for")
+    (found,) = [f for f in repair(folder, dry_run=True).findings if f.kind != "database"]
+    assert (found.severity, found.what) == ("harmless", "is of a trial that belongs to no plan")
     run(folder, pytest.fail)
     after = tables(folder)
     assert [row for row in after["trials"] if row[0] == "'stranger'"] == [after["trials"][-1]]
@@ -182,7 +182,7 @@ def test_nothing_is_ordered_by_a_clock_that_jumps(tmp_path, worlds, monkeypatch)
     half_way(tmp_path)
     assert ends_well(tmp_path, worlds) == []
     monkeypatch.undo()
-    (found,) = repair(tmp_path, dry_run=True).found
+    (found,) = repair(tmp_path, dry_run=True).findings
     assert (found.kind, found.severity) == ("clock", "harmless") and "ended before it began" in found.what
     seconds = trial_duration.trial_seconds(tmp_path, trial())
     assert seconds is None or seconds > 0

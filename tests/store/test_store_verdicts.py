@@ -167,22 +167,22 @@ def test_verdicts_of_a_question_that_was_changed_say_so(folder):
 
 def test_doctor_knows_the_file_and_takes_damage_out(folder):
     judged(folder)
-    assert repair(folder, dry_run=True).found == ()
+    assert repair(folder, dry_run=True).findings == ()
     path = folder / verdicts.FILE
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"eval_loss", b"eval_lost", 1) + whole)
     found = repair(folder, dry_run=True)
-    assert {(finding.kind, finding.where.name) for finding in found.found} >= {("damaged line", verdicts.FILE)}
+    assert {(finding.kind, finding.where.name) for finding in found.findings} >= {("damaged line", verdicts.FILE)}
     repair(folder, dry_run=False, say=lambda text: None)
     assert path.read_bytes() == whole and (folder / DAMAGED / verdicts.FILE).exists()
-    assert [finding.kind for finding in repair(folder, dry_run=True).found] == ["kept"]
+    assert [finding.kind for finding in repair(folder, dry_run=True).findings] == ["kept"]
 
 
 def test_doctor_sees_other_numbers_in_the_database(folder):
     judged(folder)
     with duckdb.connect(folder / projection.DATABASE) as connection:
         connection.execute("UPDATE judged SET estimate = estimate + 1 WHERE position = 1")
-    (finding,) = repair(folder, dry_run=True).found
+    (finding,) = repair(folder, dry_run=True).findings
     assert finding.kind == "database" and "differs from the journal in judged" in finding.what
 
 
@@ -227,7 +227,7 @@ def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
     with opened(tmp_path) as results:
         results.record_plan(asked, DOCUMENTS)
         results.refresh()
-    kept = ledger.asked(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
+    kept = ledger.kept_plans(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
     ((word, digest, document),) = from_database.records(tmp_path, [], ["small"])
     assert (word, digest) == ("plan", kept[0]) and checksummed_lines.compact(document) == ledger.text_of(kept[1])
 

@@ -112,7 +112,7 @@ def state(folder: Path) -> dict[str, tuple[bytes, int]]:
 def only(folder: Path, severity: str = "repaired") -> Finding:
     """The one thing that is found; looking has changed nothing."""
     before = state(folder)
-    (found,) = repair(folder, dry_run=True).found
+    (found,) = repair(folder, dry_run=True).findings
     assert state(folder) == before
     assert found.severity == severity and "\n" not in found.what + found.remedy
     return found

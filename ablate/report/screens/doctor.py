@@ -18,7 +18,7 @@ TIDIED: tuple[Kind, ...] = ("worker",)
 def screen(findings: Repaired) -> RenderableType:
     """Everything found, the worst last, and the verdict."""
     order: tuple[Severity, ...] = ("harmless", "repaired", "lost")
-    found = sorted(findings.found, key=lambda finding: order.index(finding.severity))
+    found = sorted(findings.findings, key=lambda finding: order.index(finding.severity))
     counted = ", ".join(_counted(count, noun) for noun, count in findings.looked_at.items())
     lines = [Text(f"{findings.folder}: looked at {counted}", style="dim")]
     lines += [_line(finding, done=findings.done) for finding in found]
@@ -43,7 +43,7 @@ def _where(finding: Finding) -> str:
 
 
 def _verdict(findings: Repaired) -> Text:
-    lost = [finding for finding in findings.found if finding.severity == "lost"]
+    lost = [finding for finding in findings.findings if finding.severity == "lost"]
     mended = len(findings.to_repair) - len(lost)
     if findings.holder and findings.to_repair:
         return Text(f"nothing was changed: {findings.holder} is writing there; look again afterwards", style="yellow")

@@ -1,13 +1,13 @@
-"""What each variant of a space came to, as MLflow shows it: means over seeds, and the difference from the baseline.
+"""The results of each variant of a space, as MLflow shows them: means over seeds, and differences from the baseline.
 
     mean.eval_loss               the mean over finished seeds, geometric where the metric is judged on the log scale
     difference.eval_loss         the paired difference from the baseline, a ratio on the log scale
-    difference_low.eval_loss     its interval, adjusted as the verdict is where the record has it
+    difference_low.eval_loss     its interval, adjusted like the verdict where that was recorded
     difference_high.eval_loss
     verdict.eval_loss            a tag: better, worse, equivalent, undecided, …
 
-MLflow's groups average numbers and drop texts. So the numbers of a variant stand in each of its runs, where an average
-over them is the number itself, and its verdicts are in the tag that runs are grouped by, which names the group.
+MLflow's groups average numbers and drop texts. So each run of a variant has the numbers of the variant, whose average
+is the number itself, and its verdicts are in the tag that runs are grouped by, which names the group.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ NUMBERS = (MEAN, DIFFERENCE, LOW, HIGH)
 GROUP = "answer"
 """The tag that runs are grouped by: the variant and its verdicts."""
 INTERVAL = "interval"
-"""The tag that says what interval is shown."""
+"""The tag that names the interval shown."""
 
 ADJUSTED, PLAIN = "adjusted as the verdict is", "not adjusted for the number of comparisons"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantAnswer:
-    """What one variant came to: numbers and texts that each of its runs shows."""
+    """The results of one variant: numbers and texts that each of its runs shows."""
 
     metrics: Mapping[str, float]
     tags: Mapping[str, str]
 
     @property
     def names(self) -> frozenset[str]:
-        """The numbers and verdicts that stand in it."""
+        """The names of its numbers and verdicts."""
         return frozenset(filter(is_answer, (*self.metrics, *self.tags)))
 
     @property
     def digest(self) -> str:
-        """The hash of all of it; what is not known yet has none."""
+        """A hash of its content; empty while there is no result."""
         if not self.names:
             return ""
         return sha256(compact([sorted(self.metrics.items()), sorted(self.tags.items())]).encode()).hexdigest()[:16]
 
 
 def unanswered(variant: str, edits: str) -> VariantAnswer:
-    """What is shown of a variant before it is judged: its name and how it differs from the baseline."""
+    """Return what a variant shows before it is judged: its name and how it differs from the baseline."""
     return VariantAnswer(metrics={}, tags={GROUP: short(variant, TAG_LENGTH), DIFFERENCE: short(edits, TAG_LENGTH)})
 
 
 def answer(
     variant: str, variant_id: str, edits: str, document: Mapping[str, Any], means: Mapping[str, float]
 ) -> VariantAnswer:
-    """What a variant came to, by the record of verdicts of its space.
+    """Return the results of a variant from the recorded verdicts of its space.
 
     `edits` is how its block differs from the baseline's, `means` are those of `read_means`.
     """
@@ -88,12 +88,12 @@ def answer(
 
 
 def judged_metrics(document: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The names of the metrics that a space was judged by, in order."""
+    """Return the names of the metrics that a space was judged by, in order."""
     return tuple(metric["name"] for metric in document["metrics"]) if document else ()
 
 
 def is_answer(name: str) -> bool:
-    """Whether a metric or tag of a run is a number or a verdict of an answer."""
+    """Return whether a metric or tag of a run is a number or a verdict of an answer."""
     kind, dot, _ = name.partition(".")
     return bool(dot) and kind in (*NUMBERS, VERDICT)
 
@@ -111,27 +111,31 @@ JOIN numbers n ON n.trial_id = m.trial_id
 WHERE m.split IS NOT DISTINCT FROM 'verdict' OR NOT coalesce(m.confirmed, false)
 GROUP BY m.space, m.variant_id, n.name
 """
-"""Means over the seeds that `leaderboard` has means of."""
+"""Means over the same seeds as in `leaderboard`."""
 
 
 def read_means(
     connection: duckdb.DuckDBPyConnection, documents: Mapping[str, Mapping[str, Any]]
 ) -> dict[tuple[str, str], dict[str, float]]:
-    """For each space with a record of verdicts and each variant id the mean of every judged metric, on its scale."""
+    """Return, for each judged space and each variant id, the mean of every judged metric on its scale."""
     if not documents:
         return {}
-    scales = {(space, each["name"]): each["scale"] for space, one in documents.items() for each in one["metrics"]}
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    scales = {
+        (space, metric["name"]): metric["scale"]
+        for space, document in documents.items()
+        for metric in document["metrics"]
+    }
+    means: dict[tuple[str, str], dict[str, float]] = {}
     for space, variant, name, mean, geometric in connection.execute(MEANS).fetchall():
         scale = scales.get((space, name))
         shown = geometric if scale == "log" else mean
         if scale is not None and shown is not None:
-            found.setdefault((space, variant), {})[name] = shown
-    return found
+            means.setdefault((space, variant), {})[name] = shown
+    return means
 
 
 def _against_baseline(effects: Iterable[Mapping[str, Any]], variant_id: str) -> Sequence[Mapping[str, Any]]:
-    """The effects of a variant against the baseline, one for each metric: the same under several terms is one."""
+    """Return the effects of a variant against the baseline, one for each metric: under several terms, the first."""
     first: dict[str, Mapping[str, Any]] = {}
     for effect in effects:
         if effect["kind"] == "baseline" and effect["after"] == variant_id:
@@ -140,7 +144,7 @@ def _against_baseline(effects: Iterable[Mapping[str, Any]], variant_id: str) -> 
 
 
 def _difference(effect: Mapping[str, Any], confidence: float) -> tuple[dict[str, float], str]:
-    """A difference with its interval, as numbers of MLflow, and which interval it is."""
+    """Return a difference and its interval as MLflow metrics, and a description of the interval."""
     adjusted = effect.get("adjusted_low") is not None and effect.get("adjusted_high") is not None
     ends = ("adjusted_low", "adjusted_high") if adjusted else ("low", "high")
     level = effect.get("adjusted_confidence") if adjusted else confidence
@@ -153,7 +157,7 @@ def _difference(effect: Mapping[str, Any], confidence: float) -> tuple[dict[str,
 
 
 def _shown(value: float, scale: str) -> float:
-    """A difference as it is, or a ratio of logarithms as the factor; infinite where that is too large a number."""
+    """Return a difference as it is, or a difference of logarithms as a ratio; infinite where that overflows."""
     if scale != "log":
         return value
     return math.exp(value) if value < 700 else math.inf

@@ -1,6 +1,6 @@
-"""MLflow itself: imported late, without its messages or its telemetry, and with an end to its patience.
+"""MLflow itself: imported late, without its messages or its telemetry, and with short timeouts.
 
-The one place that knows how a destination of runs is written (a URI) and what of it may be shown.
+The only place that knows how a destination of runs is written (a URI) and which part of it may be shown.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ QUIET = {
     "MLFLOW_CONFIGURE_LOGGING": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_AGENT_HINT": "true",
-    # A new connection for each transaction: one that is kept would go on writing to a file that has been replaced.
+    # A new connection for each transaction: a kept one would continue to write to a file that has been replaced.
     POOL: "NullPool",
-    # A server that is down costs seconds, not the quarter of an hour of MLflow's own seven tries of two minutes.
+    # A server that is down costs seconds, not a quarter of an hour (MLflow's default of seven tries of two minutes).
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -43,13 +43,13 @@ class Destination:
     def __post_init__(self) -> None:
         if self.uri is not None and not re.match(r"[a-z][a-z0-9+.-]*://|databricks|file:", self.uri):
             raise InputError(
-                f"{without_secrets(self.uri)!r} is no MLflow tracking URI\n"
-                "  = such as http://127.0.0.1:5000, or none for the results folder's own"
+                f"{without_secrets(self.uri)!r} is not an MLflow tracking URI\n"
+                "  = give one such as http://127.0.0.1:5000, or none for the results folder's own"
             )
 
     @property
     def embedded(self) -> bool:
-        """Whether it is the results folder's own."""
+        """True if it is the results folder's own."""
         return self.uri is None
 
     @property
@@ -59,29 +59,29 @@ class Destination:
 
     @property
     def key(self) -> str:
-        """What it is called in `mlflow.jsonl`: empty for the folder's own, so that the folder may be moved."""
+        """Its name in `mlflow.jsonl`: empty for the folder's own, so that the folder may be moved."""
         return "" if self.uri is None else without_secrets(self.uri)
 
     @property
     def shown(self) -> str:
-        """What it is called for people."""
+        """Its name as shown to people."""
         return str(self.folder / STORE) if self.uri is None else without_secrets(self.uri)
 
     @property
     def artifacts(self) -> str | None:
-        """Where files of runs go; None where a tracking server decides that."""
+        """The URI for files of runs; None where a tracking server decides that."""
         if urlsplit(self.tracking).scheme in ("http", "https", "databricks"):
             return None
         return (self.folder / ARTIFACTS).resolve().as_uri()
 
 
 def sqlite_uri(path: Path) -> str:
-    """The URI of a SQLite file: SQLAlchemy reads %20 in it as a blank, and all other letters as they are."""
+    """Return the URI of a SQLite file; SQLAlchemy decodes %20 in it, and takes all other characters literally."""
     return f"sqlite:///{str(path.resolve()).replace('%', '%25')}"
 
 
 def without_secrets(uri: str) -> str:
-    """A URI without user, password and query.
+    """Return a URI without user, password and query.
 
     >>> without_secrets("https://me:secret@host:5000/x?token=1")
     'https://host:5000/x'
@@ -97,7 +97,7 @@ def without_secrets(uri: str) -> str:
 
 @contextmanager
 def connected(destination: Destination) -> Iterator[tuple[Any, Any]]:
-    """MLflow and a client of a destination; whatever goes wrong there is a RefusedError of one line without secrets."""
+    """Yield MLflow and a client of a destination; any failure there is a RefusedError of one line without secrets."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic", "urllib3"):
@@ -120,12 +120,12 @@ def _way_out(destination: Destination, error: Exception) -> str:
     if isinstance(error, ImportError):
         return "install the driver for that kind of database"
     if destination.embedded:
-        return f"if it happens again, delete {destination.shown}: it is filled anew from the results"
-    return "see that the server runs and can be reached from here"
+        return f"if it happens again, delete {destination.shown}: it is rebuilt from the results"
+    return "check that the server runs and can be reached from here"
 
 
 def _reason(error: Exception, destination: Destination) -> str:
-    """The first line of what went wrong, short, and without user and password wherever they stand."""
+    """Return the first line of an error, short, and without user and password wherever they occur."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = (lines[0] if lines else type(error).__name__).partition(" Response body:")[0]
     if destination.uri is not None:

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, in words: missing, doubled, stale or half-sent runs."""
+"""What is wrong with an experiment, in words: missing, duplicated, stale or half-sent runs."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ BY_HAND = "deleted by hand"
 
 
 def faults(page: Page, there: Iterable[MlflowRunState], mine: str) -> list[tuple[str, bool]]:
-    """Each kind of fault of an experiment, with how many runs it is about, and whether a person did it."""
+    """Return each kind of fault of an experiment, with its number of runs, and whether a person did it."""
     todo = compare(page, there, mine)
-    asked = {run.trial for run in page.runs}
+    wanted = {run.trial for run in page.runs}
     wrong = {run.trial for run in todo.remove} & {run.trial for run in todo.send}
     half = [run for run in todo.remove if run.running]
     whole = [run for run in todo.remove if not run.running]
     stale = [run for run in whole if run.trial in wrong]
-    doubled = [run for run in whole if run.trial in asked and run not in stale]
+    doubled = [run for run in whole if run.trial in wanted and run not in stale]
     kinds = (
         (len(todo.send) + len(todo.restore) - len(wrong), "missing"),
         (len(half), "half-sent"),
         (len(stale), "stale: the trial or its space has changed since"),
         (len(doubled), "there twice"),
-        (sum(run.trial not in asked for run in whole), "no longer asked for"),
-        (len(todo.answer), "without the verdicts of today"),
+        (sum(run.trial not in wanted for run in whole), "no longer requested"),
+        (len(todo.answer), "without the current verdicts"),
         (len(todo.by_hand), BY_HAND),
     )
     return [(f"{runs(count)} {kind}", kind == BY_HAND) for count, kind in kinds if count]
 
 
 def runs(count: int) -> str:
-    """`1 run`, `2 runs`."""
+    """Return `1 run`, `2 runs`."""
     return f"{count} run" if count == 1 else f"{count} runs"

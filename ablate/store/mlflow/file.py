@@ -1,4 +1,4 @@
-"""The results folder's own store: a SQLite file, made beside and put in place whole, and the files of its runs."""
+"""The results folder's own store: a SQLite file, moved into place when it is complete, and the files of its runs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ablate.store.durable import UNFINISHED, put_in_place, write_whole, writing
 from ablate.store.mlflow.connection import ARTIFACTS, STORE, Destination, connected, sqlite_uri
 
 MARK = f"{STORE}.unsynced"
-"""Stands beside a store while it is written in place."""
+"""The file that is beside a store while it is written in place."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SIDECARS = ("-journal", "-wal", "-shm")
-"""What SQLite keeps beside a file; what is left of one must not be applied to the file that comes after it."""
+"""What SQLite keeps beside a file; leftovers must not be applied to the file that replaces it."""
 
 
 @contextmanager
 def new_store(folder: Path) -> Iterator[tuple[Any, Any]]:
-    """MLflow and a client of an empty store, which takes the place of `mlflow.db` when all went well.
+    """Yield MLflow and a client of an empty store, which replaces `mlflow.db` on success.
 
-    MLflow makes its tables in many steps; whoever is killed between them leaves a file that it cannot open again.
+    MLflow creates its tables in many steps; a process killed between them leaves a file that it cannot open again.
     """
     for left in folder.glob(f"{STORE}.*{UNFINISHED}*"):
         left.unlink()
-    # A name of its own: MLflow remembers for each name that the tables are there.
+    # A unique name: MLflow remembers by name that the tables exist.
     path = folder / f"{STORE}.{uuid4().hex[:8]}{UNFINISHED}"
     with unsynced(), connected(Destination(folder, sqlite_uri(path))) as (mlflow, client):
         client.search_experiments(max_results=1)
@@ -45,10 +45,10 @@ def new_store(folder: Path) -> Iterator[tuple[Any, Any]]:
 
 @contextmanager
 def unsynced() -> Iterator[None]:
-    """Let SQLite not wait for the disk at each of six transactions for a run.
+    """Keep SQLite from waiting for the disk at each of the six transactions per run.
 
-    A killed process costs nothing by that: what it wrote is the system's. Only where the machine itself stops may the
-    file be damaged, so it is one in the making, or `in_place` keeps a mark beside it.
+    A killed process loses nothing: the system has what it wrote. Only if the machine itself stops may the file be
+    damaged, so it is either not in place yet, or `in_place` keeps a mark beside it.
     """
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
@@ -65,9 +65,9 @@ def unsynced() -> Iterator[None]:
 
 @contextmanager
 def in_place(destination: Destination) -> Iterator[None]:
-    """Write to the store that is there; the results folder's own is synced once, at the end.
+    """Write to the existing store; the results folder's own is synced once, at the end.
 
-    Until then a mark beside it names the start of the machine, by which one is known that stopped in between.
+    Until then a mark beside it identifies the boot of the machine, to detect that the machine stopped in between.
     """
     if not destination.embedded:
         yield
@@ -78,16 +78,16 @@ def in_place(destination: Destination) -> Iterator[None]:
     with unsynced():
         yield
     store = destination.folder / STORE
-    if store.exists():  # not one that somebody has deleted meanwhile
+    if store.exists():  # unless somebody has deleted it meanwhile
         with writing(store), store.open("rb") as whole:
             os.fsync(whole.fileno())
     mark.unlink(missing_ok=True)
 
 
 class StoreFile:
-    """The file of a store that one process writes to, held open, so that no later file can be taken for it.
+    """The store's file that a process writes to, held open, so that no later file can be mistaken for it.
 
-    `was_there` says that there was one before this process began.
+    `was_there` says that there was one before this process started.
     """
 
     def __init__(self, folder: Path, was_there: bool):
@@ -96,13 +96,13 @@ class StoreFile:
         self._held: BinaryIO | None = None
 
     def hold(self, *, needed: bool) -> None:
-        """Hold the file that is there, from the first time on; where it is `needed` and there is none, it is gone."""
+        """Open the file at the first call where it exists; where it is `needed` and missing, it counts as gone."""
         if self._held is None and self._path.exists():
             self._held = self._path.open("rb")
         self._needed |= needed
 
     def is_gone(self) -> bool:
-        """Whether the file was deleted, or another stands in its place."""
+        """Return whether the file was deleted or replaced."""
         try:
             there = self._path.stat()
         except FileNotFoundError:
@@ -111,7 +111,7 @@ class StoreFile:
 
 
 def may_be_damaged(folder: Path) -> bool:
-    """Whether the machine stopped while the store was written and not synced."""
+    """Return whether the machine stopped while the store was written and not synced."""
     mark = folder / MARK
     try:
         return mark.read_text(encoding="utf-8") != _machine_start()
@@ -120,7 +120,7 @@ def may_be_damaged(folder: Path) -> bool:
 
 
 def _machine_start() -> str:
-    """What is another text after each start of the machine; where that is not known, of each process."""
+    """Return a text that differs after each boot of the machine or, where that is unknown, for each process."""
     try:
         return BOOT.read_text(encoding="ascii").strip()
     except OSError:
@@ -128,7 +128,7 @@ def _machine_start() -> str:
 
 
 def sweep(folder: Path, runs: Collection[str]) -> None:
-    """Delete the files of all runs but these."""
+    """Delete the files of all runs except these."""
     for run in (folder / ARTIFACTS).glob("*"):
         if run.is_dir() and run.name not in runs:
             shutil.rmtree(run)

@@ -1,4 +1,4 @@
-"""Descriptions, in Markdown: what a run's page and an experiment's page say in words."""
+"""Descriptions in Markdown for the pages of runs and experiments."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from ablate.store.mlflow.values import MlflowVariant, Page
 
 WIDTH = 88
-"""Columns up to which a part of a block stays on one line."""
+"""Maximum width of a part of a block on one line."""
 MEANS = (
     "Verdicts pair the seeds of two variants and compare some metrics as ratios; "
     "MLflow's own averages of a group are plain means over its finished seeds."
 )
 RUNS_LOADED = 100
-LOADED = f"MLflow loads {RUNS_LOADED} runs at a time: its groups are whole when there is no button `Load more` left."
+LOADED = f"MLflow loads {RUNS_LOADED} runs at a time: its groups are complete when no button `Load more` is left."
 
 
 def difference(variant: MlflowVariant, baseline: MlflowVariant) -> tuple[str, ...]:
-    """The edits a variant has that the baseline has not, and the other way round (`without …`)."""
+    """Return the edits that a variant has and the baseline does not, and vice versa (`without …`)."""
     more = [edit for edit in variant.edits if edit not in baseline.edits]
     less = [f"without {edit}" for edit in baseline.edits if edit not in variant.edits]
     return (*more, *less)
@@ -36,7 +36,7 @@ def difference(variant: MlflowVariant, baseline: MlflowVariant) -> tuple[str, ..
 def run_note(
     row: Mapping[str, Any], variant: MlflowVariant, baseline: MlflowVariant | None, details: Mapping[str, str]
 ) -> str:
-    """How a trial ended, what its block differs in from the baseline's, and the block itself."""
+    """Describe how a trial ended, how its block differs from the baseline's, and the block itself."""
     parts = [f"**{escape(variant.name)}**, seed {row['seed']}: {_ending(row)}."]
     if baseline and baseline != variant:
         parts.append(f"Against the baseline **{escape(baseline.name)}**:")
@@ -50,13 +50,13 @@ def run_note(
 
 
 def page_note(page: Page, links: str, report: str) -> str:
-    """The question, how it is asked, what became of the trials, and the verdicts."""
+    """Describe the question, the design, the status of the trials, and the verdicts."""
     ended = Counter(run.status for run in page.runs)
     endings = ", ".join(f"{count} {status}" for status, count in sorted(ended.items(), key=lambda item: -item[1]))
     against = f", against {code(page.baseline)}" if page.baseline else ""
     parts = [
         paragraph(page.question.strip()),
-        f"Design: {escape(page.design)}{against}. {len(page.runs)} of {page.asked} trials have ended: {endings}.",
+        f"Design: {escape(page.design)}{against}. {len(page.runs)} of {page.requested} trials have ended: {endings}.",
         links,
         report,
         " ".join([MEANS if report else "", LOADED if len(page.runs) > RUNS_LOADED else ""]).strip(),
@@ -67,7 +67,7 @@ def page_note(page: Page, links: str, report: str) -> str:
 
 @cache
 def block_text(block: str) -> str:
-    """A block as YAML of several lines: what fits on a line stays on it.
+    """Return a block as YAML of several lines: what fits on a line stays on it.
 
     >>> print(block_text("[residual: {gain: 1, branch: [layer_norm, attention]}]"))
     - {residual: {gain: 1, branch: [layer_norm, attention]}}
@@ -81,7 +81,7 @@ def block_text(block: str) -> str:
 
 
 def _spread(node: yaml.Node, indent: int) -> int:
-    """Choose block or flow style for a node and all within it; the length of its text on one line."""
+    """Choose block or flow style for a node and everything in it; return the length of its text on one line."""
     if not isinstance(node, yaml.CollectionNode):
         return len(node.value)
     if isinstance(node, yaml.SequenceNode):

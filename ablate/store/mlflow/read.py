@@ -1,4 +1,4 @@
-"""From the DuckDB file to pages, and to the numbers of their runs."""
+"""Reads pages, and the numbers of their runs, from the DuckDB file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ablate.store.mlflow.values import (
 from ablate.store.projection import DATABASE, is_ours, reading
 
 FORM = 5
-"""Raised when a run shows something else than before for the same trial: then every run is sent again."""
+"""Incremented when runs of the same trials show something different: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
     "kurtosis": "max",
@@ -44,45 +44,45 @@ EXTREMES: Mapping[str, str] = {
     "gradient_norm": "max",
     "attention_entropy": "min",
 }
-"""Curves over all parts: of each metric its most extreme part at each step, as `max.kurtosis`."""
+"""Curves over all parts: for each metric its most extreme part at each step, as `max.kurtosis`."""
 FINALS = """
     name IN ('eval_loss', 'eval_bits_per_byte', 'token_correlation', 'step_seconds', 'tokens_per_second')
     OR (starts_with(name, 'peak_') AND name <> 'peak_token_correlation_rms' AND name NOT IN (
         'peak_eval_loss', 'peak_eval_bits_per_byte', 'peak_train_loss', 'peak_learning_rate'))
     OR name IN (SELECT unnest(json_keys(resolved, '$.judge.metrics')) FROM spaces WHERE resolved IS NOT NULL)
 """
-"""Numbers of the view `numbers` that finished trials show: losses, the largest value of every metric of a probe, and
-whatever a space judges. One that is a curve as well is `final_…`."""
+"""Numbers of the view `numbers` that finished trials show: losses, the largest value of every probe metric, and
+whatever a space judges. A number that is also a curve is `final_…`."""
 DIVERGED = "seeds_diverged"
-"""0 or 1 of a run; its mean over a group is the share of its seeds."""
+"""0 or 1 for a run; its mean over a group is the share of seeds that diverged."""
 NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
-"""What of a specification is no parameter: ids and places. The block is in the description."""
+"""Parts of a specification that are not parameters: ids and paths. The block is in the description."""
 
 Row = Mapping[str, Any]
 
 
 def extreme_name(metric: str) -> str:
-    """What the curve of a metric's most extreme part is called."""
+    """Return the name of the curve of a metric's most extreme part."""
     return f"{EXTREMES[metric]}.{metric}"
 
 
 def final_name(summary: str) -> str:
-    """What a number of the view `summaries` is called in MLflow."""
+    """Return the name in MLflow of a number of the table `summaries`."""
     return f"final_{summary}" if summary in CURVES else summary
 
 
 def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page]:
-    """Every space that has an ended trial, with all of its ended trials, or those of `trials` alone; needs a refreshed
-    DuckDB file.
+    """Read every space that has an ended trial, with all of its ended trials, or only those in `trials`; needs a
+    refreshed DuckDB file.
     """
     if not (folder / DATABASE).exists():
         return []
     with reading(folder / DATABASE) as connection:
         if not is_ours(connection):
-            raise RefusedError(f"{folder / DATABASE} has the tables of another version\n  = a run fills it anew")
+            raise RefusedError(f"{folder / DATABASE} has the tables of another version\n  = a run rebuilds it")
         spaces = _rows(
             connection,
-            "SELECT s.*, (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS asked FROM spaces s "
+            "SELECT s.*, (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS requested FROM spaces s "
             "ORDER BY space",
         )
         variants = _rows(connection, "SELECT * FROM variants ORDER BY space, position")
@@ -106,7 +106,7 @@ def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page
 
 
 def _judged(folder: Path, connection: duckdb.DuckDBPyConnection) -> dict[str, Mapping[str, Any]]:
-    """The verdicts of each space that is asked as it was when it was judged."""
+    """Read the verdicts of each space whose current plan was judged."""
     current = {(row["space"], row["plan"]) for row in _rows(connection, "SELECT space, plan FROM plans WHERE current")}
     return {
         space: document
@@ -133,7 +133,7 @@ ORDER BY m.space, v.position, m.seed, m.trial_id
 
 
 def read_points(folder: Path, trials: Collection[str]) -> dict[str, list[Point]]:
-    """The curves and final numbers of each trial. What is not finite has no place on MLflow's axes."""
+    """Read the curves and final numbers of each trial, finite values only: MLflow's axes cannot show others."""
     extremes = " ".join(f"WHEN '{metric}' THEN {extreme}(value)" for metric, extreme in EXTREMES.items())
     names = " ".join(f"WHEN '{metric}' THEN '{extreme_name(metric)}'" for metric in EXTREMES)
     with reading(folder / DATABASE) as connection:
@@ -195,7 +195,7 @@ def _page(
         question=space["question"] or "",
         design=shared["design"],
         baseline=shared["against"],
-        asked=space["asked"],
+        requested=space["requested"],
         variants=tuple(by_id.values()),
         details=details,
         keys=keys,
@@ -279,8 +279,8 @@ def _run(
 
 
 def _told(row: Row, variant: MlflowVariant) -> Mapping[str, str]:
-    """Where a trial is not as every other of its space: its salt, the terms of fairness it stands under, what it is
-    tried for, and the steps and rates that these gave it.
+    """Return what distinguishes a trial from others of its space: its salt, its terms of fairness, its split, and the
+    steps and learning rate that it got.
     """
     return {
         "salt": str(row["salt"]) if row["salt"] else "",
@@ -293,7 +293,7 @@ def _told(row: Row, variant: MlflowVariant) -> Mapping[str, str]:
 
 
 def _flat(value: Any, left_out: Collection[str] = (), prefix: str = "") -> Iterator[tuple[str, str]]:
-    """A document as dotted names: `recipe.optimizer.adamw.lr`."""
+    """Flatten a document to dotted names: `recipe.optimizer.adamw.lr`."""
     if isinstance(value, dict):
         for key, child in value.items():
             if key not in left_out:

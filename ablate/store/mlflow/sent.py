@@ -1,4 +1,4 @@
-"""`mlflow.jsonl`: one line for each time that an experiment was brought up to date, to know when nothing is new."""
+"""`mlflow.jsonl`: one line for each update of an experiment, to know when nothing is new."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Report = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Texts(Mapping[str, str]):
-    """A report of which some texts are only made when they are sent: `told` stands for them, since what is `drawn`
-    follows from it and from the trials.
+    """A report of which some texts are only made when they are sent: `told` identifies it, since what is `drawn`
+    follows from that and from the trials.
     """
 
     told: Mapping[str, str]
@@ -45,10 +45,10 @@ class Texts(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What an experiment holds. `experiment` and `created` tell it from one of the same name that is made later.
+    """What was last sent of a space. `experiment` and `created` tell the experiment from a later one of the same name.
 
     `page` and `report` are digests, `verdicts` is the id of the run with the report; `folder` is where the results
-    folder stood, which paths of files depend on.
+    folder was, since paths of files depend on it.
     """
 
     destination: str
@@ -62,36 +62,36 @@ class Sent:
 
 
 def identity(folder: Path) -> str:
-    """By what a results folder's runs are known where several folders send theirs: a hash of its first outcome.
+    """Return what identifies a results folder's runs where several folders send theirs: a hash of its first outcome.
 
-    It stays as long as the journal does: when the folder is moved, in another container, without `mlflow.jsonl`.
+    It is as durable as the journal: the folder may be moved, used in another container, or lose `mlflow.jsonl`.
     """
     with (folder / ledger.OUTCOMES).open("rb") as file:
         return sha256(file.readline()).hexdigest()[:12]
 
 
 def page_digest(page: Page) -> str:
-    """The digest of everything that an experiment's page shows, but for the report."""
+    """Return the digest of everything that an experiment's page shows, except for the report."""
     variants = [[v.name, v.edits, v.parameters, v.flops] for v in page.variants]
-    head = [FORM, page.question, page.design, page.baseline, page.asked, variants]
+    head = [FORM, page.question, page.design, page.baseline, page.requested, variants]
     return sha256(
         checksummed_lines.compact([head, [[run.digest, run.answer.digest] for run in page.runs]]).encode()
     ).hexdigest()[:16]
 
 
 def report_digest(report: Report | None) -> str:
-    """The digest of a report; empty for none."""
+    """Return the digest of a report; empty for none."""
     told = report.told if isinstance(report, Texts) else report
     return sha256(checksummed_lines.compact(sorted(told.items())).encode()).hexdigest()[:16] if told else ""
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
-    """For each space what was last sent to a destination. What is not of today's form counts as never sent."""
-    found = {}
+    """Read, for each space, what was last sent to a destination; records of another form count as never sent."""
+    sent = {}
     for record in checksummed_lines.read(folder / FILE).records:
         if _is_sent(record) and record["destination"] == destination:
-            found[record["space"]] = Sent(**record)
-    return found
+            sent[record["space"]] = Sent(**record)
+    return sent
 
 
 def _is_sent(record: object) -> bool:
@@ -101,13 +101,13 @@ def _is_sent(record: object) -> bool:
 
 
 def kept_reports(folder: Path) -> dict[str, Report]:
-    """The reports that were last sent to the results folder's own store, from their files; it need not be readable."""
-    found: dict[str, Report] = {}
+    """Read the last sent reports of the results folder's own store from their files; the store need not be readable."""
+    reports: dict[str, Report] = {}
     for space, sent in read_sent(folder, "").items():
         files = folder / ARTIFACTS / sent.verdicts / "artifacts"
         if sent.verdicts and files.is_dir():
-            found[space] = {file.name: file.read_text(encoding="utf-8") for file in sorted(files.iterdir())}
-    return found
+            reports[space] = {file.name: file.read_text(encoding="utf-8") for file in sorted(files.iterdir())}
+    return reports
 
 
 def write_sent(folder: Path, sent: Sent) -> None:

@@ -28,18 +28,18 @@ from ablate.store.mlflow.values import (
 )
 
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
-"""What MLflow takes in one batch."""
+"""The limits of one batch in MLflow."""
 RUNS_AT_ONCE = 200
-"""Runs whose points are in memory at the same time."""
+"""Number of runs whose points are in memory at the same time."""
 PAGE_NOTE_LENGTH = 5000
-"""The longest tag of an experiment that MLflow servers of earlier versions keep, too."""
+"""The longest tag of an experiment that also MLflow servers of earlier versions keep."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorDifference:
-    """What an experiment lacks and has too much of: runs to send, and runs there to bring back or to remove.
+    """What an experiment lacks and has too much of: runs to send, and existing runs to restore or to remove.
 
-    `answer` has the runs that are right but for the answer they show, `by_hand` those that a person has deleted;
+    `answer` has the runs that are right except for the answer they show, `by_hand` those that a person has deleted;
     `verdicts` is the run that holds the report, if there is one.
     """
 
@@ -55,7 +55,7 @@ class MirrorDifference:
 class MlflowExperiment:
     """What MLflow has of one space: the experiment, and its runs by their ids, kept up to date as they are sent.
 
-    Asked for once: while the results folder is locked nobody else sends its runs.
+    Queried once: while the results folder is locked nobody else sends its runs.
     """
 
     id: str
@@ -85,10 +85,10 @@ def synchronise(
     known: MlflowExperiment | None = None,
     anew: bool = False,
 ) -> Done:
-    """Make the experiment of a space show its page; doing it twice is once, also after a crash half-way.
+    """Make the experiment of a space show its page; repeating it has no effect, also after a crash half-way.
 
-    `known` is what is there, where that was asked before; `anew` replaces every run that this results folder has sent,
-    right or not.
+    `known` is what is there, where that was queried before; `anew` replaces every run that this results folder has
+    sent, right or not.
     """
     there = known or experiment_of(mlflow, client, destination, page.space)
     todo = compare(page, there.runs.values(), identity(destination.folder), anew=anew)
@@ -109,7 +109,7 @@ def synchronise(
 
 
 def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, there: MlflowExperiment) -> int:
-    """Send the runs of a page that has only some of a space's trials; how many it sent. All else stays as it is."""
+    """Send the runs of a page that has only some of a space's trials; return how many. All else stays as it is."""
     about = [run for run in there.runs.values() if run.trial in page.by_trial]
     todo = compare(page, about, identity(destination.folder))
     _carry_out(mlflow, client, destination, there, todo)
@@ -117,21 +117,21 @@ def send_ended(mlflow: Any, client: Any, destination: Destination, page: Page, t
 
 
 def experiment_of(mlflow: Any, client: Any, destination: Destination, space: str) -> MlflowExperiment:
-    """The experiment of a space, made if it is not there, with its runs; one deleted by hand is restored, since its
+    """Return the experiment of a space with its runs, created if needed; one deleted by hand is restored, since its
     name stays taken.
     """
-    found = client.get_experiment_by_name(space)
-    if found is None:
-        found = client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
-        return MlflowExperiment(found.experiment_id, found.creation_time, dict(found.tags), {})
-    if found.lifecycle_stage == "deleted":
-        client.restore_experiment(found.experiment_id)
-    runs = {run.id: run for run in runs_there(mlflow, client, found.experiment_id)}
-    return MlflowExperiment(found.experiment_id, found.creation_time, dict(found.tags), runs)
+    there = client.get_experiment_by_name(space)
+    if there is None:
+        there = client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
+        return MlflowExperiment(there.experiment_id, there.creation_time, dict(there.tags), {})
+    if there.lifecycle_stage == "deleted":
+        client.restore_experiment(there.experiment_id)
+    runs = {run.id: run for run in runs_there(mlflow, client, there.experiment_id)}
+    return MlflowExperiment(there.experiment_id, there.creation_time, dict(there.tags), runs)
 
 
 def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[MlflowRunState]:
-    """Every run of an experiment, deleted ones too."""
+    """Yield every run of an experiment, deleted ones included."""
     token = None
     while True:
         page = client.search_runs(
@@ -143,9 +143,9 @@ def runs_there(mlflow: Any, client: Any, experiment: str) -> Iterator[MlflowRunS
 
 
 def compare(page: Page, there: Iterable[MlflowRunState], mine: str, *, anew: bool = False) -> MirrorDifference:
-    """What is to be done so that each trial of the page has one run, which shows what it should.
+    """Return what must be done so that each trial of the page has one run, which shows what it should.
 
-    `mine` is the identity of the results folder; runs of others are let be. `anew` takes none of its own for right.
+    `mine` is the identity of the results folder; runs of others are left alone. `anew` treats all its own as wrong.
     """
     wanted = page.by_trial
     seen: dict[str, MlflowRunState] = {}
@@ -172,7 +172,7 @@ def compare(page: Page, there: Iterable[MlflowRunState], mine: str, *, anew: boo
     by_hand = {trial: run for trial, run in by_hand.items() if trial not in seen}
     known = {*seen, *restore, *by_hand}
     for trial in restore.keys() & (seen | by_hand).keys():
-        # A removal that was cut short: marked, and not deleted yet.
+        # An interrupted removal: marked, and not deleted yet.
         if (run := restore.pop(trial)).active:
             remove.append(run)
     send = tuple(run for trial, run in wanted.items() if trial not in known)
@@ -182,9 +182,9 @@ def compare(page: Page, there: Iterable[MlflowRunState], mine: str, *, anew: boo
 
 
 def _is_right(run: MlflowRunState, wanted: MlflowRun, *, own: bool) -> bool:
-    """Whether a run shows its trial, and nothing of an answer that is none any more: MLflow takes no number back.
+    """Return whether a run shows its trial and nothing of an outdated answer, since MLflow cannot delete a number.
 
-    The answers in runs that another results folder has sent are that one's.
+    Answers in runs sent from another results folder belong to that folder.
     """
     same = run.digest == wanted.digest and not run.running
     return same and (not own or run.answers <= wanted.answer.names)
@@ -193,7 +193,7 @@ def _is_right(run: MlflowRunState, wanted: MlflowRun, *, own: bool) -> bool:
 def _carry_out(
     mlflow: Any, client: Any, destination: Destination, there: MlflowExperiment, todo: MirrorDifference
 ) -> None:
-    """Remove, restore, send and complete runs, and keep track of them."""
+    """Remove, restore, send and complete runs, and record that in `there`."""
     mine = identity(destination.folder)
     for run in todo.remove:
         client.set_tag(run.id, REMOVED, "yes")
@@ -221,7 +221,7 @@ def _with_points(folder: Path, runs: tuple[MlflowRun, ...]) -> Iterator[tuple[Ml
 
 
 def _send(mlflow: Any, client: Any, experiment: str, run: MlflowRun, points: list[Point], mine: str) -> MlflowRunState:
-    """A run is RUNNING until all of it is there: by that a half-sent one is known."""
+    """Send a run, which is RUNNING until all of it is there, so that a half-sent one is recognised."""
     tags = {**run.tags, **_answer_tags(run), RESULTS: mine}
     created = client.create_run(experiment, start_time=run.began, run_name=run.name, tags=tags)
     params = [mlflow.entities.Param(name, value) for name, value in run.params.items()]
@@ -250,13 +250,13 @@ def _send(mlflow: Any, client: Any, experiment: str, run: MlflowRun, points: lis
 
 
 def _answer_tags(run: MlflowRun) -> dict[str, str]:
-    """The texts of a run's answer, with the mark by which it is known; an answer that is not there yet has none."""
+    """Return the texts of a run's answer, with the tag that identifies it; no tag while there is no answer."""
     mark = {ANSWER: run.answer.digest} if run.answer.digest else {}
     return {name: text for name, text in {**run.answer.tags, **mark}.items() if text}
 
 
 def _answer_metrics(mlflow: Any, run: MlflowRun) -> list[Any]:
-    """The numbers of a run's answer; of several at a step MLflow shows the latest."""
+    """Return the numbers of a run's answer; of several at one step MLflow shows the latest."""
     now = round(1000 * time.time())
     return [mlflow.entities.Metric(name, number, now, 0) for name, number in run.answer.metrics.items()]
 
@@ -264,7 +264,7 @@ def _answer_metrics(mlflow: Any, run: MlflowRun) -> list[Any]:
 def _verdicts(
     client: Any, experiment: str, page: Page, there: MlflowRunState | None, report: Report, mine: str
 ) -> tuple[MlflowRunState, str]:
-    """Put a report in the place of the one before; its run, and the text to show on the page."""
+    """Replace the earlier report; return its run, and the text to show on the page."""
     text = next((text for name, text in report.items() if name.endswith(".md")), "")
     note = short_lines(text, TAG_LENGTH, "The rest is in the files of this run.")
     ended = max(run.ended for run in page.runs)
@@ -287,7 +287,7 @@ def _describe(client: Any, experiment: MlflowExperiment, page: Page, report: str
     tags: Mapping[str, str] = {
         NOTE: short_lines(text, PAGE_NOTE_LENGTH, rest),
         "design": page.design,
-        "trials": f"{len(page.runs)} of {page.asked}",
+        "trials": f"{len(page.runs)} of {page.requested}",
         **views.view_tags(page),
     }
     for name, value in tags.items():

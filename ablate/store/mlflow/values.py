@@ -1,4 +1,4 @@
-"""What MLflow is to show, as frozen values."""
+"""What MLflow should show, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DIGEST = "ablate.digest"
 RESULTS = "ablate.results"
 REMOVED = "ablate.removed"
 ANSWER = "ablate.answer"
-"""Tags by which the mirror knows its own: the trial, its attempt, `trial` or `verdicts`, a hash of all that is shown,
-the results folder it is from, whether it was the mirror that deleted it, and a hash of the answer that it shows."""
+"""Tags by which the mirror recognises its own runs: the trial, its attempt, `trial` or `verdicts`, a hash of all that
+is shown, the results folder it is from, whether the mirror deleted it, and a hash of the answer that it shows."""
 
 VERDICTS = "verdicts"
 """The kind, and the name, of the run that holds a report."""
@@ -54,16 +54,16 @@ class MlflowRun:
 
     @property
     def digest(self) -> str:
-        """The hash of all that the run shows, but for the answer."""
+        """The hash of all that the run shows, except for the answer."""
         return self.tags[DIGEST]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlflowRunState:
-    """What MLflow has of a run, as far as it decides what is to be done with it.
+    """What MLflow has of a run, as far as it matters for the update.
 
-    `id` is MLflow's. `results` is the results folder it is from, `note` its description, of a run with verdicts alone.
-    `answers` are the names of what it shows of an answer, whose hash is `answer`.
+    `id` is MLflow's. `results` is the results folder it is from, `note` its description, for a run with verdicts only.
+    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`.
     """
 
     id: str
@@ -80,7 +80,7 @@ class MlflowRunState:
 
     @staticmethod
     def of(run: Any) -> MlflowRunState:
-        """What is known of a run of MLflow's."""
+        """Return the state of a run of MLflow's."""
         tags = run.data.tags
         return MlflowRunState(
             id=run.info.run_id,
@@ -108,15 +108,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One space: an experiment. `asked` counts its trials, ended or not; `keys` names the parameter of each edit, and
-    `judged` the metrics that there are verdicts on.
+    """One space: an experiment. `requested` counts its trials, ended or not; `keys` names the parameter of each edit,
+    and `judged` the metrics that have verdicts.
     """
 
     space: str
     question: str
     design: str
     baseline: str
-    asked: int
+    requested: int
     variants: tuple[MlflowVariant, ...]
     details: Mapping[str, str]
     keys: Mapping[str, str]

@@ -1,7 +1,7 @@
 """Saved views of an experiment's runs page, as MLflow's own button `Views` lists them: columns, groups and charts.
 
-MLflow keeps a view in a tag of the experiment, and documents nothing of its form; seen in 3.17.2. A page that cannot
-read one says so and shows its default, so nothing but comfort depends on it.
+MLflow keeps a view in a tag of the experiment, in an undocumented form, seen in 3.17.2. A page that cannot read a view
+says so and shows its default, so only convenience depends on it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ablate.store.mlflow.values import KIND, Page
 
 TAG = "mlflow.sharedViewState."
 PAGE_KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""What the page of an experiment is about: trained models, not the traces of an application."""
+"""The kind of an experiment's page: trained models, not the traces of an application."""
 VARIANTS, TRIALS = "ablate-variants", "ablate-trials"
 NAMES = {VARIANTS: "Variants: means over seeds", TRIALS: "Trials, one by one"}
 NAME, CLOCK = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
-"""The columns that are always there, as the page calls them."""
+"""The columns that are always there, by the page's names."""
 PIXELS = 8
-"""Of a letter, about."""
+"""Approximate width of a character."""
 GROUPS = 100
-"""Groups that are closed at first; a page shows a hundred runs before it is asked for more."""
+"""Number of groups that are closed at first; a page shows a hundred runs before `Load more`."""
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
 BARS = tuple(
     final_name(name)
@@ -36,7 +36,7 @@ BARS = tuple(
     )
 )
 BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "token_cosine", "attention_entropy")))
-"""Curves on a linear axis; on a logarithmic one, as the others are, a trial that explodes does not flatten the rest."""
+"""Curves on a linear axis; the others are on a logarithmic one, where an exploding trial does not flatten the rest."""
 SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))
 FORM_OF_LINE: Mapping[str, Any] = {
     "type": "LINE",
@@ -54,7 +54,7 @@ FORM_OF_LINE: Mapping[str, Any] = {
 
 
 def view_tags(page: Page) -> dict[str, str]:
-    """The tags of an experiment that make its page what a researcher came for."""
+    """Return the tags of an experiment that set up its page: saved views with columns, groups and charts."""
     numbers = [f"metrics.`{name}`" for name in (*BARS[:4], DIVERGED)]
     edits = [f"params.`{key}`" for key in page.keys.values()]
     cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
@@ -71,19 +71,20 @@ def view_tags(page: Page) -> dict[str, str]:
 
 
 def links(experiment: str, verdicts: str = "", root: str = "") -> list[tuple[str, str]]:
-    """The name and address of each view of an experiment, and of its run `verdicts`.
+    """Return the name and address of each view of an experiment, and of its run `verdicts`.
 
-    Below `root`, or for a text within MLflow's pages. Without `workflowType` the page opens on an empty overview.
+    Addresses are below `root`, or relative for a text within MLflow's pages. Without `workflowType` the page opens on
+    an empty overview.
     """
     base = f"{root}#/experiments/{experiment}/runs"
     kind = "workflowType=machine_learning"
-    found = [(name, f"{base}?{kind}&viewStateShareKey={key}") for key, name in NAMES.items()]
-    found.append(("Curves by variant", f"{base}?{kind}&viewStateShareKey={VARIANTS}&compareRunsMode=CHART"))
-    return [*found, ("Verdicts as files", f"{base}/{verdicts}/artifacts?{kind}")] if verdicts else found
+    pages = [(name, f"{base}?{kind}&viewStateShareKey={key}") for key, name in NAMES.items()]
+    pages.append(("Curves by variant", f"{base}?{kind}&viewStateShareKey={VARIANTS}&compareRunsMode=CHART"))
+    return [*pages, ("Verdicts as files", f"{base}/{verdicts}/artifacts?{kind}")] if verdicts else pages
 
 
 def _width(text: str, beside: int) -> int:
-    """Pixels in which a text is seen whole, with so many letters beside it; within bounds."""
+    """Return the width in pixels that shows a whole text with `beside` more characters, within bounds."""
     return min(760, max(130, PIXELS * (len(text.split("`")[1] if "`" in text else text) + beside)))
 
 
@@ -106,7 +107,7 @@ def _view(key: str, columns: list[str], groups: Mapping[str, Any], name_width: i
 
 
 def _groups(names: list[str]) -> dict[str, Any]:
-    """One row for each variant, named by its verdicts and closed at first: it opens on its seeds."""
+    """Return the grouping: one row per variant, named by its verdicts, which opens to show its seeds."""
     return {
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
         "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},

@@ -1,24 +1,24 @@
-"""Healing a results folder: each kind of damage is found by one function, and put right by one.
+"""Repair of a results folder: one function finds each kind of damage, and one repairs it.
 
-    whole_folder.py   `repair`: everything looked at, said, and put right; what `ablate doctor` calls
+    whole_folder.py   `repair`: everything checked, reported and repaired; called by `ablate doctor`
     opening.py        `make_ready`: the few of these steps that a run needs before it writes
     report.py         what was found and done, as values
-    faults.py         something found, together with what puts it right
-    seen.py           what a folder says, read through without changing anything
-    leftovers.py      files that were never finished, and claims of workers that died
+    faults.py         a fault together with its repair
+    seen.py           the content of a folder, read through without changing anything
+    leftovers.py      unfinished files, and claims of dead workers
     text_lines.py     lines that are torn, damaged, or of a newer version
     plans.py          plans and specifications that are lost
-    sealed_trials.py  trials that have ended: their files beside the index
-    open_trials.py    trials that have not, and their checkpoints; finishing one, going on with one
-    runs.py           how runs were asked for
+    sealed_trials.py  ended trials: their files compared with the index
+    open_trials.py    trials that have not ended, and their checkpoints; sealing or continuing one
+    runs.py           how runs were requested
     judgements.py     verdicts, and how questions were judged over time
     corpora.py        token streams
-    from_database.py  what the DuckDB file gives back of what is lost, each proven by its digest
+    from_database.py  what can be recovered from the DuckDB file, each thing verified by its digest
     database.py       the DuckDB file itself
-    around.py         who was here, whether there is room, and what is kept in `damaged/`
+    around.py         killed runs, free disk space, and what is kept in `damaged/`
 
-A fault is found without a lock and without writing; the same fault then puts itself right in a locked folder. So what
-a dry run says is what is done. Nothing that was damaged is deleted: it is kept in `damaged/`.
+A fault is found without a lock and without writing; its own cure then repairs it in a locked folder. So a dry run
+reports exactly what would be done. Nothing damaged is deleted: it is kept in `damaged/`.
 """
 
 from ablate.store.repair.whole_folder import repair

@@ -1,4 +1,4 @@
-"""Token streams that are not as they were written; they are made anew from the texts."""
+"""Damaged token streams, which are rebuilt from the texts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FOLDER = "corpus"
 
 
 def faults(folder: Path) -> Iterator[Fault]:
-    """The files of the cache that are damaged; every byte is read."""
+    """Find the damaged files of the cache; every byte is read."""
     for path, what in cache.faults(folder / FOLDER):
-        remedy = f"kept in {DAMAGED}; made anew from the texts by the next run that reads them"
+        remedy = f"kept in {DAMAGED}; rebuilt from the texts by the next run that reads them"
         changes = (path, path.with_suffix(".json"))
         finding = Finding("corpus", "repaired", what, path, remedy, changes=changes)
         yield Fault((finding,), partial(_put_aside, folder, changes))

@@ -1,7 +1,7 @@
-"""The DuckDB file against the journal: every row of every table of ours but what clocks measured.
+"""The DuckDB file compared with the journal: every row of each of our tables, except for timings.
 
 The rows of a trial are right if they have the digest that was recorded when it was sealed; its summaries if they are
-what `summaries.sql` makes of those rows; all other tables if they are what the journal's lines come to.
+what `summaries.sql` computes from those rows; all other tables if they are what the journal's lines give.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from ablate.store.repair.seen import Seen
 from ablate.store.schema import DDL, quoted
 
 ROWS_AT_ONCE = 1_000_000
-ANEW = f"filled anew from the journal; the file as it was is kept in {DAMAGED}"
+ANEW = f"rebuilt from the journal; the old file is kept in {DAMAGED}"
 
 
 def faults(seen: Seen) -> Fault:
-    """What the DuckDB file lacks, or has that the journal does not say, once that is right.
+    """Find what the DuckDB file lacks, or has in excess, compared with the repaired journal.
 
-    Its cure comes last: it brings the file up to whatever else was put right, also where nothing was wrong with it.
+    Its cure comes last: it brings the file up to date with all other repairs, even if the file itself was right.
     """
     lost = judgements.verdicts_lost(seen.folder, seen.ledgers, seen.mended, seen.stored)
     judged = [gone.space for gone in lost if gone.certain]
-    found = tuple(_findings(seen.folder, journal(seen), seen.back_trials, seen.stored, judged))
-    if any(finding.severity == "harmless" for finding in found):  # another program has it
-        return Fault(found)
-    anew = any(finding.remedy == ANEW for finding in found)
-    return Fault(found, partial(_bring_up, seen.folder, anew, bool(found)))
+    findings = tuple(_findings(seen.folder, journal(seen), seen.back_trials, seen.stored, judged))
+    if any(finding.severity == "harmless" for finding in findings):  # another program has it
+        return Fault(findings)
+    anew = any(finding.remedy == ANEW for finding in findings)
+    return Fault(findings, partial(_bring_up, seen.folder, anew, bool(findings)))
 
 
 def journal(seen: Seen) -> Journal:
-    """What the folder comes to when it is right."""
+    """Return the content of the folder once it is repaired."""
     live = {
         content.beginning.trial_id: content.beginning.attempt
         for content in seen.segments.values()
@@ -69,14 +69,14 @@ def _bring_up(folder: Path, anew: bool, reported: bool) -> str:
 def _findings(
     folder: Path, journal: Journal, excused: Collection[str], stored: Stored, judged: Sequence[str]
 ) -> Iterator[Finding]:
-    """What is wrong with it; of trials that are `excused` there is no whole file to compare with.
+    """Yield what is wrong with it; `excused` trials have no whole file to compare with.
 
-    `stored` is what it says it knows, and `judged` are spaces that it alone still has some verdicts of.
+    `stored` is its content as it records it, and `judged` are spaces of which only it still has some verdicts.
     """
     path = folder / DATABASE
     if not path.exists():
-        if journal.asked.plans or journal.endings:
-            yield _finding("is not there", path, "filled from the journal")
+        if journal.kept.plans or journal.endings:
+            yield _finding("is missing", path, "filled from the journal")
         return
     try:
         with duckdb.connect() as connection:
@@ -85,8 +85,8 @@ def _findings(
     except duckdb.Error as error:
         first = str(error).splitlines()[0]
         if LOCKED in first:
-            what = f"is open for writing in another program ({first}), and was not looked at"
-            yield Finding("database", "harmless", what, path, "close that program and look again")
+            what = f"is open for writing in another program ({first}), and was not checked"
+            yield Finding("database", "harmless", what, path, "close that program and check again")
         else:
             yield _finding(f"cannot be read ({first})", path, ANEW)
 
@@ -108,11 +108,11 @@ def _compared(
     late_spaces = behind.tables["plans"]["space"].to_pylist()
     if judged:
         spaces = ", ".join(dict.fromkeys(judged))
-        yield _finding(f"has verdicts of {spaces} that no line of the journal says any more", path, ANEW)
-    unasked = [space for space in late_spaces if space not in judged]
-    if late_trials or unasked:
-        what = named(late_trials) if late_trials else f"space {unasked[0]}"
-        yield _finding(f"is behind the journal by {what}", path, "brought up to it")
+        yield _finding(f"has verdicts of {spaces} that are no longer in the journal", path, ANEW)
+    late_plans = [space for space in late_spaces if space not in judged]
+    if late_trials or late_plans:
+        what = named(late_trials) if late_trials else f"space {late_plans[0]}"
+        yield _finding(f"is behind the journal by {what}", path, "brought up to date")
     nothing = Stored({}, dict.fromkeys(stored.trials, ("", 0, None)))
     everything = changed.changes(folder, journal, nothing)
     passed_over = {"trial_id": [*late_trials, *excused], "space": late_spaces}
@@ -141,7 +141,7 @@ def _is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
 def _tables_that_differ(
     connection: duckdb.DuckDBPyConnection, everything: Changes, passed_over: Mapping[str, list[str]]
 ) -> Iterator[str]:
-    """The tables, but for those of rows, in which something that is not passed over is other than the journal says."""
+    """Yield the tables, except those of rows, that differ from the journal in something that is not passed over."""
     connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
     connection.execute(DDL)
     load(connection, replace(everything, files=()), "fresh")
@@ -156,13 +156,13 @@ def _tables_that_differ(
         )
         sides = [f"({ours} EXCEPT ALL {theirs})", f"({theirs} EXCEPT ALL {ours})"]
         if name == "versions":
-            sides.pop()  # those of trials that were trained again stay, and do no harm
+            sides.pop()  # those of trials that were trained again are kept, which is harmless
         if any(connection.execute(f"FROM {side} LIMIT 1", [passed_over.get(key, [])]).fetchone() for side in sides):
             yield name
 
 
 def _trials_that_differ(connection: duckdb.DuckDBPyConnection, endings: Mapping[str, Ending]) -> Iterator[str]:
-    """The ended trials whose rows, or what they come to, are not those that were sealed."""
+    """Yield the ended trials whose rows or summaries are not those that were sealed."""
     connection.execute("CREATE VIEW main.trials AS FROM stored.main.trials")
     for trials in _batches(endings):
         connection.execute(
@@ -173,23 +173,23 @@ def _trials_that_differ(connection: duckdb.DuckDBPyConnection, endings: Mapping[
             """,
             [trials],
         )
-        found = dict(_digests(connection.sql("FROM incoming").to_arrow_table()))
+        digests = dict(_digests(connection.sql("FROM incoming").to_arrow_table()))
         nothing = sealed.digest(sealed.SCHEMA.empty_table())
-        wrong = {trial_id for trial_id in trials if found.get(trial_id, nothing) != endings[trial_id].digest}
+        wrong = {trial_id for trial_id in trials if digests.get(trial_id, nothing) != endings[trial_id].digest}
         connection.execute(f"CREATE OR REPLACE TEMP TABLE computed AS {SUMMARIES}")
         ours = "SELECT trial_id, name, value, step, address FROM computed"
         theirs = (
             "SELECT trial_id, name, value, step, address FROM stored.main.summaries"
             " WHERE trial_id IN (SELECT unnest($1))"
         )
-        for one, other in ((ours, theirs), (theirs, ours)):
-            rows = connection.execute(f"SELECT DISTINCT trial_id FROM ({one} EXCEPT ALL {other})", [trials]).fetchall()
+        for left, right in ((ours, theirs), (theirs, ours)):
+            rows = connection.execute(f"SELECT DISTINCT trial_id FROM ({left} EXCEPT ALL {right})", [trials]).fetchall()
             wrong |= {trial_id for (trial_id,) in rows}
         yield from sorted(wrong)
 
 
 def _digests(content: pyarrow.Table) -> Iterator[tuple[str, str]]:
-    """The digest of each trial's rows in a table sorted by trial."""
+    """Yield the digest of each trial's rows in a table sorted by trial."""
     content = content.combine_chunks()
     codes = content["trial_id"].combine_chunks().dictionary_encode()
     starts = numpy.flatnonzero(numpy.diff(codes.indices.to_numpy(), prepend=-1))

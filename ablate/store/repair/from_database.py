@@ -1,7 +1,7 @@
-"""What a damaged folder gets back from its own DuckDB file, each thing proven by the digest that was recorded of it.
+"""What a damaged folder can recover from its own DuckDB file, each thing verified by its recorded digest.
 
-The DuckDB file is a copy of the journal, so most of what one damaged file has lost is there once more. Nothing is
-believed for being there: rows must have the digest that the index lists, a plan the digest it was kept under.
+The DuckDB file is a copy of the journal, so it still has most of what a damaged file has lost. Nothing is used
+unverified: rows must have the digest that the index lists, a plan the digest that it was kept under.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ CONTENT = """
 
 
 def content(folder: Path, ending: Ending) -> pyarrow.Table | None:
-    """The rows and timings of an ended trial as they were sealed; None unless their digest is the recorded one."""
+    """Return the rows and timings of an ended trial as they were sealed; None unless they have the recorded digest."""
     try:
         with reading(folder / DATABASE) as connection:
-            found = connection.sql(CONTENT, params=[ending.trial_id]).to_arrow_table().cast(sealed.SCHEMA)
+            rows = connection.sql(CONTENT, params=[ending.trial_id]).to_arrow_table().cast(sealed.SCHEMA)
     except (RefusedError, duckdb.Error):
         return None
-    return found if sealed.digest(found) == ending.digest else None
+    return rows if sealed.digest(rows) == ending.digest else None
 
 
 def trial(folder: Path, ending: Ending) -> Ending | None:
-    """Seal an ended trial once more from its rows; None if they are not to be had."""
-    found = content(folder, ending)
-    return None if found is None else sealed.put(folder, ending, found)
+    """Seal an ended trial again from its rows; None if they are not available."""
+    rows = content(folder, ending)
+    return None if rows is None else sealed.put(folder, ending, rows)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPlan:
-    """A plan as the database has it; no `document` where that is not the one it was kept as."""
+    """A plan as the database has it; `document` is None where its digest is wrong."""
 
     space: str
     id: str
@@ -56,20 +56,20 @@ class StoredPlan:
     document: Mapping[str, Any] | None
 
     def record(self) -> list[Any]:
-        """Its line; ValueError where it has no document."""
+        """Return its line; ValueError where it has no document."""
         if self.document is None:
             raise ValueError(f"plan {self.id} is not as it was kept")
         return ledger.plan_record(self.digest, self.document)
 
 
 def records(folder: Path, trials: Collection[str], spaces: Collection[str]) -> list[list[Any]]:
-    """The lines of these specifications and of all plans of these spaces, as far as they are to be had."""
+    """Return the lines of these specifications and of all plans of these spaces, as far as available."""
     whole = [plan for plan in plans(folder, spaces) if plan.document is not None]
     return [*specifications(folder, trials), *(plan.record() for plan in whole)]
 
 
 def specifications(folder: Path, trials: Collection[str]) -> list[list[Any]]:
-    """The lines of these specifications, as far as they are to be had."""
+    """Return the lines of these specifications, as far as available."""
     if not trials:
         return []
     try:
@@ -80,7 +80,7 @@ def specifications(folder: Path, trials: Collection[str]) -> list[list[Any]]:
 
 
 def plans(folder: Path, spaces: Collection[str]) -> list[StoredPlan]:
-    """All plans of these spaces, the one that a space was last asked as behind the others."""
+    """Return all plans of these spaces, the current one of a space after the others."""
     if not spaces:
         return []
     try:
@@ -91,21 +91,21 @@ def plans(folder: Path, spaces: Collection[str]) -> list[StoredPlan]:
 
 
 def _specifications(connection: duckdb.DuckDBPyConnection, trials: Collection[str]) -> Iterator[list[Any]]:
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT specification FROM trials WHERE trial_id IN (SELECT unnest(?)) AND specification IS NOT NULL"
         " ORDER BY trial_id",
         [list(trials)],
     )
-    for (specification,) in found.fetchall():
+    for (specification,) in rows.fetchall():
         yield ledger.trial_record(json.loads(specification))
 
 
 def _plans(connection: duckdb.DuckDBPyConnection, spaces: Collection[str]) -> Iterator[StoredPlan]:
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT space, plan, plan_digest, document FROM plans WHERE space IN (SELECT unnest(?))"
         " ORDER BY space, current, first_seen NULLS FIRST, plan",
         [list(spaces)],
     )
-    for space, id, kept, written in found.fetchall():
+    for space, id, kept, written in rows.fetchall():
         document = json.loads(written)
         yield StoredPlan(space, id, kept, document if digest(document) == kept else None)

@@ -1,4 +1,4 @@
-"""What killed processes leave lying: files that were never finished, and claims of workers that died."""
+"""What killed processes leave behind: unfinished files, and claims of dead workers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ PLACES = (open_trial.FOLDER, sealed.FOLDER, checkpoints.FOLDER)
 
 
 def faults(folder: Path, workers: Mapping[str, Holder]) -> Iterator[Fault]:
-    """What is to be deleted before anything else is looked at; `workers` are those that claim a trial."""
+    """Find what must be deleted before anything else is checked; `workers` are those that claim a trial."""
     for place in (folder, *(folder / name for name in PLACES)):
         for path in unfinished_in(place):
             what = "was being written by a run that was killed"
             finding = Finding("leftover", "repaired", what, path, "deleted", changes=(path,))
             yield Fault((finding,), partial(_gone, path))
     for path in claim.silent(folder):
-        yield _claim(folder, path.name, "does not say whose it is", "deleted, unless a worker holds it")
+        yield _claim(folder, path.name, "does not say who holds it", "deleted, unless a worker holds it")
     for worker in workers.values():
         if not worker.alive:
             what = f"was left by a worker that died (process {worker.pid} on {worker.host}, at step {worker.step})"
             yield _claim(folder, worker.trial_id, what, "deleted")
     for trace in sorted((folder / claim.FOLDER).glob(f"*{claim.TRACE}")):
         if not trace.with_suffix("").exists():
-            what = "says where a trial hung that no worker has any more"
+            what = "is the trace of a hanging trial that no worker has any more"
             yield _claim(folder, trace.name.removesuffix(claim.TRACE), what, "deleted", trace)
 
 

@@ -1,6 +1,6 @@
-"""Trials that have not ended: their segments and checkpoints; sealing one that has, and going on with one.
+"""Open trials: their segments and checkpoints; sealing a trial that has ended, and continuing one that has not.
 
-Every step of sealing can be done again, so whatever was under way is simply finished.
+Every step of sealing can be repeated, so an interrupted one is simply finished.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ablate.store.repair.report import Finding
 
 
 def read(folder: Path) -> Iterator[tuple[str, Segment | None]]:
-    """Every open trial with what its segment says; None for one without a first line."""
+    """Yield every open trial with its segment; None for one without a first line."""
     for trial_id in sorted(ledger.open_trials(folder)):
         yield trial_id, open_trial.read(open_trial.path_of(folder, trial_id))
 
 
 def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
-    """Seal a segment whose last line is an outcome. Done again after a crash it comes to the same."""
+    """Seal a segment whose last line is an outcome. Repeating it after a crash gives the same result."""
     path = open_trial.path_of(folder, trial_id)
     content = open_trial.read(path)
     if content is None:
@@ -42,7 +42,7 @@ def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
 
 
 def go_on(folder: Path, trial_id: str, say: Say) -> TrialStart | None:
-    """Cut an unfinished trial's segment back to its last checkpoint; to nothing, and None, if it must start over."""
+    """Cut an unfinished trial's segment back to its last checkpoint; empty it and return None if it must start over."""
     path = open_trial.path_of(folder, trial_id)
     content = open_trial.read(path)
     if content is None:
@@ -67,7 +67,7 @@ def go_on(folder: Path, trial_id: str, say: Say) -> TrialStart | None:
 
 
 def last_good(folder: Path, trial_id: str, content: Segment) -> CheckpointMark | None:
-    """The last checkpoint whose state is whole and above which every line is."""
+    """Return the last checkpoint whose state is whole and above which every line is whole."""
     for mark in reversed(content.marks):
         above_damage = content.first_damage is None or mark.end <= content.first_damage
         if above_damage and checkpoints.read(folder, trial_id, mark.saved) is not None:
@@ -78,9 +78,9 @@ def last_good(folder: Path, trial_id: str, content: Segment) -> CheckpointMark |
 def over(
     folder: Path, segments: Iterable[tuple[str, Segment | None]], endings: Mapping[str, Ending]
 ) -> Iterator[tuple[str, Fault]]:
-    """The open trials, by name, that are over: their segment only lacks being sealed, or says nothing of use.
+    """Yield the open trials that are over, by id: their segment only needs to be sealed, or has nothing of use.
 
-    `endings` are those of the trials that have ended, as they are when the index is right.
+    `endings` are those of the ended trials once the index is repaired.
     """
     for trial_id, content in segments:
         if fault := _over(folder, trial_id, content, endings.get(trial_id)):
@@ -90,9 +90,9 @@ def over(
 def unfinished(
     folder: Path, segments: Mapping[str, Segment | None], specified: Collection[str], over: Collection[str]
 ) -> Iterator[Fault]:
-    """The segments that are damaged, or whose checkpoint is: what a run does with each when it takes it up.
+    """Find segments that are damaged, or whose checkpoint is, and say how a run continues each of these trials.
 
-    Those of trials that are `over` are none; `specified` are the trials that a plan asks for.
+    Trials that are `over` are left out; `specified` are the trials that belong to a plan.
     """
     for trial_id, content in segments.items():
         if content is not None and trial_id not in over:
@@ -100,7 +100,7 @@ def unfinished(
 
 
 def checkpoints_of_nobody(folder: Path, segments: Collection[str], ended: Collection[str]) -> Iterator[Fault]:
-    """The states of trials that have no segment."""
+    """Find the states of trials that have no segment."""
     for trial_id in sorted(checkpoints.trials(folder) - set(segments)):
         what = "is of a trial that is not being trained"
         states = _states(folder, trial_id)
@@ -126,7 +126,7 @@ def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | 
         finding = Finding("segment", "repaired", f"is of another trial, {other}", path, put_away, changes=changes)
         return put(finding, f"{path} is of another trial, {other}; it is kept in {DAMAGED}")
     if known and content.beginning.attempt <= known.attempt:
-        what = "is of a trial that is sealed already"
+        what = "is of a trial that is already sealed"
         finding = Finding("leftover", "repaired", what, path, "deleted", changes=changes)
         return Fault((finding,), partial(_delete, folder, trial_id))
     if double := sealed.double(content):
@@ -134,8 +134,8 @@ def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | 
         finding = Finding("segment", "repaired", what, path, put_away, changes=changes)
         return put(finding, f"the journal of trial {trial_id} {what}; the trial starts over")
     if content.outcome is None or content.damaged:
-        return None  # it goes on when it is begun, from where it is whole
-    what = f"has ended ({content.outcome.kind}) and is not sealed"
+        return None  # it continues when it is started, from where it is whole
+    what = f"has ended ({content.outcome.kind}) but is not sealed"
     made = (sealed.path_of(folder, trial_id), folder / ledger.OUTCOMES)
     finding = Finding("outcome", "repaired", what, path, "sealed", changes=(*changes, *made))
     return Fault((finding,), partial(_seal, folder, trial_id))
@@ -145,7 +145,7 @@ def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) 
     path = open_trial.path_of(folder, trial_id)
     reading = checksummed_lines.read(path)
     mark = last_good(folder, trial_id, content)
-    then = f"the trial goes on from step {mark.saved.step}" if mark else "the trial starts over"
+    then = f"the trial continues from step {mark.saved.step}" if mark else "the trial starts over"
     numbers, torn = text_lines.broken(reading)
     changes = (path, *_states(folder, trial_id))
     findings = [Finding("damaged line", "repaired", "is damaged", path, then, number, changes) for number in numbers]
@@ -154,14 +154,14 @@ def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) 
         findings.append(Finding("torn", "repaired", what, path, remedy, changes=changes))
     if content.marks and not numbers and mark != content.marks[-1]:
         state = _state(folder, trial_id, content.marks[-1].saved.step)
-        what = "is gone or not what was written"
+        what = "is gone or has changed since it was written"
         findings.append(Finding("checkpoint", "repaired", what, state, then, changes=changes))
     if findings:
         yield Fault(tuple(findings), partial(_cut_back, folder, trial_id))
     if not numbers:
         yield from text_lines.joined(folder, path, reading)
     if not specified:
-        what = "is of a trial that no plan asks for"
+        what = "is of a trial that belongs to no plan"
         yield Fault((Finding("specification", "harmless", what, path, "left as it is"),))
     yield from text_lines.unknown(path, reading)
 
@@ -176,7 +176,7 @@ def _seal(folder: Path, trial_id: str) -> str:
 
 
 def _put_away(folder: Path, trial_id: str, told: str) -> str:
-    """Take a segment that says nothing out of the way, whatever it holds kept in `damaged/`."""
+    """Move an unusable segment to `damaged/`, or delete it if it is empty."""
     path = open_trial.path_of(folder, trial_id)
     if path.stat().st_size:
         set_aside(folder, path)
@@ -193,7 +193,7 @@ def _delete(folder: Path, trial_id: str) -> str:
 
 
 def _cut_back(folder: Path, trial_id: str) -> str:
-    """Cut a segment back to where its trial goes on from; what it was is kept, and so is a state that is damaged."""
+    """Cut a segment back to where its trial continues; the old segment is kept, and so is a damaged state."""
     path = open_trial.path_of(folder, trial_id)
     content = open_trial.read(path)
     if content is None:
@@ -206,13 +206,13 @@ def _cut_back(folder: Path, trial_id: str) -> str:
     if mark is None:
         return _put_away(folder, trial_id, "")
     copy_aside(folder, path)
-    go_on(folder, trial_id, lambda told: None)  # it is reported already
+    go_on(folder, trial_id, lambda told: None)  # already reported
     return ""
 
 
 def _drop(folder: Path, trial_id: str, ended: bool) -> str:
     checkpoints.drop(folder, trial_id)
-    return "" if ended else f"trial {trial_id} has a checkpoint and no journal any more; it starts over"
+    return "" if ended else f"trial {trial_id} has a checkpoint but no journal any more; it starts over"
 
 
 def _start_over(folder: Path, trial_id: str) -> None:

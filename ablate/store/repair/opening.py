@@ -1,6 +1,6 @@
-"""What a run does with a locked folder before it writes: only what would otherwise be in its way, and cheap to find.
+"""What a run does with a locked folder before it writes: only what it needs and is cheap to find.
 
-Damaged lines stay where they are, and a segment is cut back when its trial is taken up; `repair` does both at once.
+Damaged lines stay where they are, and a segment is cut back when its trial continues; `repair` does both at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ablate.store.repair.seen import read_ledgers
 
 
 def make_ready(folder: Path, say: Say) -> tuple[KeptPlans, dict[str, Ending]]:
-    """Finish what was under way in a locked folder; the plans and the endings it holds."""
+    """Finish interrupted writes in a locked folder; return its plans and endings."""
     put_right(leftovers.faults(folder, claim.holders(folder)), say)
     stored = read_stored(folder / DATABASE)
     ledgers = read_ledgers(folder)
@@ -28,20 +28,20 @@ def make_ready(folder: Path, say: Say) -> tuple[KeptPlans, dict[str, Ending]]:
         put_right(text_lines.torn(path, reading), say)
         if reading.joined:
             checksummed_lines.end_last(path)
-    kept = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
-    asked = ledger.asked(kept)
-    back = plans.lacking(folder, kept, asked, stored)
-    put_right(plans.faults(folder, asked, back), say)
-    asked = plans.with_lines(asked, back)
-    put_right(judgements.faults_of_verdicts(folder, ledgers, asked, stored), say)
+    plan_lines = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
+    kept = ledger.kept_plans(plan_lines)
+    back = plans.lacking(folder, plan_lines, kept, stored)
+    put_right(plans.faults(folder, kept, back), say)
+    kept = plans.with_lines(kept, back)
+    put_right(judgements.faults_of_verdicts(folder, ledgers, kept, stored), say)
     index = ledgers.get(folder / ledger.OUTCOMES, checksummed_lines.NOTHING)
     endings = _endings(folder, bool(index.damaged or index.torn), ledger.endings(index), stored, say)
     put_damaged_aside(folder, say)
-    return asked, endings
+    return kept, endings
 
 
 def _endings(folder: Path, thorough: bool, known: dict[str, Ending], stored: Stored, say: Say) -> dict[str, Ending]:
-    """How trials have ended, once the index, the sealed files and the segments agree."""
+    """Make the index, the sealed files and the segments agree; return how trials have ended."""
     examined = sealed_trials.examine_doubtful(folder, known, stored, thorough=thorough)
     back = sealed_trials.come_back(folder, known, examined)
     endings = sealed_trials.mended(known, examined, back)

@@ -1,7 +1,7 @@
-"""Plans and specifications that `plans.jsonl` has lost, got back from the DuckDB file where that still has them.
+"""Plans and specifications that `plans.jsonl` has lost, recovered from the DuckDB file where that still has them.
 
-Lines are only ever added there, and the DuckDB file is filled from them. So a plan that it has and that no line says is
-lost, whether its space is asked so now or was once. Of a plan that has grown it has but the last text.
+Lines are only ever added there, and the DuckDB file is filled from them. So a plan that it has and no line has is lost,
+whether it is its space's current plan or an earlier one. Of a plan that has grown it has only the last text.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ablate.store.repair.text_lines import broken
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """What `plans.jsonl` lacks: the `records` that come back, and the plans that do not, by space (`gone`).
+    """What `plans.jsonl` lacks: the `records` that are recovered, and the spaces of plans that are not (`gone`).
 
-    `again` are the plans that stay what their spaces are asked now: they are written once more, behind the others.
+    `again` are the plans that remain the current ones of their spaces: they are written again, after the others.
     """
 
     records: Sequence[Any] = ()
@@ -39,7 +39,7 @@ class Back:
 
 
 def lacking(folder: Path, reading: Reading, known: KeptPlans, stored: Stored) -> Back:
-    """What the database still knows of plans and specifications, and `plans.jsonl` has lost."""
+    """Find the plans and specifications that `plans.jsonl` has lost and the database still has."""
     trials = stored.trials.keys() - known.trials.keys()
     seen = sorted(stored.first_seen.items())
     records = [
@@ -77,8 +77,8 @@ def _digests(known: KeptPlans, space: str) -> set[str]:
 
 
 def _is_lost(plan: StoredPlan, every: Plans, kept: Places, damaged_up_to: float | None) -> bool:
-    """Whether a plan that no line says comes back. Where lines have another text of it, the later one counts: what was
-    damaged stood behind the last of them, or it has all the trials of that, and more."""
+    """Return whether a plan that no line has is recovered. Where lines have another text of it, the later one counts:
+    the damage is after the last of them, or the plan has all the trials of that text, and more."""
     if plan.document is None:
         return False
     if plan.id not in every:
@@ -92,8 +92,8 @@ def _is_lost(plan: StoredPlan, every: Plans, kept: Places, damaged_up_to: float 
 def _comes_last(
     space: str, back: Sequence[StoredPlan], known: KeptPlans, kept: Places, damaged_up_to: float | None, stored: Stored
 ) -> bool:
-    """Whether the plan that a space was last asked as, when the database was filled, is among those that come back and
-    nothing was asked since."""
+    """Return whether the space's current plan at the time the database was filled is among the recovered ones and
+    nothing was requested since."""
     latest, document = known.plans[space]
     if back[-1].digest != stored.plans[space]:
         return False
@@ -104,43 +104,44 @@ def _comes_last(
 
 
 def with_lines(known: KeptPlans, back: Back) -> KeptPlans:
-    """What was asked, with what comes back."""
+    """Return the kept plans with the recovered lines."""
     mended = known.copy()
-    for kind, *said in (*back.records, *back.again):
+    for kind, *content in (*back.records, *back.again):
         if kind == "plan":
-            mended.add(said[1]["space"], said[0], said[1])
+            mended.add(content[1]["space"], content[0], content[1])
         elif kind == "seen":
-            mended.see(said[0]["plan"], said[0]["at"])
+            mended.see(content[0]["plan"], content[0]["at"])
         else:
-            mended.trials[said[0]["trial"]] = said[0]
+            mended.trials[content[0]["trial"]] = content[0]
     return mended
 
 
 def faults(folder: Path, known: KeptPlans, back: Back, ended: Collection[str] = ()) -> Iterator[Fault]:
-    """What is lost and comes `back`, and which specifications of trials that have `ended` are lost for good."""
+    """Find what is lost and recovered (`back`), and which specifications of `ended` trials are lost for good."""
     path = folder / ledger.PLANS
     trials = sorted(record[1]["trial"] for record in back.records if record[0] == "trial")
     if back.records:
         seen = sum(record[0] == "seen" for record in back.records)
         lost = [*_named_plans(back)]
         lost += [f"the specification of {named(trials)}"] if trials else []
-        lost += ["when a plan was first asked" if seen == 1 else f"when {seen} plans were first asked"] if seen else []
-        what, remedy = f"lacks {' and '.join(lost)}", f"got back from {DATABASE}"
+        requested = "when a plan was" if seen == 1 else f"when {seen} plans were"
+        lost += [f"{requested} first requested"] if seen else []
+        what, remedy = f"lacks {' and '.join(lost)}", f"recovered from {DATABASE}"
         finding = Finding("specification", "repaired", what, path, remedy, changes=(path,))
         yield Fault((finding,), partial(_write_again, path, back))
     for space in back.gone:
-        what = f"lacks a plan of {space}, and {DATABASE} has another text of it than was kept"
-        remedy = f"comes again when {space} is run with the settings of then"
+        what = f"lacks a plan of {space}, and {DATABASE} has a different text of it"
+        remedy = f"comes back when {space} is run with the settings of that plan"
         finding = Finding("specification", "lost", what, path, remedy)
         yield Fault((finding,), partial(str, f"{path} {what}; it {remedy}"))
     if gone := sorted(set(ended) - known.trials.keys() - set(trials)):
         what = f"lacks the specification of {named(gone)}"
-        remedy = "comes again when a space that has it is run"
+        remedy = "comes back when a space that has it is run"
         yield Fault((Finding("specification", "lost", what, path, remedy),))
 
 
 def _named_plans(back: Back) -> Iterator[str]:
-    """The plans that come back, space by space."""
+    """Name the recovered plans, space by space."""
     spaces = [record[2]["space"] for record in back.records if record[0] == "plan"]
     stay = {record[2]["space"] for record in back.again}
     latest = [space for space in dict.fromkeys(spaces) if space not in stay and spaces.count(space) == 1]
@@ -167,5 +168,5 @@ def _write_again(path: Path, back: Back) -> str:
     kinds = [record[0] for record in back.records]
     parts = [(kinds.count("plan"), "plan"), (kinds.count("trial"), "specification")]
     told = [f"{number} {name}{'s' * (number > 1)}" for number, name in parts if number]
-    told += ["when plans were first asked"] if "seen" in kinds else []
-    return f"{path} lacked {' and '.join(told)}; got back from {DATABASE}"
+    told += ["when plans were first requested"] if "seen" in kinds else []
+    return f"{path} lacked {' and '.join(told)}; recovered from {DATABASE}"

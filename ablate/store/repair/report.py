@@ -1,4 +1,4 @@
-"""The report of a repair: what was found in a results folder and what was, or would be, done. Plain values."""
+"""The report of a repair: the findings in a results folder and what was, or would be, done. Plain values."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 
 UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror", "corpus")
-"""What looks like this while a run is writing may only be unfinished."""
+"""Kinds of findings that may only be unfinished work while a run is writing."""
 
 TRAINED_AGAIN: tuple[Kind, ...] = ("sealed",)
-"""Of what is lost, what the next run that asks for it trains again; everything else lost is a record about trials."""
+"""Kinds of losses that the next run that needs them trains again; every other loss is of a record about trials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found: what and where, how bad, and what is done about it.
+    """One finding: what and where, how severe, and what is done about it.
 
-    `harmless` needs nothing done; `repaired` can be made good without loss, by `repair` or by the next run; `lost` was
-    acknowledged once and cannot be got back; `remedy` says what follows. `line` counts from 1. `changes` are the files
-    that putting it right may write, move to `damaged/` or delete; the DuckDB file is brought up to them besides.
+    `harmless` needs no action; `repaired` can be repaired without loss, by `repair` or by the next run; `lost` was once
+    stored and cannot be recovered; `remedy` says what follows. `line` counts from 1. `changes` are the files that the
+    repair may write, move to `damaged/` or delete; the DuckDB file is also brought up to date.
     """
 
     kind: Kind
@@ -39,7 +39,7 @@ class Finding:
     changes: tuple[Path, ...] = ()
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON."""
         return {
             "kind": self.kind,
             "severity": self.severity,
@@ -53,14 +53,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """All that was found in a results folder, and whether it was put right.
+    """All findings in a results folder, and whether they were repaired.
 
     `holder` says who writes there now: then nothing is changed. `looked_at` counts what was read through, by noun
-    (plan, row, …). `done` says whether anything was to be written at all; `left` is what a second look found after it.
+    (plan, row, …). `done` says whether the repair was allowed to write; `left` are the findings of a second check.
     """
 
     folder: Path
-    found: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
     holder: str | None
     looked_at: Mapping[str, int]
     done: bool = False
@@ -68,22 +68,22 @@ class Repaired:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well or was made good without loss; 1 if something is lost, left to repair, or withstood it."""
+        """0 if nothing is wrong or all was repaired without loss; 1 if something is lost, or remains to be repaired."""
         left = self.left if self.done else self.to_repair
-        return 1 if left or any(finding.severity == "lost" for finding in self.found) else 0
+        return 1 if left or any(finding.severity == "lost" for finding in self.findings) else 0
 
     @property
     def to_repair(self) -> tuple[Finding, ...]:
-        """What is not harmless."""
-        return tuple(finding for finding in self.found if finding.severity != "harmless")
+        """The findings that are not harmless."""
+        return tuple(finding for finding in self.findings if finding.severity != "harmless")
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON."""
         return {
             "folder": str(self.folder),
             "holder": self.holder,
             "repaired": self.done,
             "looked_at": dict(self.looked_at),
-            "found": [finding.document() for finding in self.found],
+            "found": [finding.document() for finding in self.findings],
             "left": [finding.document() for finding in self.left],
         }

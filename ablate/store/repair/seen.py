@@ -1,4 +1,4 @@
-"""What a results folder's text and sealed files say, read through without a lock and without changing anything."""
+"""The content of a results folder's text and sealed files, read without a lock and without changing anything."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from ablate.store.sealed import Examined
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that was read: the ledgers' lines by file, and what they, the segments and the sealed files say.
+    """All that was read: the ledgers' lines by file, and the content of these, the segments and the sealed files.
 
-    `back` are lines of `plans.jsonl` that are lost there and `back_trials` sealed files that are, which the DuckDB file
-    can give back; `mended` is what was asked once it has. `stored` is what that file knows. `endings` are those of the
-    index once it is right.
+    `back` are lost lines of `plans.jsonl` and `back_trials` lost sealed files that the DuckDB file still has; `mended`
+    are the kept plans with those lines. `stored` is the content of that file. `endings` are those of the index once it
+    is repaired.
     """
 
     folder: Path
     stored: Stored
     ledgers: Mapping[Path, Reading]
-    asked: KeptPlans
+    kept: KeptPlans
     back: Back
     mended: KeptPlans
     known: Mapping[str, Ending]
@@ -45,22 +45,22 @@ class Seen:
 
 def look(folder: Path, stored: Stored) -> Seen:
     """Read everything."""
-    # Segments first: one that is sealed meanwhile is then found among the endings.
+    # Segments first: one that is sealed meanwhile is then among the endings.
     segments = dict(open_trials.read(folder))
     ledgers = read_ledgers(folder)
     known = ledger.endings(ledgers.get(folder / ledger.OUTCOMES, checksummed_lines.NOTHING))
     examined = sealed_trials.examine_all(folder, known)
     back_trials = sealed_trials.come_back(folder, known, examined)
-    kept = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
-    asked = ledger.asked(kept)
-    back = plans.lacking(folder, kept, asked, stored)
+    plan_lines = ledgers.get(folder / ledger.PLANS, checksummed_lines.NOTHING)
+    kept = ledger.kept_plans(plan_lines)
+    back = plans.lacking(folder, plan_lines, kept, stored)
     return Seen(
         folder=folder,
         stored=stored,
         ledgers=ledgers,
-        asked=asked,
+        kept=kept,
         back=back,
-        mended=plans.with_lines(asked, back),
+        mended=plans.with_lines(kept, back),
         known=known,
         segments=segments,
         examined=examined,
@@ -70,12 +70,12 @@ def look(folder: Path, stored: Stored) -> Seen:
 
 
 def read_ledgers(folder: Path) -> dict[Path, Reading]:
-    """Every file of lines that lies in the folder itself."""
+    """Read every file of lines in the folder itself."""
     return {path: checksummed_lines.read(path) for path in sorted(folder.glob("*.jsonl"))}
 
 
 def faults_of_lines(seen: Seen) -> Iterator[Fault]:
-    """What is wrong with the lines of every file."""
+    """Find what is wrong with the lines of every file."""
     for path, reading in seen.ledgers.items():
         numbers, _ = text_lines.broken(reading)
         severity, then = _what_becomes_of(seen, path, numbers) if numbers else ("repaired", "")
@@ -86,22 +86,23 @@ def faults_of_lines(seen: Seen) -> Iterator[Fault]:
 
 
 def _what_becomes_of(seen: Seen, path: Path, numbers: Sequence[int]) -> tuple[Severity, str]:
-    """Whether what damaged lines of a file have said is got back, and from where."""
+    """Return whether the content of damaged lines of a file is recovered, and from where."""
     match path.name:
         case ledger.OUTCOMES:
-            return "repaired", "; its trial is listed anew from what was sealed"
+            return "repaired", "; its trial is listed again from its sealed file"
         case ledger.PLANS:
-            copies = [one for one in _requests_lacking(seen)[1] if requests.length(one) in _lengths(path, numbers)]
+            lengths = _lengths(path, numbers)
+            copies = [request for request in _requests_lacking(seen)[1] if requests.length(request) in lengths]
             if len(seen.back.records) + len(copies) >= len(numbers):
                 sources = [*([DATABASE] if seen.back.records else []), *([requests.FILE] if copies else [])]
-                return "repaired", f"; it is got back from {' and '.join(sources)}"
-            return "lost", "; it comes again when its space is run"
+                return "repaired", f"; it is recovered from {' and '.join(sources)}"
+            return "lost", "; it comes back when its space is run"
         case requests.FILE:
             if len(_requests_lacking(seen)[0]) >= len(numbers):
-                return "repaired", f"; it is got back from {ledger.PLANS}"
-            return "lost", "; how that run was asked for is not known any more"
+                return "repaired", f"; it is recovered from {ledger.PLANS}"
+            return "lost", "; how that run was requested is no longer known"
         case questions.FILE if len(questions.lacking(seen.folder)[0]) < len(numbers):
-            return "lost", "; how often that question was judged may not be known any more"
+            return "lost", "; how often that question was judged may no longer be known"
         case verdicts.FILE:
             return _what_becomes_of_verdicts(seen, len(numbers))
         case step_times.FILE:
@@ -110,14 +111,14 @@ def _what_becomes_of(seen: Seen, path: Path, numbers: Sequence[int]) -> tuple[Se
 
 
 def _what_becomes_of_verdicts(seen: Seen, damaged: int) -> tuple[Severity, str]:
-    """Of as many lines as are damaged: those of questions stand in another file, and a plan is judged many times."""
+    """Return the same for `damaged` lines of verdicts: those of questions have copies, and plans are judged often."""
     if judgements.verdicts_lost(seen.folder, seen.ledgers, seen.mended, seen.stored):
         return "lost", ""
     if len(questions.lacking(seen.folder)[1]) >= damaged:
-        return "repaired", f"; it is got back from {questions.FILE}"
+        return "repaired", f"; it is recovered from {questions.FILE}"
     if seen.stored.plans:
-        return "repaired", "; what every plan was last judged to be stands in others"
-    return "lost", "; whether a plan was judged otherwise there is not known: `ablate run` judges it again"
+        return "repaired", "; the latest verdicts of every plan are in other lines"
+    return "lost", "; whether it had other verdicts of a plan is not known: `ablate run` judges it again"
 
 
 def _requests_lacking(seen: Seen) -> tuple[list[Request], list[Request]]:
@@ -128,6 +129,6 @@ def _requests_lacking(seen: Seen) -> tuple[list[Request], list[Request]]:
 
 
 def _lengths(path: Path, numbers: Sequence[int]) -> set[int]:
-    """The lengths in bytes of these lines: what a flipped bit does not change."""
+    """Return the lengths in bytes of these lines, which a flipped bit does not change."""
     with path.open("rb") as file:
         return {len(line) for number, line in enumerate(file, 1) if number in numbers}

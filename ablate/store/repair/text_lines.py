@@ -16,16 +16,16 @@ WORDS = {
     "plan", "trial", "ended", "forgotten", "judged", "run", "paces", "begin", "row", "timing", "checkpoint", "outcome",
     "question", "seen",
 }  # fmt: skip
-"""What a line of the journal may begin with."""
+"""The first words of the lines of the journal."""
 
 
 def broken(content: Reading) -> tuple[tuple[int, ...], int]:
-    """The numbers of complete lines that are damaged, and the bytes there are of a last one that is not complete."""
+    """Return the numbers of damaged terminated lines, and the bytes of an unterminated last line."""
     return (*content.damaged, *content.behind), content.rest
 
 
 def torn(path: Path, content: Reading) -> Iterator[Fault]:
-    """A last line that is not complete, so that the next one is not written behind it."""
+    """Find an incomplete last line, which must go before the next line is appended."""
     _, count = broken(content)
     if count:
         what = f"ends in the middle of a line ({count} bytes)"
@@ -33,9 +33,9 @@ def torn(path: Path, content: Reading) -> Iterator[Fault]:
 
 
 def joined(folder: Path, path: Path, content: Reading) -> Iterator[Fault]:
-    """Whole lines that have lost their newline: nothing of what they say is lost."""
+    """Find whole lines that have lost their newline, but none of their content."""
     if content.joined:
-        what, remedy = "is whole, but for its newline", "given one"
+        what, remedy = "is complete except for its newline", "newline added"
         findings = (
             Finding("torn", "repaired", what, path, remedy, number, changes=(path,)) for number in content.joined
         )
@@ -43,10 +43,10 @@ def joined(folder: Path, path: Path, content: Reading) -> Iterator[Fault]:
 
 
 def damaged(folder: Path, path: Path, content: Reading, severity: Severity, then: str) -> Iterator[Fault]:
-    """Complete lines whose checksum is wrong; `then` says what becomes of what they said."""
+    """Find terminated lines with a wrong checksum; `then` says what happens to their content."""
     numbers, _ = broken(content)
     if numbers:
-        remedy = f"taken out, the file as it was kept in {DAMAGED}{then}"
+        remedy = f"removed, the old file kept in {DAMAGED}{then}"
         findings = (
             Finding("damaged line", severity, "is damaged", path, remedy, number, changes=(path,)) for number in numbers
         )
@@ -54,14 +54,14 @@ def damaged(folder: Path, path: Path, content: Reading, severity: Severity, then
 
 
 def passed_over(path: Path, content: Reading) -> str:
-    """What a run tells of damaged lines, which it leaves where they are; "" where there are none."""
+    """Return what a run reports of damaged lines, which it leaves in place; "" where there are none."""
     numbers, _ = broken(content)
     shown = ", ".join(map(str, numbers))
-    return f"{path} is damaged in line {shown}, which is passed over until `ablate doctor` takes it out" * bool(numbers)
+    return f"{path} is damaged in line {shown}, which is skipped until `ablate doctor` removes it" * bool(numbers)
 
 
 def unknown(path: Path, content: Reading) -> Iterator[Fault]:
-    """Lines of a kind that a newer version has; they are left as they are."""
+    """Find lines of a kind of a newer version; they are left as they are."""
     count = sum(body[2:].partition(b'"')[0].decode() not in WORDS for body in content.bodies)
     if count and not path.name.startswith("mlflow"):
         what = f"has {count} lines of a kind that this version does not know"
@@ -77,7 +77,7 @@ def _cut_tail(path: Path) -> str:
 
 
 def _part(folder: Path, path: Path) -> str:
-    """Give whole lines their newlines; the file as it was is kept where more than the last one is lost."""
+    """Add the missing newlines of whole lines; the old file is kept where more than the last one is missing."""
     content = checksummed_lines.read(path)
     if len(set(content.numbers)) < len(content.numbers):
         _take_out(folder, path)
@@ -87,7 +87,7 @@ def _part(folder: Path, path: Path) -> str:
 
 
 def _take_out(folder: Path, path: Path) -> str:
-    """Write the file anew without its damaged lines."""
+    """Rewrite the file without its damaged lines."""
     copy_aside(folder, path)
     write_whole(path, b"".join(map(checksummed_lines.framed, checksummed_lines.read(path).bodies)))
     return ""
