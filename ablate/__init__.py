@@ -1,7 +1,7 @@
 """`ablate`: which edit of a transformer block mattered, by how much, is it noise, and what does it cost?
 
 A block is an expression; everything else is an interpretation of that expression: build it, count it, compare it, run
-it. The rooms stand in one order, and values move through them one way:
+it. The rooms have one order, and values move through them in one direction:
 
     source → extension → block → grammar → space → plan → statistics, verdict → components, kernels → compiler
     → data, probes → train → store → execute → report → session → cli
@@ -69,7 +69,7 @@ _ELSEWHERE = {
     "compile_model": "ablate.compiler",
     **dict.fromkeys(("AblateError", "FailedError", "InputError", "RefusedError"), "ablate.errors"),
 }
-"""The names that are not in `ablate.api`, and where they are."""
+"""The names that are not in `ablate.api`, with their modules."""
 
 
 def __getattr__(name: str) -> Any:
@@ -80,5 +80,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The face alone: rooms are imported by their names."""
+    """List the public names only: rooms are imported by their own names."""
     return [*__all__, "__version__"]

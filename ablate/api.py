@@ -1,4 +1,4 @@
-"""The Python face of `ablate`: the same steps as the command line's verbs, as functions.
+"""The Python interface of `ablate`: the verbs of the command line as functions.
 
     >>> import ablate
     >>> space = ablate.load_space("op_vs_preln", profile="smoke")               # doctest: +SKIP
@@ -7,7 +7,7 @@
     >>> run.summary.effects[0].verdict                                          # doctest: +SKIP
     'equivalent'
 
-What is heavy (torch, DuckDB, MLflow) is imported by the functions that need it.
+Heavy libraries (torch, DuckDB, MLflow) are imported by the functions that need them.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def catalogue(plugins: Sequence[PathLike] = ()) -> Catalogue:
-    """Every component that is known, those in the user's own files included."""
+    """Return every known component, including those in the user's own files."""
     return declarations(tuple(Path(plugin).resolve() for plugin in plugins))
 
 
 def load_grammar(path: PathLike, *, plugins: Sequence[PathLike] = ()) -> Grammar:
     """Read a grammar; InputError shows every mistake at its place.
 
-    A file, or a name: of `grammars/NAME.yaml`, else of one that ships, as `transformer` does.
+    `path` is a file, or a name: of `grammars/NAME.yaml`, else of a grammar that ships, such as `transformer`.
     """
     grammar, problems = read_grammar_file(find_file(path, "grammar"), catalogue(plugins)), Problems()
     check_presets(grammar, problems)
@@ -102,7 +102,8 @@ def load_space(
 ) -> Space:
     """Read a space; `settings` are `path=value` texts laid over it. InputError shows every mistake at its place.
 
-    A file, or a name: of `spaces/NAME.yaml`, of `NAME.yaml`, else of one that ships, as `op_vs_preln` does.
+    `path` is a file, or a name: of `spaces/NAME.yaml`, of `NAME.yaml`, else of a space that ships, such as
+    `op_vs_preln`.
     """
     return read_space_file(find_file(path, "space"), catalogue(plugins), profile=profile, settings=settings)
 
@@ -114,10 +115,10 @@ def load_block(
     overrides: Mapping[str, object] | None = None,
     plugins: Sequence[PathLike] = (),
 ) -> Block:
-    """A block of a grammar by its name, or as YAML, with `overrides` as a space has them below `block:`.
+    """Read a block of a grammar by its name, or as YAML, with `overrides` as a space has them below `block:`.
 
-    `str(block)` is YAML with nothing left out, which this reads back the same. InputError shows every mistake, and says
-    why where a constraint of the grammar refuses the block.
+    `str(block)` is complete YAML, from which this reads the same block. InputError shows every mistake, and gives the
+    reason if a constraint of the grammar refuses the block.
 
     >>> load_block("sas", overrides={"attention.position": "rope", "mlp.hidden": "2x"})
     <Block [residual: [rms_norm, attention], residual: [rms_norm, mlp]]>
@@ -131,23 +132,23 @@ def load_block(
 def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Sequence[PathLike] = ()) -> None:
     """Check each profile of a space as if it were chosen; InputError shows the mistakes of all of them.
 
-    Whether the corpus of a profile is on this machine is looked at where it is chosen.
+    Whether the corpus of a profile is on this machine is checked only when the profile is chosen.
     """
     profiles = space.located.get("profiles") if isinstance(space.located, Written) else None
-    found: list[InputError] = []
+    errors: list[InputError] = []
     for name in profiles if isinstance(profiles, Written) else ():
         try:
             check(load_space(space.path, profile=str(name), settings=settings, plugins=plugins), files=False)
         except InputError as error:
             mistakes = (replace(mistake, profile=str(name)) for mistake in error.mistakes)
-            found.append(InputError(f"with --profile {name}:\n\n{error}", mistakes))
-    if found:
-        said = together(found)
-        raise InputError(f"error: {said}", said.mistakes)
+            errors.append(InputError(f"with --profile {name}:\n\n{error}", mistakes))
+    if errors:
+        joined = together(errors)
+        raise InputError(f"error: {joined}", joined.mistakes)
 
 
 def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
-    """The plan of a space over its corpus, and what the results folder knows of it. Nothing is trained."""
+    """Plan a space over its corpus, with what the results folder knows of it. Nothing is trained."""
     return session.plan_space(space, results=results)
 
 
@@ -161,17 +162,17 @@ def run(
     mirror: bool | str = True,
     **options: Unpack[GivenOptions],
 ) -> Run:
-    """Train what the plan asks for and the results folder does not know, and judge it.
+    """Train what the plan needs and the results folder does not have yet, and judge it.
 
     `options` say where, as keyword arguments (see `ExecutorOptions`): `executor` is `local` (the default), `inline` or
-    `ray`, with so many `workers`; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU, `ranks`
-    processes each trial. A trial may take `limit` seconds. `fresh` trains again what is known. `mirror` sends the runs
-    to the MLflow store in the results folder, or to the tracking server of that URI. What is said on the way goes to
-    `console`, or to standard error.
+    `ray`, with `workers` workers; `address`, `cpus` and `gpus` are for Ray. Up to `pack` trials share a GPU, and each
+    trial runs in `ranks` processes. `limit` is the time limit of a trial in seconds. `fresh` trains known trials again.
+    `mirror` sends the runs to the MLflow store in the results folder, or to the tracking server of that URI. Progress
+    messages go to `console`, by default to standard error.
 
-    A trial that fails is an outcome: it is printed, and is in the run's `failed`. Raises FailedError, with the run,
-    where every trial that was to be trained failed, or is known to have failed; RefusedError where the folder is locked
-    by another run or cannot be written, and where the corpus is missing or too small.
+    A trial that fails is an outcome: it is printed, and is in the run's `failed`. Raises FailedError, with the run, if
+    every trial that was to be trained failed, or is known to have failed; RefusedError if the folder is locked by
+    another run or cannot be written, and if the corpus is missing or too small.
     """
     from ablate.output import terminal
     from ablate.report.screens import interrupted
@@ -191,19 +192,19 @@ def run(
         before = not done.ended.kinds.total()
         raise FailedError(interrupted.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
     if done.failed:
-        said = interrupted.failures(done.plan, done.failed, Path(results))
-        console.print(terminal.Text(said), soft_wrap=True)
+        message = interrupted.failures(done.plan, done.failed, Path(results))
+        console.print(terminal.Text(message), soft_wrap=True)
     return done
 
 
 def resumable(
     results: PathLike = RESULTS, name: str | None = None
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """The runs of a results folder that are not over, as they were asked for; `ablate resume` goes on with them.
+    """Return the unfinished runs of a results folder, with their original options; `ablate resume` continues them.
 
-    The second value says of others why they cannot be gone on with.
+    The second value says why others cannot be resumed.
     """
-    return session.resumable(results, _as_asked, name)
+    return session.resumable(results, _space_of, name)
 
 
 def retriable(
@@ -213,21 +214,21 @@ def retriable(
     trials: Sequence[str] = (),
     outcomes: Sequence[str] = (),
 ) -> tuple[tuple[Retriable, ...], tuple[AblateError, ...]]:
-    """The runs of a results folder with trials that failed; `ablate retry` trains these again.
+    """Return the runs of a results folder with failed trials; `ablate retry` trains these again.
 
-    `trials` are ids, `outcomes` ways to fail; left out, all that failed. The second value says of others why they
-    cannot be trained again.
+    `trials` are ids, `outcomes` kinds of failure; by default, all that failed. The second value says why others cannot
+    be trained again.
     """
-    return session.retriable(results, _as_asked, name, trials=trials, outcomes=outcomes)
+    return session.retriable(results, _space_of, name, trials=trials, outcomes=outcomes)
 
 
-def _as_asked(request: Request) -> Space:
-    """The space of a run that was asked for."""
+def _space_of(request: Request) -> Space:
+    """Load the space of a run as it was requested."""
     return load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
 
 
 def read_seconds(text: str) -> float:
-    """Seconds of a time as one writes it: `90s`, `30m`, `1.5h`; a plain number is seconds.
+    """Read a time such as `90s`, `30m` or `1.5h` as seconds; a plain number is in seconds.
 
     >>> read_seconds("30m")
     1800.0
@@ -243,7 +244,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_pack(text: str) -> int | Literal["auto"]:
-    """How many trials share a GPU, as one writes it: a number, or `auto`; InputError for anything else.
+    """Read how many trials share a GPU: a number, or `auto`; InputError for anything else.
 
     >>> read_pack("3")
     3
@@ -268,13 +269,13 @@ def compile_block(
     device: str | torch.device = "cpu",
     plugins: Sequence[PathLike] = (),
 ) -> nn.Module:
-    """A block as an `nn.Module` from [batch, time, width] to the same, with the parameters of layer `layer` (from 1).
+    """Build a block as an `nn.Module` from [batch, time, width] to the same, with the parameters of `layer` (from 1).
 
-    The block is a name, YAML, or what `load_block` gives, whose `grammar` and `overrides` these are: a constraint of
-    the grammar refuses it as it would in a space. One that is a block already is not asked again, unless a grammar or
-    overrides are given. `init` says, as YAML, how weights without an init of their own are filled. The parameters are
-    those that the whole model has in that layer at that `seed`; `dtype` is float32 where none is given. Raises
-    InputError where sizes, layer, dtype or device do not fit.
+    The block is a name, YAML, or what `load_block` returns; `grammar` and `overrides` are as there, and a constraint of
+    the grammar refuses the block as it would in a space. A `Block` is not checked again, unless a grammar or overrides
+    are given. `init` says, as YAML, how weights without an init of their own are filled. The parameters are those that
+    the whole model has in that layer at that `seed`; `dtype` is float32 by default. Raises InputError if sizes, layer,
+    dtype or device do not fit.
 
     >>> import torch
     >>> sizes = Sizes(n_layers=6, d_model=16, n_heads=2, seq_len=8, vocab_size=256)
@@ -293,11 +294,11 @@ def compile_block(
 
 
 def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, Any]:
-    """Where parameters are and how exact; InputError for what PyTorch does not have here."""
+    """Return dtype and device of parameters; InputError for what PyTorch does not have here."""
     import torch
 
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        raise InputError(f"dtype {dtype} is not of real numbers\n  = such as torch.float32 or torch.bfloat16")
+        raise InputError(f"dtype {dtype} is not a floating-point type\n  = such as torch.float32 or torch.bfloat16")
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -306,7 +307,7 @@ def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, 
 
 
 def read_init(text: str, known: Catalogue) -> Node:
-    """An init as YAML: `"normal: {std: 0.02}"`; InputError shows the mistakes in it."""
+    """Read an init from YAML: `"normal: {std: 0.02}"`; InputError shows the mistakes in it."""
     problems = Problems()
     try:
         scheme = Reader(known, {}, problems).value(parse_yaml(text, "init"), Part("init"))
@@ -333,16 +334,16 @@ def judge(
     sql: str | None = None,
     results: PathLike = RESULTS,
 ) -> JudgedTable:
-    """Judge runs that were trained elsewhere, from a table with a row for each.
+    """Judge runs that were trained elsewhere, from a table with a row per run.
 
     The table is a CSV, JSON lines or Parquet file, SQL over a results folder, a data frame, an Arrow table, a DuckDB
-    relation or a list of dictionaries. Column `by` tells variants apart and `pair` has their seeds, or names. `metrics`
-    are columns, each with what holds of it: `loss`, `kurtosis:log`, `accuracy:higher`, `loss:margin=1%`; `margin` is of
-    those that name none. Each variant is judged against the `baseline` (the first in the table where none is named), on
-    a `path` also against the one before it. A run whose metric is NaN or infinite, or of which column `diverged` says
-    so, has diverged; NaN in a data frame of pandas may be an empty cell, so there `diverged` has to tell. `sql` is over
-    the table of a file, called `rows`. Seeds that were added since an earlier `judgement` make the next one, which is
-    held at a fifth of its level.
+    relation or a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs
+    runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `loss:margin=1%`;
+    `margin` is for those without one. Each variant is judged against the `baseline` (by default the first in the
+    table), on a `path` also against the one before it. A run has diverged if its metric is NaN or infinite, or if
+    column `diverged` says so; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide.
+    `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
+    level is a fifth of the level before.
 
     InputError shows every mistake in the table, each at its line.
 
@@ -353,7 +354,7 @@ def judge(
     from ablate.session.judging_table import judge_table  # with DuckDB, SciPy and rich
     from ablate.session.table_experiment import TableQuestion
 
-    asked = TableQuestion(
+    question = TableQuestion(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
         by=by,
         pair=pair,
@@ -364,11 +365,11 @@ def judge(
         path=path,
         diverged=diverged,
     )
-    return judge_table(table, asked, sql=sql, results=Path(results), judgement=judgement)
+    return judge_table(table, question, sql=sql, results=Path(results), judgement=judgement)
 
 
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:
-    """What SQL over the results gives, also while a run is writing; read-only.
+    """Query the results by SQL, read-only, also during a run.
 
     `@name` is a query of the cookbook (see `list_queries`), `given` are `name=value` texts for its `$names`.
     """
@@ -386,7 +387,7 @@ def ask(
     writable: bool = False,
     say: Callable[[str], None] = warnings.warn,
 ) -> QueryResult:
-    """As `query`, without pandas; `writable` lets the statement change the database."""
+    """Query the results as `query` does, without pandas; `writable` lets the statement change the database."""
     from ablate.store import cookbook
     from ablate.store.query import query as run_sql
 
@@ -394,24 +395,24 @@ def ask(
     if not sql.startswith("@"):
         return run_sql(Path(results), sql, parameters=values, writable=writable, say=say)
     if writable:
-        raise InputError("a query of the cookbook only reads\n  = leave out --write")
-    found = cookbook.find(sql.removeprefix("@"))
+        raise InputError("cookbook queries are read-only\n  = leave out --write")
+    entry = cookbook.find(sql.removeprefix("@"))
     if "space" in values:
         known = [space for (space,) in run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say).rows]
         if values["space"] not in known:
             message = f"no space {quote(values['space'])} in these results"
             raise unknown(message, values["space"], known, "there are", command="ablate sql 'FROM spaces'")
-    return run_sql(Path(results), found.sql, parameters=found.given(values), say=say)
+    return run_sql(Path(results), entry.sql, parameters=entry.given(values), say=say)
 
 
 def list_queries() -> QueryResult:
-    """The cookbook: the name of each query, the question it answers, and what it can be given."""
+    """Return the cookbook: the name of each query, the question it answers, and the parameters it takes."""
     from ablate.store.cookbook import queries
     from ablate.store.query import QueryResult
 
     return QueryResult(
         ("query", "answers", "can be given"),
-        tuple((f"@{one.name}", one.question, ", ".join(one.parameters)) for one in queries()),
+        tuple((f"@{entry.name}", entry.question, ", ".join(entry.parameters)) for entry in queries()),
     )
 
 

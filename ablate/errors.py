@@ -1,8 +1,8 @@
 """The few exception types of `ablate`.
 
 An `AblateError` is a message for the user: the command line prints its text and exits with its `exit_code`,
-never a traceback. Anything else that escapes is a bug of ours and keeps its traceback. The texts quote files, names and
-the errors of others, so they are escaped here, for Python's own traceback as well.
+never a traceback. Any other exception is a bug of ours and keeps its traceback. The texts quote files, names and
+errors of other programs, so they are escaped here, also where Python prints the traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ablate.output.escape import visible
 class Mistake:
     """One mistake as data. Lines and columns count from 1; without a `file` it has no place.
 
-    `file` is `--set` or `--profile` where an option says it. `profile` is the one that was looked at when it was found.
+    `file` is `--set` or `--profile` for a mistake in that option. `profile` is the profile that was being checked.
     """
 
     message: str
@@ -33,7 +33,7 @@ class Mistake:
 
 
 class AblateError(Exception):
-    """Something the user can mend; the text says what, where, why and the way out."""
+    """Something the user can fix; the text says what, where, why and the way out."""
 
     exit_code = 2
 
@@ -46,7 +46,7 @@ class AblateError(Exception):
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
-        """What the text says, one by one; of an error that has no place its text is the only one."""
+        """The mistakes that the text reports; an error without a place is one mistake."""
         if self._mistakes:
             return self._mistakes
         first, *rest = str(self).removeprefix("error: ").splitlines() or [""]
@@ -64,7 +64,7 @@ class RefusedError(AblateError):
 
 
 class FailedError(AblateError):
-    """Every trial that a run was to train failed; `run` is what it came to all the same."""
+    """Every trial that a run was to train has failed; `run` is the run nevertheless."""
 
     exit_code = 1
 
@@ -74,7 +74,7 @@ class FailedError(AblateError):
 
 
 class AblateWarning(UserWarning):
-    """Something that is not as it should be, beside what was asked; the command line prints it as a note."""
+    """Something wrong that does not stop the command; the command line prints it as a note."""
 
     def __str__(self) -> str:
         return visible(super().__str__())

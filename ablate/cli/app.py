@@ -1,4 +1,4 @@
-"""The verbs, and what becomes of an error."""
+"""The verbs, and how errors are handled."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ for verb in VERBS:
 app.add_typer(queries.listing, name="list")
 
 
-def show_version(asked: bool) -> None:
+def show_version(requested: bool) -> None:
     """Print the version; for `--version`."""
-    if asked:
+    if requested:
         from ablate import __version__
 
         write_text(f"ablate {__version__}")
@@ -66,15 +66,15 @@ def options(
     completion: Annotated[
         Literal["bash", "zsh", "fish"] | None,
         typer.Option(
-            "--show-completion", callback=show_script, is_eager=True, help="Print the script that completes in a shell."
+            "--show-completion", callback=show_script, is_eager=True, help="Print the completion script for a shell."
         ),
     ] = None,
 ) -> None:
-    """Take the options that stand before a verb; each answers by itself."""
+    """Take the options in front of a verb; their callbacks do the work."""
 
 
 def main() -> None:
-    """Run the command line. A mistake of the user's is a message and exit code 2; a bug of ours keeps its traceback."""
+    """Run the command line. A user's mistake gives a message and exit code 2; a bug of ours keeps its traceback."""
     escape_what_cannot_be_encoded()
     warnings.showwarning = _show_warning
     try:
@@ -85,7 +85,7 @@ def main() -> None:
         code = error.exit_code
     except typer.Abort:
         code = 1
-    except Exception as error:  # noqa: BLE001  shown whole, as Python would, but escaped
+    except Exception as error:  # noqa: BLE001  shown in full, as Python would, but escaped
         if (code := _usage(error)) is None:
             write_text(traceback.format_exc(), stderr=True, end="")
             code = 1
@@ -93,13 +93,13 @@ def main() -> None:
 
 
 def _usage(error: Exception) -> int | None:
-    """Show what is wrong with the words of the command line, and the exit code; None for anything else."""
+    """Show what is wrong with the command line, and return the exit code; None for any other error."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if show is None or code is None:
         return None
-    said = io.StringIO()
-    show(file=said)
-    write_text(said.getvalue(), stderr=True, end="")
+    message = io.StringIO()
+    show(file=message)
+    write_text(message.getvalue(), stderr=True, end="")
     return int(code)
 
 
@@ -111,7 +111,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning of ours is a note, without the line of code that gave it."""
+    """Print a warning of ours as a note, without the line of code that raised it."""
     if issubclass(category, AblateWarning):
         note(str(message))
     else:

@@ -1,4 +1,4 @@
-"""Completion by Typer's scripts. The shell is named: to ask the system which one runs fails in containers."""
+"""Completion by Typer's scripts. The user names the shell, since detecting it fails in containers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import typer
 from ablate.output.streams import write_text
 
 VARIABLE: Final = "_ABLATE_COMPLETE"
-"""The variable by which a shell asks for what may come next."""
+"""The environment variable by which a shell requests completions."""
 
 
 def answer_shell() -> None:
-    """Know the shells if one of them asks; Typer then answers in place of a verb."""
+    """Set up completion if a shell requests it; Typer then answers in place of a verb."""
     if VARIABLE in os.environ:
         from typer._completion_classes import completion_init
 
-        os.environ["COLUMNS"] = "1000"  # Typer would fold what it says of a verb, and zsh take each line for a word
+        os.environ["COLUMNS"] = "1000"  # else Typer would wrap the help of a verb, and zsh take each line for a word
         completion_init()
 
 
 def show_script(shell: Literal["bash", "zsh", "fish"] | None) -> None:
-    """Print the script that has a shell complete; for `--show-completion`."""
+    """Print the completion script for a shell; for `--show-completion`."""
     if shell is not None:
         from typer._completion_shared import get_completion_script
 

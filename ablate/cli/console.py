@@ -1,4 +1,4 @@
-"""Where things are printed, and what was typed."""
+"""Printing to the terminal, and command lines as they were typed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ablate.output.terminal import Console
 
 INTERRUPTED = 130
-"""The exit code of what was stopped by Ctrl-C, as shells have it."""
+"""The exit code of a command that was stopped by Ctrl-C, as in shells."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The terminal, or what stands for it."""
+    """Return the console on standard output or standard error."""
     from ablate.output.terminal import Console
 
     return Console(stderr=stderr)
@@ -29,32 +29,32 @@ def show(renderable: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Something to know that is no part of the answer."""
+    """Print something worth knowing that is not part of the answer."""
     write_text(f"note: {text}", stderr=True)
 
 
 def tell(error: AblateError) -> None:
-    """Say what the user can mend."""
+    """Print an error that the user can fix."""
     text = str(error)
     write_text(text if text.startswith("error") else f"error: {text}", stderr=True)
 
 
 def again() -> str:
-    """The command that goes on from here: as it was typed, but for `--fresh`, which would start over."""
+    """Return the command that continues from here: as it was typed, without `--fresh`, which would start over."""
     return typed(*(word for word in sys.argv[1:] if word != "--fresh"))
 
 
 def page_of(space: str, results: Path, default: Path) -> str:
-    """The command that writes the page of a space."""
+    """Return the command that writes the page of a space."""
     return typed("report", space, *(() if results == default else ("--results", str(results))))
 
 
 def typed(*words: str) -> str:
-    """A command line of this program, called as it was called."""
+    """Return a command line of this program, called as it was called now."""
     import shlex
     import shutil
 
-    program, found = Path(sys.argv[0]), shutil.which("ablate")
-    on_path = found is not None and program.exists() and Path(found).samefile(program)
+    program, installed = Path(sys.argv[0]), shutil.which("ablate")
+    on_path = installed is not None and program.exists() and Path(installed).samefile(program)
     name = "ablate" if on_path or program.name != "ablate" else str(program)
     return shlex.join([name, *words])

@@ -13,25 +13,25 @@ from ablate.cli.options import Workers
 from ablate.execute.executor_options import ExecutorName, GivenOptions
 
 NO_OPTIONS = GivenOptions()
-"""As none of them is given."""
+"""No option given."""
 
 
 def given_options(
     executor: Annotated[Literal["local", "inline", "ray"] | None, typer.Option(help="Where trials run.")] = None,
     workers: Workers = None,
     address: Annotated[str | None, typer.Option(help="With ray: the cluster to join (auto, host:port).")] = None,
-    cpus: Annotated[float | None, typer.Option(help="With ray: CPUs of a trial (default: its threads).")] = None,
+    cpus: Annotated[float | None, typer.Option(help="With ray: CPUs per trial (default: its threads).")] = None,
     gpus: Annotated[
-        float | None, typer.Option(help="With ray: GPUs of a trial, as 0.5 (default: 1 where there are any).")
+        float | None, typer.Option(help="With ray: GPUs per trial, such as 0.5 (default: 1 if there are any).")
     ] = None,
-    pack: Annotated[str | None, typer.Option(metavar="N|auto", help="Trials on a GPU (default: by memory).")] = None,
-    ranks: Annotated[int | None, typer.Option(min=1, help="Processes for each trial, a GPU each.")] = None,
+    pack: Annotated[str | None, typer.Option(metavar="N|auto", help="Trials per GPU (default: by memory).")] = None,
+    ranks: Annotated[int | None, typer.Option(min=1, help="Processes per trial, with a GPU each.")] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="What a trial may take without interruption: 90s, 30m, 2h.")
+        str | None, typer.Option(metavar="TIME", help="Time limit of an uninterrupted trial: 90s, 30m, 2h.")
     ] = None,
 ) -> GivenOptions:
-    """The executor options that were given on the command line; InputError for a text that is none."""
-    from ablate import api  # reads spaces with pydantic, which `ablate --help` does without
+    """Return the executor options that were given on the command line; InputError for a text that is not valid."""
+    from ablate import api  # loads pydantic, which `ablate --help` does not need
 
     options = GivenOptions(workers=workers, address=address, cpus=cpus, gpus=gpus, ranks=ranks)
     options["limit"] = None if timeout is None else api.read_seconds(timeout)
@@ -44,7 +44,7 @@ def given_options(
 def with_executor_flags(
     *, executor: ExecutorName | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The verb with the options of `given_options` in place of its parameter `options`, where it gets what was given.
+    """Replace the parameter `options` of a verb by the options of `given_options`, whose values it receives there.
 
     `executor` is the default that its help shows.
     """
@@ -54,9 +54,9 @@ def with_executor_flags(
     def with_flags(verb: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(verb, eval_str=True)
         shown = [
-            one
-            for name, parameter in own.parameters.items()
-            for one in (flags.values() if name == "options" else [parameter])
+            parameter
+            for name, own_parameter in own.parameters.items()
+            for parameter in (flags.values() if name == "options" else [own_parameter])
         ]
 
         @functools.wraps(verb)
@@ -65,7 +65,7 @@ def with_executor_flags(
             verb(**words, options=given)
 
         called.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]  # what Typer reads
-        called.__annotations__ = {one.name: one.annotation for one in shown}
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
         return called
 
     return with_flags

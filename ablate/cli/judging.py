@@ -1,4 +1,4 @@
-"""The verb that judges runs which were trained elsewhere."""
+"""The verb that judges runs that were trained elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="COLUMN[:SETTING]…",
-        help="A column to judge, several by several --metric. Settings: log (ratios), higher (is better), margin=5%.",
+        help="A column to judge; repeat for several. Settings: log (ratios), higher (is better), margin=5%.",
     ),
 ]
 
@@ -26,9 +26,9 @@ def judge(
         str,
         typer.Argument(help="A CSV, JSON lines or Parquet file, or SQL over the results folder.", show_default=False),
     ],
-    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="Tells variants apart.")] = "variant",
+    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column of variants.")] = "variant",
     pair: Annotated[
-        str, typer.Option("--pair", metavar="COLUMN", help="Pairs their runs: the seed, or a name.")
+        str, typer.Option("--pair", metavar="COLUMN", help="The column that pairs runs, by seed or another name.")
     ] = "seed",
     metrics: Metrics = None,
     margin: Annotated[
@@ -41,27 +41,29 @@ def judge(
         bool, typer.Option("--path", help="Variants are steps: also judge each against the one before it.")
     ] = False,
     diverged: Annotated[
-        str | None, typer.Option("--diverged", metavar="COLUMN", help="Says which runs diverged, as nan and inf do.")
+        str | None,
+        typer.Option("--diverged", metavar="COLUMN", help="The column that says which runs diverged; nan and inf do."),
     ] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option("--confidence", help="The confidence level of intervals.")] = 0.95,
     family: Annotated[
-        Literal["metric", "page"], typer.Option("--family", help="What Holm corrects over: a metric, or all.")
+        Literal["metric", "page"], typer.Option("--family", help="What Holm corrects over: one metric, or all.")
     ] = "metric",
     judgement: Annotated[
-        int, typer.Option("--judgement", min=1, max=100, help="2 where seeds were added since the first, and so on.")
+        int, typer.Option("--judgement", min=1, max=100, help="2 if seeds were added since the first, and so on.")
     ] = 1,
     sql: Annotated[
-        str | None, typer.Option("--sql", metavar="SQL", help="Judge what this gives; the file's table is `rows`.")
+        str | None,
+        typer.Option("--sql", metavar="SQL", help="Judge the rows of this query; the file's table is `rows`."),
     ] = None,
-    results: Annotated[Path, typer.Option("--results", help="The folder of results that SQL is over.")] = RESULTS,
+    results: Annotated[Path, typer.Option("--results", help="The results folder that SQL queries.")] = RESULTS,
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write a page: .html, or .md for Markdown.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Judge runs trained elsewhere, from a table with a row for each: verdicts, and seeds needed.
+    """Judge runs trained elsewhere, from a table with a row per run: verdicts, and seeds needed.
 
-    Each variant is judged against the baseline (default: the first of the table), paired by seed.
+    Each variant is judged against the baseline (default: the first in the table), paired by seed.
 
         ablate judge runs.csv --metric loss:margin=1% --metric kurtosis:log --metric accuracy:higher
     """

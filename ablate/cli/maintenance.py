@@ -1,4 +1,4 @@
-"""Verbs that look after a folder of results: how it stands, whether it is whole, and MLflow's pages over it."""
+"""Verbs that look after a results folder: its status, its repair, and MLflow's pages over it."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ablate.output.streams import write_text
 
 
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
-    """Say what runs, what waits, what has ended, and whose worker has died; also while a run is writing."""
+    """Show which trials run, wait, have ended, or have lost their worker; also during a run."""
     from ablate.report.screens import status
     from ablate.store import lock
     from ablate.store.trial_status import not_over, plan_counts, standings
 
-    found = standings(results)
+    trials = standings(results)
     if json:
-        write_text(status.as_json(found))
+        write_text(status.as_json(trials))
     else:
-        show(status.screen(found, results, lock.holder(results), not_over(results)))
+        show(status.screen(trials, results, lock.holder(results), not_over(results)))
         for space, plans in plan_counts(results).items():
             if plans > 1:
-                write_text(f"{space} was asked as {plans} plans; above is the last: ablate sql @plans shows the others")
+                write_text(f"{space} was run as {plans} plans; the last is shown: `ablate sql @plans` lists all")
 
 
 def doctor(
     results: ResultsFolder = RESULTS,
     look: Annotated[
-        bool, typer.Option("--look", help="Only look: change nothing; 1 if there is something to repair.")
+        bool, typer.Option("--look", help="Change nothing; exit with 1 if there is something to repair.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check every file of the results, say what is not as it was written, and put right what can be."""
+    """Check every file of the results, report what is damaged, and repair what can be repaired."""
     import json as form
 
     from ablate.report.screens import doctor as doctor_screen
@@ -54,7 +54,7 @@ def ui(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; another if it is taken.")] = 5000,
     browse: Annotated[bool, typer.Option("--browse", help="Open it in a browser.")] = False,
 ) -> None:
-    """Show the runs in MLflow's pages, on this machine alone, until Ctrl-C."""
+    """Show the runs in MLflow's pages, on this machine only, until Ctrl-C."""
     from ablate.store.ui import serve
 
     serve(results, port=port, browse=browse, say=write_text)

@@ -15,12 +15,12 @@ from ablate.output.streams import write_data, write_text
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs"
 WIDEST = 100
-"""Lines of prose longer than this are hard to read."""
+"""The widest line of prose in columns; longer ones are hard to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManualPage:
-    """A page of the manual. `title` is the question that it answers, `about` the sentence below it."""
+    """A page of the manual. `title` is the question that it answers, `about` the sentence below the title."""
 
     topic: str
     title: str
@@ -30,7 +30,7 @@ class ManualPage:
 
 
 def pages() -> dict[str, ManualPage]:
-    """Every page by its topic, which is the name of its file."""
+    """Return every page by its topic, which is the name of its file."""
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.md"))}
 
 
@@ -41,7 +41,7 @@ def _read(path: Path) -> ManualPage:
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """The topics that begin so."""
+    """Return the topics that begin with what was typed."""
     return sorted(path.stem for path in FOLDER.glob(f"{incomplete}*.md"))
 
 
@@ -105,6 +105,6 @@ def _list(manual: dict[str, ManualPage], *, as_json: bool) -> None:
 
 
 def _mentions(word: str, manual: dict[str, ManualPage]) -> tuple[str, ...]:
-    """Where a word that is no topic is written about."""
+    """Return a note on the pages that mention a word that is not a topic."""
     among = [page.topic for page in manual.values() if word.strip() and word.lower() in page.text.lower()]
     return (f"pages that mention it: {', '.join(among)}",) if among else ()

@@ -8,31 +8,31 @@ from ablate.cli.console import note
 
 
 def space_file(named: Path) -> Path:
-    """The file of a space that was named or given; one that ships with `ablate` is said."""
+    """Return the file of a space given by name or path; print a note if it ships with `ablate`."""
     from ablate.grammar.named_files import find_file
 
-    found = find_file(named, "space")
-    if found != named and found.is_absolute():
-        note(f"{named} is a space that ships with ablate: {found}")
-    return found
+    path = find_file(named, "space")
+    if path != named and path.is_absolute():
+        note(f"{named} is a space that ships with ablate: {path}")
+    return path
 
 
 def complete_space(incomplete: str) -> list[str]:
-    """The names of spaces that begin so; where there is none, the shell completes files."""
+    """Return the names of spaces that begin with what was typed; if there are none, the shell completes files."""
     from ablate.grammar.named_files import own_files, shipped_files
 
     return _begin(incomplete, {*own_files("space"), *shipped_files("space")})
 
 
 def complete_grammar(incomplete: str) -> list[str]:
-    """The names of grammars that begin so."""
+    """Return the names of grammars that begin with what was typed."""
     from ablate.grammar.named_files import own_files, shipped_files
 
     return _begin(incomplete, {*own_files("grammar"), *shipped_files("grammar")})
 
 
 def complete_example(incomplete: str) -> list[str]:
-    """The names of shipped spaces that begin so."""
+    """Return the names of shipped spaces that begin with what was typed."""
     from ablate.grammar.named_files import shipped_files
 
     return _begin(incomplete, set(shipped_files("space")))

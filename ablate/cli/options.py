@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs take, each with its help."""
+"""Arguments and options that several verbs share, each with its help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablate.cli.naming import complete_grammar, complete_space
 SpaceFile = Annotated[
     Path,
     typer.Argument(
-        metavar="SPACE", help="A space: its file, or its name.", show_default=False, autocompletion=complete_space
+        metavar="SPACE", help="A space: its file or its name.", show_default=False, autocompletion=complete_space
     ),
 ]
 Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
@@ -26,17 +26,17 @@ def _usable(folder: Path) -> Path:
     return folder
 
 
-ResultsFolder = Annotated[Path, typer.Option("--results", callback=_usable, help="The folder of results.")]
-Plugin = Annotated[list[Path] | None, typer.Option(help="A file with a component, optimiser or the like of your own.")]
+ResultsFolder = Annotated[Path, typer.Option("--results", callback=_usable, help="The results folder.")]
+Plugin = Annotated[list[Path] | None, typer.Option(help="A file with your own component, optimiser or the like.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 GrammarFile = Annotated[
     Path,
-    typer.Option("--grammar", help="The grammar meant: its file, or its name.", autocompletion=complete_grammar),
+    typer.Option("--grammar", help="The grammar: its file or its name.", autocompletion=complete_grammar),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: all that fit).")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Trials at a time (default: as many as fit).")]
 Mlflow = Annotated[
     str | None,
-    typer.Option("--mlflow", metavar="URI", help="A tracking server (default: in the results)."),
+    typer.Option("--mlflow", metavar="URI", help="A tracking server (default: a store in the results folder)."),
 ]
 NoMlflow = Annotated[bool, typer.Option("--no-mlflow", help="Do not mirror the runs to MLflow.")]
 

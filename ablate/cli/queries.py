@@ -1,4 +1,4 @@
-"""Verbs that ask: nothing is trained, and nothing is changed but by `sql --write`."""
+"""Verbs that only read: nothing is trained, and nothing but `sql --write` changes anything."""
 
 from __future__ import annotations
 
@@ -25,28 +25,26 @@ if TYPE_CHECKING:
 File = Annotated[
     Path,
     typer.Argument(
-        help="A space, or a grammar: its file, or its name.", show_default=False, autocompletion=complete_space
+        help="A space or a grammar: its file or its name.", show_default=False, autocompletion=complete_space
     ),
 ]
 
 Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
 Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
 
-listing = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="List what there is of spaces, blocks, presets, components and the like."
-)
+listing = typer.Typer(cls=Verbs, no_args_is_help=True, help="List spaces, blocks, presets, components and the like.")
 
 
 def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plugin = None, json: Json = False) -> None:
-    """Say every mistake in a space or a grammar, each at its place; nothing is read or trained."""
+    """Report every mistake in a space or a grammar, each at its place; no text is read, nothing is trained."""
     from ablate import api
     from ablate.grammar.named_files import find_file
     from ablate.report.screens import check
     from ablate.source.yaml import read_yaml
 
-    found = find_file(file, "space", "grammar")
-    if check.is_grammar(read_yaml(found)):
-        answer(check.grammar(api.load_grammar(found, plugins=plugin or ()), as_json=json))
+    path = find_file(file, "space", "grammar")
+    if check.is_grammar(read_yaml(path)):
+        answer(check.grammar(api.load_grammar(path, plugins=plugin or ()), as_json=json))
     else:
         space = api.load_space(space_file(file), profile=profile, settings=settings or (), plugins=plugin or ())
         plan = api.check(space)
@@ -61,10 +59,12 @@ def plan(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     plugin: Plugin = None,
-    full: Annotated[bool, typer.Option("--full", help="Print the resolved whole, and the attention kernels.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print the whole resolved space, and the attention kernels.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Show what a run would train, and what the results folder knows already."""
+    """Show what a run would train, and what the results folder has already."""
     from ablate import api
     from ablate.report.json_form import plan_to_json
     from ablate.report.screens import check
@@ -72,7 +72,7 @@ def plan(
     loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
     planned = api.plan_space(loaded, results=results)
     kernels = None
-    if full:  # torch is loaded for this alone
+    if full:  # only this needs torch
         from ablate.session.kernels import described, kernel_orders
 
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
@@ -93,8 +93,8 @@ def machine(json: Json = False) -> None:
     from ablate.execute.machine import examine
     from ablate.report.screens import machine as report
 
-    found = examine()
-    answer(report.as_json(found) if json else report.screen(found))
+    examined = examine()
+    answer(report.as_json(examined) if json else report.screen(examined))
 
 
 def sql(
@@ -114,29 +114,29 @@ def sql(
     ] = "table",
     json: Json = False,
     write: Annotated[bool, typer.Option("--write", help="Let the statement change the database.")] = False,
-    cookbook: Annotated[bool, typer.Option("--cookbook", help="List the ready queries and what they answer.")] = False,
+    cookbook: Annotated[bool, typer.Option("--cookbook", help="List ready-made queries and what they answer.")] = False,
 ) -> None:
-    """Ask the results, also while a run is writing them. `ablate sql --cookbook` lists ready questions."""
+    """Query the results, also during a run. `ablate sql --cookbook` lists ready-made queries."""
     from ablate import api
     from ablate.report.screens import query
 
     if cookbook and (statement or given or write):
-        raise InputError("--cookbook lists the queries and takes nothing else\n  = ablate sql @NAME asks one")
+        raise InputError("--cookbook lists the queries and takes nothing else\n  = ablate sql @NAME runs one")
     listed = cookbook or statement is None
     if statement is None:
         answer = api.list_queries()
     else:
         text = sys.stdin.read() if statement == "-" else statement
         answer = api.ask(text, given=given or (), results=results, writable=write, say=note)
-    columns, found = answer.columns, answer.rows
+    columns, rows = answer.columns, answer.rows
     if json or form == "json":
-        write_text(query.as_json(columns, found))
+        write_text(query.as_json(columns, rows))
     elif form == "csv":
-        write_data(query.as_csv(columns, found))
+        write_data(query.as_csv(columns, rows))
     elif form == "spreadsheet":
-        write_data(query.as_csv(columns, found, spreadsheet=True))
+        write_data(query.as_csv(columns, rows, spreadsheet=True))
     else:
-        shown(query.Answered(columns, found, folded=listed))
+        shown(query.Answered(columns, rows, folded=listed))
 
 
 def show(
@@ -146,7 +146,7 @@ def show(
         Path | None,
         typer.Option(
             "--space",
-            help="Show it as this space has it, at its sizes.",
+            help="Show the block as this space has it, at its sizes.",
             show_default=False,
             autocompletion=complete_space,
         ),
@@ -165,22 +165,22 @@ def show(
     from ablate.report.screens import block as shows
 
     sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context, "vocab_size": vocabulary}
-    found = shows.find(
+    shown_block = shows.find(
         block,
         api.load_grammar(grammar, plugins=plugin or ()) if space is None else None,
         api.load_space(space_file(space), plugins=plugin or ()) if space is not None else None,
         {name: size for name, size in sizes.items() if size is not None},
     )
     if svg is not None:
-        write_svg(svg, found.svg())
+        write_svg(svg, shown_block.svg())
     if json:
-        write_text(shows.as_json(found))
+        write_text(shows.as_json(shown_block))
     else:
-        console().print(shows.screen(found), crop=False)
+        console().print(shows.screen(shown_block), crop=False)
 
 
 def write_svg(path: Path, svg: str) -> None:
-    """Write a diagram; InputError where that cannot be done."""
+    """Write a diagram; InputError if that cannot be done."""
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
@@ -192,7 +192,7 @@ def diff(
     before: str,
     after: str,
     grammar: GrammarFile = GRAMMAR,
-    split: Annotated[bool, typer.Option("--split", help="Keep apart what happens in several places.")] = False,
+    split: Annotated[bool, typer.Option("--split", help="Keep edits in several places apart.")] = False,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -206,7 +206,7 @@ def diff(
 
 @listing.command("spaces", cls=Verb)
 def list_spaces(json: Json = False) -> None:
-    """The spaces that a name finds: one's own here, and those that ship; what each asks."""
+    """List the spaces that can be given by name: your own here, and those that ship, with their questions."""
     from ablate.report.screens import catalogue
     from ablate.space.known import known_spaces
 
@@ -215,7 +215,7 @@ def list_spaces(json: Json = False) -> None:
 
 @listing.command("blocks", cls=Verb)
 def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
-    """The named blocks of a grammar, under the papers they are from."""
+    """List the named blocks of a grammar, by the papers they are from."""
     from ablate import api
     from ablate.report.screens import catalogue
 
@@ -224,7 +224,7 @@ def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Jso
 
 @listing.command("presets", cls=Verb)
 def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
-    """The settings that a space takes by `preset: NAME`, under the papers they are from."""
+    """List the settings that a space takes by `preset: NAME`, by the papers they are from."""
     from ablate import api
     from ablate.report.screens import catalogue
 
@@ -233,7 +233,7 @@ def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Js
 
 @listing.command("components", cls=Verb)
 def list_components(plugin: Plugin = None, json: Json = False) -> None:
-    """Every component under its slot: what it does, and the paper it is from."""
+    """List every component by its slot: what it does, and the paper it is from."""
     from ablate import api
     from ablate.report.screens import catalogue
 
@@ -242,7 +242,7 @@ def list_components(plugin: Plugin = None, json: Json = False) -> None:
 
 @listing.command("probes", cls=Verb)
 def list_probes(plugin: Plugin = None, json: Json = False) -> None:
-    """The probes that a space may ask for: the metrics each gives, and what they mean."""
+    """List the probes that a space may name: the metrics of each, and what they mean."""
     from ablate import api
     from ablate.report.screens import catalogue
 
@@ -251,30 +251,30 @@ def list_probes(plugin: Plugin = None, json: Json = False) -> None:
 
 @listing.command("optimizers", cls=Verb)
 def list_optimizers(plugin: Plugin = None, json: Json = False) -> None:
-    """The optimisers that recipe.optimizer may name."""
+    """List the optimisers that recipe.optimizer may name."""
     list_things("optimizers", plugin, json)
 
 
 @listing.command("schedules", cls=Verb)
 def list_schedules(plugin: Plugin = None, json: Json = False) -> None:
-    """The schedules of the rate that recipe.schedule.decay may name."""
+    """List the learning-rate schedules that recipe.schedule.decay may name."""
     list_things("schedules", plugin, json)
 
 
 @listing.command("samplers", cls=Verb)
 def list_samplers(plugin: Plugin = None, json: Json = False) -> None:
-    """The samplers that a search may propose blocks by."""
+    """List the samplers by which a search may propose blocks."""
     list_things("samplers", plugin, json)
 
 
 @listing.command("corpora", cls=Verb)
 def list_corpora(plugin: Plugin = None, json: Json = False) -> None:
-    """The corpora that data.corpus may name."""
+    """List the corpora that data.corpus may name."""
     list_things("corpora", plugin, json)
 
 
 def list_things(plural: str, plugin: list[Path] | None, as_json: bool) -> None:
-    """Every thing of a kind, those of plugins included: what it does, where it is from, and its settings."""
+    """List everything of a kind, including what plugins add: what it does, where it is from, and its settings."""
     from ablate import api
     from ablate.report.screens import catalogue
 
@@ -283,19 +283,19 @@ def list_things(plural: str, plugin: list[Path] | None, as_json: bool) -> None:
 
 @listing.command("metrics", cls=Verb)
 def list_metrics(plugin: Plugin = None, json: Json = False) -> None:
-    """The metrics that can be judged and searched for, and the probe that each needs."""
+    """List the metrics that can be judged and searched for, and the probe that each needs."""
     from ablate import api
     from ablate.report.screens import catalogue
 
     answer(catalogue.metrics(api.catalogue(plugin or ()), as_json=json))
 
 
-def answer(said: RenderableType) -> None:
-    """Print JSON as it is, and anything else for a reader."""
-    if isinstance(said, str):
-        write_text(said)
+def answer(output: RenderableType) -> None:
+    """Print a text (JSON) as it is, and anything else on the console."""
+    if isinstance(output, str):
+        write_text(output)
     else:
-        shown(said)
+        shown(output)
 
 
 def show_plan(
@@ -306,7 +306,7 @@ def show_plan(
     *,
     results: Path = RESULTS,
 ) -> None:
-    """The corpus and the table of a plan; after one that was shown `before`, the table and what is new."""
+    """Print the corpus and the table of a plan; after one shown `before`, only the table and new notes."""
     from ablate.report.screens import interrupted
     from ablate.report.screens.plan import plan_screen
     from ablate.report.terminal_renderer import Screen
@@ -314,10 +314,10 @@ def show_plan(
     plan = planned.plan
     if before is None:
         screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
-        for said in planned.read:
-            screen.print(f"  {said}", style="dim", markup=False, highlight=False)
-        for said in planned.space.grammar_from_elsewhere:
-            screen.print(f"  note: {said}", style="dim", markup=False, highlight=False)
+        for line in planned.read:
+            screen.print(f"  {line}", style="dim", markup=False, highlight=False)
+        for line in planned.space.grammar_from_elsewhere:
+            screen.print(f"  note: {line}", style="dim", markup=False, highlight=False)
     else:
         plan = replace(plan, notes=tuple(note for note in plan.notes if note not in before.plan.notes))
     means = planned.noise.means if planned.noise else None

@@ -17,11 +17,11 @@ from ablate.output.words import plural
 if TYPE_CHECKING:
     from ablate.session.reporting import Figures, Reported
 
-Asked = Annotated[
+SpaceToReport = Annotated[
     str,
     typer.Argument(
         metavar="SPACE",
-        help="A space: the name of one that was run, its file, or its file's name.",
+        help="A space: the name of one that was run, or its file, by path or by name.",
         show_default=False,
         autocompletion=complete_space,
     ),
@@ -32,14 +32,14 @@ FiguresFolder = Annotated[
     typer.Option(
         "--figures",
         metavar="DIR",
-        help="Write figures there, with their numbers, a table for LaTeX, and sentences for captions and methods.",
+        help="Write figures to this folder, with their numbers, a LaTeX table, and sentences for captions and methods.",
         show_default=False,
     ),
 ]
 
 
 def report(
-    space: Asked,
+    space: SpaceToReport,
     profile: Profile = None,
     settings: Set = None,
     results: ResultsFolder = RESULTS,
@@ -49,17 +49,17 @@ def report(
 ) -> None:
     """Write the page of a space from its results, for a browser and as Markdown; nothing is trained.
 
-    With --figures also its plots for a paper, as SVG, PDF and PNG at the width of a column and of a page; with --json
-    where it is, its verdicts in full, and all that stands on it, section by section.
+    With --figures also its plots for a paper, as SVG, PDF and PNG at the width of a column and of a page. With --json,
+    print where the page is, its verdicts in full, and its content, section by section.
     """
     from ablate.session import reporting
 
-    found = _report(space, profile, settings, results, plugin)
-    exported = None if figures is None else reporting.export_figures(found, figures)
+    reported = _report(space, profile, settings, results, plugin)
+    exported = None if figures is None else reporting.export_figures(reported, figures)
     if json:
-        _as_json(found, exported)
+        _as_json(reported, exported)
     else:
-        _shown(found)
+        _shown(reported)
         if exported is not None:
             _show_figures(exported)
 
@@ -73,10 +73,10 @@ def _report(
     if _is_file(space, results):
         loaded = api.load_space(space_file(Path(space)), profile=profile, settings=settings or (), plugins=plugin or ())
         return reporting.report(loaded, results=results)
-    request = reporting.asked(space, results=results)
+    request = reporting.last_request(space, results=results)
     if given := [name for name, value in (("--profile", profile), ("--set", settings), ("--plugin", plugin)) if value]:
         raise InputError(
-            f"{', '.join(given)} has no effect with the name of a space, which is shown as it was run\n"
+            f"{', '.join(given)} has no effect with the name of a space, which is reported as it was run\n"
             f"  = leave it out, or give the file: {request.path}"
         )
     loaded = api.load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
@@ -84,7 +84,7 @@ def _report(
 
 
 def _is_file(space: str, results: Path) -> bool:
-    """Whether the file of a space is meant: by its path, or by a name that no run has."""
+    """Return whether the file of a space is meant: by its path, or by a name that no run has."""
     from ablate.grammar.named_files import is_name, own_files, shipped_files
     from ablate.store.requests import latest
 
@@ -93,14 +93,15 @@ def _is_file(space: str, results: Path) -> bool:
     return space not in latest(results) and (space in own_files("space") or space in shipped_files("space"))
 
 
-def _as_json(found: Reported, exported: Figures | None) -> None:
+def _as_json(reported: Reported, exported: Figures | None) -> None:
     from ablate.report import json_renderer
     from ablate.report.json_form import document, dump
     from ablate.session.reporting import document_of
 
-    page = document_of(found)
-    said = {} if found.record is None else document(found.record.summary, found.record.definitions)
-    answer: dict[str, object] = {"html": str(found.html), "markdown": str(found.markdown), "summary": said or None}
+    page, record = document_of(reported), reported.record
+    summary = {} if record is None else document(record.summary, record.definitions)
+    answer: dict[str, object] = {"html": str(reported.html), "markdown": str(reported.markdown)}
+    answer["summary"] = summary or None
     answer["page"] = None if page is None else json_renderer.render(page)
     if exported is not None:
         answer["figures"] = {
@@ -112,23 +113,23 @@ def _as_json(found: Reported, exported: Figures | None) -> None:
     write_text(dump(answer))
 
 
-def _shown(found: Reported) -> None:
+def _shown(reported: Reported) -> None:
     from ablate.report.page import answer, conclusion
 
     screen = console()
-    if found.record is not None:
-        record = found.record
+    if reported.record is not None:
+        record = reported.record
         lines = [record.title, *conclusion.conclusion(record.summary)]
         lines += [answer.unfinished(record)] if record.partial else []
         for line in lines:
             screen.print(line, markup=False, highlight=False, soft_wrap=True)
     screen.print(
-        f"page: {found.html}\n      {found.markdown}", style="dim", markup=False, highlight=False, soft_wrap=True
+        f"page: {reported.html}\n      {reported.markdown}", style="dim", markup=False, highlight=False, soft_wrap=True
     )
 
 
 def _show_figures(exported: Figures) -> None:
-    """Which files were written, what was left out and why, and what lies there from before."""
+    """Print which files were written, what was left out and why, and what is there from an earlier export."""
     screen = console()
     lines = [
         f"figures: {plural(len(exported.figures), 'plot')}, {plural(len(exported.files), 'file')} in {exported.folder}"

@@ -1,4 +1,4 @@
-"""The verb that writes a space to begin with."""
+"""The verb that writes a space to start from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablate.output.streams import write_text
 Name = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NAME]", help="What to call it (default: mine, or the example's name).", show_default=False
+        metavar="[NAME]", help="The name of the new space (default: mine, or the example's name).", show_default=False
     ),
 ]
 Example = Annotated[
@@ -28,7 +28,7 @@ Example = Annotated[
 
 
 def init(name: Name = None, example: Example = None) -> None:
-    """Write a commented space to begin with, or a copy of one that ships."""
+    """Write a commented space to start from, or a copy of one that ships."""
     from ablate.space.template import write_space
 
     path = write_space(name, example=example)

@@ -1,4 +1,4 @@
-"""Verbs that train: `run`; `resume`, which asks again for what was not finished, and `retry`, for what failed."""
+"""Verbs that train: `run`, `resume` (what was not finished) and `retry` (what failed)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def run(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     options: GivenOptions = NO_OPTIONS,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train again what is known already.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train everything again, known results too.")] = False,
     plugin: Plugin = None,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
     json: Json = False,
 ) -> None:
-    """Train what the plan asks for and is not known yet, and print the verdicts."""
+    """Train what the plan needs and is not known yet, and print the verdicts."""
     from ablate import api
 
     where = api.ExecutorOptions(**options)
@@ -56,20 +56,20 @@ def resume(
     no_mlflow: NoMlflow = False,
     json: Json = False,
 ) -> None:
-    """Go on with every run that was not finished, as it was asked for; options given here count instead."""
+    """Resume every unfinished run with the options it was started with, unless others are given here."""
     from ablate import api
 
-    found, refused = api.resumable(results, space)
-    if not found and not refused:
+    runs, refused = api.resumable(results, space)
+    if not runs and not refused:
         from ablate.report.screens import status
         from ablate.store.trial_status import standings
 
-        write_text(f"nothing to resume in {results}: every trial that was asked for has ended", stderr=json)
-        for said in status.failures(standings(results), results):
-            write_text(said, stderr=json)
+        write_text(f"nothing to resume in {results}: every requested trial has ended", stderr=json)
+        for line in status.failures(standings(results), results):
+            write_text(line, stderr=json)
     codes = [0]
-    for one in found:
-        codes.append(_train_again(one, options, results, mlflow, no_mlflow, json=json))
+    for resumed in runs:
+        codes.append(_train_again(resumed, options, results, mlflow, no_mlflow, json=json))
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
     raise typer.Exit(max((*codes, *_tell(refused))))
@@ -80,7 +80,8 @@ def retry(
     space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
     trial: Annotated[list[str] | None, typer.Option(metavar="ID", help="A trial that failed (default: all).")] = None,
     outcome: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="What failed so: bug, lost, timeout, out_of_memory.")
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Only trials that failed so: bug, lost, timeout, out_of_memory."),
     ] = None,
     results: ResultsFolder = RESULTS,
     options: GivenOptions = NO_OPTIONS,
@@ -88,19 +89,19 @@ def retry(
     no_mlflow: NoMlflow = False,
     json: Json = False,
 ) -> None:
-    """Train again the trials that failed, as they were asked for; all else that is known stays."""
+    """Train failed trials again, with the options of their runs; all other results stay."""
     from ablate import api
 
-    found, refused = api.retriable(results, space, trials=trial or (), outcomes=outcome or ())
-    if not found and not refused:
+    runs, refused = api.retriable(results, space, trials=trial or (), outcomes=outcome or ())
+    if not runs and not refused:
         write_text(f"nothing to retry in {results}: no trial has failed", stderr=json)
     codes, tried = [0], set[str]()
-    for one in found:
-        for standing in one.trials:
-            said = f"retrying {standing.space}: {standing.variant}, seed {standing.seed} ({standing.state})"
-            write_text(f"{said} {standing.trial_id}", stderr=json)
-        ids = {standing.trial_id for standing in one.trials} - tried  # what several spaces share is trained once
-        codes.append(_train_again(one.run, options, results, mlflow, no_mlflow, json=json, retry=ids))
+    for retried in runs:
+        for status in retried.trials:
+            line = f"retrying {status.space}: {status.variant}, seed {status.seed} ({status.state})"
+            write_text(f"{line} {status.trial_id}", stderr=json)
+        ids = {status.trial_id for status in retried.trials} - tried  # trials that spaces share are trained once
+        codes.append(_train_again(retried.run, options, results, mlflow, no_mlflow, json=json, retry=ids))
         tried |= ids
         if codes[-1] == INTERRUPTED:
             raise typer.Exit(INTERRUPTED)
@@ -108,7 +109,7 @@ def retry(
 
 
 def _train_again(
-    one: Resumable,
+    resumed: Resumable,
     changes: GivenOptions,
     results: Path,
     mlflow: str | None,
@@ -117,14 +118,14 @@ def _train_again(
     json: bool,
     retry: Collection[str] = (),
 ) -> int:
-    """Go on with an earlier run, with changes to its executor options."""
-    where = one.options.changed(**changes)
-    mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else one.mirror
-    return _train(one.space, where, results, one.plugins, fresh=False, retry=retry, mirror=mirror, json=json)
+    """Resume an earlier run, with changes to its executor options; return the exit code."""
+    where = resumed.options.changed(**changes)
+    mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else resumed.mirror
+    return _train(resumed.space, where, results, resumed.plugins, fresh=False, retry=retry, mirror=mirror, json=json)
 
 
 def _tell(refused: Sequence[AblateError]) -> list[int]:
-    """Print why runs cannot be gone on with; their exit codes."""
+    """Print why runs cannot be resumed; return the exit codes."""
     for error in refused:
         tell(error)
     return [error.exit_code for error in refused]
@@ -147,7 +148,7 @@ def _train(
     json: bool,
     retry: Collection[str] = (),
 ) -> int:
-    """Run, show, and say with which code to exit."""
+    """Run a space and show the answer; return the exit code."""
     from ablate.report.screens import interrupted
     from ablate.session import running
 
@@ -172,7 +173,7 @@ def _train(
             mirror=mirror,
         )
     except KeyboardInterrupt:
-        write_text(f"stopped at once; what was written stays. To go on:\n  {again()}", stderr=True)
+        write_text(f"stopped at once; what was written is kept. To resume:\n  {again()}", stderr=True)
         return INTERRUPTED
     if done.ended.interrupted and not done.ended.lost:
         return INTERRUPTED
@@ -198,16 +199,16 @@ def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
             write_text(to_json(done.summary, done.definitions))
         else:
             screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal)))
-            said = f"its page: {page_of(done.plan.space, results, RESULTS)}"
-            screen.print(said, style="dim", markup=False, highlight=False, soft_wrap=True)
+            line = f"its page: {page_of(done.plan.space, results, RESULTS)}"
+            screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
-        said = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)
-        screen.print(said, markup=False, highlight=False, soft_wrap=True)
+        message = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)
+        screen.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_search(screen: Console, done: Run, *, json: bool) -> None:
-    """What a search has found, also as far as it has come when it was stopped."""
+    """Print what a search has found, or had found when it was stopped."""
     from ablate.report.searched.json_form import to_json
     from ablate.report.searched.screen import search_screen
     from ablate.report.terminal_renderer import Screen

@@ -1,4 +1,4 @@
-"""A verb of the command line: what becomes of an error where JSON is asked for."""
+"""A verb of the command line: its help in full, and mistakes as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ablate.output.streams import write_text
 
 
 class WholeSummary:
-    """In a list of verbs its line is told whole, over as many lines as it takes; Typer would cut it at the width."""
+    """A summary in full in the list of verbs, over as many lines as needed; Typer would cut it at the width."""
 
     help: str | None
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first paragraph of its help."""
+        """Return the first paragraph of its help."""
         return " ".join(inspect.cleandoc(self.help or "").partition("\n\n")[0].split())
 
 
@@ -29,10 +29,10 @@ class Verbs(WholeSummary, TyperGroup):
 
 
 class Verb(WholeSummary, TyperCommand):
-    """With `--json` mistakes are JSON on standard output too: `{"mistakes": [{"message", "way_out", "file", …}]}`."""
+    """A verb whose `--json` prints mistakes as JSON too: `{"mistakes": [{"message", "way_out", "file", …}]}`."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; an error of the user's ends it with the same code in either form."""
+        """Run the verb; a user's mistake ends it with the same exit code, with `--json` or without."""
         try:
             return super().invoke(ctx)
         except AblateError as error:
@@ -43,5 +43,5 @@ class Verb(WholeSummary, TyperCommand):
 
 
 def as_json(error: AblateError) -> str:
-    """Every mistake with its place, its text and the way out."""
+    """Return every mistake with its place, its text and the way out, as JSON."""
     return json.dumps({"mistakes": [asdict(mistake) for mistake in error.mistakes]}, indent=2, ensure_ascii=False)

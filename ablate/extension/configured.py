@@ -1,4 +1,4 @@
-"""Things whose settings are a document of their own: optimisers, schedules, samplers, corpora."""
+"""Extensions whose settings are a document of their own: optimisers, schedules, samplers, corpora."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ S = TypeVar("S", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured(Declaration):
-    """A thing with `settings`: the class that its file declares, with which what a space says of it is read."""
+    """A declaration with `settings`: the class in its file by which its settings in a space are read."""
 
     settings: type[BaseModel]
 
     def read(self, values: Any) -> Any:
-        """The settings of which `values` are the plain form, as a Choice keeps them."""
+        """Read the settings from plain `values`, as a Choice keeps them."""
         return self.settings.model_validate(values)
 
 
@@ -36,10 +36,10 @@ def declare_settings(
     faults: Callable[[type[BaseModel]], Iterable[DeclarationFault]] = lambda settings: (),
     **more: Any,
 ) -> Callable[[type[S]], type[S]]:
-    """The decorator of a settings class that declares a thing of a kind; `more` are what its `spec` has besides.
+    """Return the decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`.
 
-    The class must have the fields that it `needs`, and none with a default unless `defaults` are allowed; `faults` are
-    what else may be wrong with it. Raises DeclarationError with all that is.
+    The class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
+    what else is wrong with it. Raises DeclarationError with all faults.
     """
 
     def declare(cls: type[S]) -> type[S]:
@@ -56,17 +56,17 @@ def declare_settings(
 
 
 def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[DeclarationFault]:
-    """What is wrong with a settings class: everything in it is said in YAML, and nothing else can be."""
-    way = "derive the class from the Settings of its declare.py: frozen, strict, and without other keys"
+    """Yield what is wrong with a settings class: its fields must be exactly what YAML can set."""
+    way = "derive the class from the Settings of its declare.py, which is frozen, strict and forbids other keys"
     if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
-        yield DeclarationFault(f"{kind.a_noun} is declared on a class of its settings", "class", (way,))
+        yield DeclarationFault(f"{kind.a_noun} must be declared on the class of its settings", "class", (way,))
         return
     if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
-        yield DeclarationFault(f"the settings of {kind.a_noun} are frozen and refuse other keys", "class", (way,))
+        yield DeclarationFault(f"the settings of {kind.a_noun} must be frozen and forbid other keys", "class", (way,))
     for name, field in cls.model_fields.items():
         if not field.is_required() and not defaults:
-            way = "leave it out: what a space does not say stands in `space:` of its grammar, where it is seen"
+            way = "leave it out: what a space omits comes from `space:` of its grammar, where it can be read"
             yield DeclarationFault(f"field {name!r} has a default", name, (way,))
     for name in needs:
         if name not in cls.model_fields:
-            yield DeclarationFault(f"{kind.a_noun} has a field {name!r}", "class", (f"declare {name} in it",))
+            yield DeclarationFault(f"{kind.a_noun} must have a field {name!r}", "class", (f"declare {name} in it",))

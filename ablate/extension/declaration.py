@@ -1,4 +1,4 @@
-"""What a file declares of a thing, and what can be wrong with it."""
+"""What a file declares, and what can be wrong with a declaration."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A thing of some kind as planning sees it, without torch; each kind adds what it has besides.
+    """A component, probe or the like as planning sees it, without torch; each kind adds fields of its own.
 
-    `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it gives: it
-    rises with every change of its code that changes them (see `plan/identity.py`). `module` is what Python calls its
-    file.
+    `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it computes:
+    it rises with every change of its code that changes them (see `plan/identity.py`). `module` is the name under which
+    Python imports its file.
     """
 
     kind: ClassVar[Kind]
@@ -50,7 +50,7 @@ class DeclarationFault:
 
 
 class DeclarationError(InputError):
-    """A class cannot be declared as a thing of its kind; `faults` is all that is wrong with it."""
+    """A declaration that cannot be accepted; `faults` is everything that is wrong with it."""
 
     def __init__(self, where: str, faults: tuple[DeclarationFault, ...]):
         self.faults = faults
@@ -62,21 +62,22 @@ class DeclarationError(InputError):
 
 
 def common_faults(kind: Kind, name: object, source: object, version: object) -> Iterator[DeclarationFault]:
-    """What is wrong with what every declaration says."""
+    """Yield what is wrong with the fields that every declaration has."""
     if not isinstance(name, str) or WORD.fullmatch(name) is None:
-        way = "give letters, digits and _, as in rms_norm: it is written in YAML"
+        way = "use letters, digits and _, as in rms_norm: the name is written in YAML"
         yield DeclarationFault(f"the name of {kind.a_noun} must be a word, not {name!r}", "name", (way,))
     if not isinstance(source, str) or not source.strip():
         yield DeclarationFault(
-            f"{kind.a_noun} says where it is from", "source", ('give a source, such as source="this work"',)
+            f"{kind.a_noun} must say where it is from", "source", ('give a source, such as source="this work"',)
         )
     if type(version) is not int or version < 1:
-        way = "it counts from 1, and rises with a change that changes numbers"
-        yield DeclarationFault(f"the version of {kind.a_noun} is a whole number, not {version!r}", "version", (way,))
+        way = "it starts at 1, and rises with every change that changes numbers"
+        message = f"the version of {kind.a_noun} must be a whole number above zero, not {version!r}"
+        yield DeclarationFault(message, "version", (way,))
 
 
 def place_of(declared: Any) -> dict[str, Any]:
-    """Where a class or a function is declared, as fields of its Declaration: its file, module and summary."""
+    """Return where a class or a function is declared, as fields of its Declaration: its file, module and summary."""
     module = inspect.getmodule(declared)
     names = module.__dict__ if isinstance(module, types.ModuleType) else {}
     document = inspect.cleandoc(names.get("__doc__") or getattr(declared, "__doc__", None) or "")
@@ -85,17 +86,17 @@ def place_of(declared: Any) -> dict[str, Any]:
 
 
 def implements(declared: Any) -> Callable[[T], T]:
-    """Say which declaration a class or a function carries out; it gets the declared class as `Config`."""
+    """Bind a class or a function to the declaration it implements; it gets the declared class as `Config`."""
 
-    def bind(carrying_out: T) -> T:
-        declared.implementation = staticmethod(carrying_out) if inspect.isfunction(carrying_out) else carrying_out
-        carrying_out.Config = declared  # type: ignore[attr-defined]
-        return carrying_out
+    def bind(implementation: T) -> T:
+        declared.implementation = staticmethod(implementation) if inspect.isfunction(implementation) else implementation
+        implementation.Config = declared  # type: ignore[attr-defined]
+        return implementation
 
     return bind
 
 
 def declaration_in(value: object) -> Declaration | None:
-    """The declaration that a value of a module is or carries; None for any other value."""
+    """Return the declaration that a value of a module is or carries; None for any other value."""
     carried = value if isinstance(value, Declaration) else vars(value).get("spec") if isinstance(value, type) else None
     return carried if isinstance(carried, Declaration) else None

@@ -1,7 +1,7 @@
-"""The head of a file: what it declares, read without torch, and every mistake in it told at its place.
+"""The head of a file: what it declares, read without torch, and every mistake in it reported at its place.
 
-The head ends at the first import of torch, or of what comes with it (`put_off.py`). It is run a statement at a time, so
-that one wrong declaration does not hide the next; what stands below it is looked at, and not run.
+The head ends at the first import of torch or another heavy library (`put_off.py`). It is run statement by statement, so
+that one wrong declaration does not hide the next; the code below it is only parsed, not run.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from ablate.extension.put_off import import_head, until_heavy
 from ablate.source.located import Source, Span
 from ablate.source.problems import Problem, Problems
 
-LIKE = "a plugin is a Python file like those in ablate/components/: what it declares, then its torch imports"
+LIKE = "a plugin is a Python file like those in ablate/components/: its declarations, then its torch imports"
 NAMES = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A thing, and the file and statement that declare it."""
+    """A declaration, with the file and statement that make it."""
 
     spec: Declaration
     text: _Text
     node: ast.stmt | None
 
     def place(self, at: str = "name", word: object = None) -> Span:
-        """Where a field, a keyword of the declaration or its `name` stands, or that `word` among its values."""
+        """Return the span of a field or a keyword of the declaration, or of a `word` in its value."""
         return self.text.span_of(self.node, at, word) if self.node is not None else self.text.source.span(0, 0)
 
 
 def declares(path: Path, kind: Kind) -> bool:
-    """Whether a file of ours declares a thing of a kind; nothing of it is run."""
+    """Return whether a file of ours declares something of a kind; it is parsed, not run."""
     text = path.read_text(encoding="utf-8")
     return f"{kind.name}(" in text and any(_kind_of(node) == kind for node in ast.parse(text).body)
 
 
 def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
-    """What a file declares, imported under the name of a `module`; what is wrong with it is noted, and left out."""
+    """Return what a file declares, imported as `module`; declarations with mistakes are noted and left out."""
     try:
         text = _Text(Source(str(path), path.read_text(encoding="utf-8")))
         tree = ast.parse(text.source.text, filename=str(path))
@@ -52,31 +52,31 @@ def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
         start = (error.lineno or 1, error.offset or 1)
         end = (error.end_lineno or start[0], max(error.end_offset or 0, start[1] + 1))
         place = Span(text.source, *start, *(end if end > start else (start[0], start[1] + 1)))
-        problems.add(f"this is no Python: {error.msg}", place, notes=(LIKE,))
+        problems.add(f"this is not Python: {error.msg}", place, notes=(LIKE,))
         return []
     except (OSError, ValueError) as error:
         problems.add(f"cannot read the plugin {path}: {type(error).__name__}: {error}", notes=(LIKE,))
         return []
     before = len(problems)
     declared = _Reading(path, text, problems).run(tree, module)
-    found = [each for each in declared if not _note_without_below(each, tree, problems)]
+    implemented = [each for each in declared if not _note_without_below(each, tree, problems)]
     for node in tree.body[len(list(until_heavy(tree.body))) :]:
         _note_below(node, text, problems)
-    if not found and len(problems) == before:
+    if not implemented and len(problems) == before:
         _note_nothing(tree, path, text, problems)
-    return found
+    return implemented
 
 
 @dataclass
 class _Reading:
-    """Runs the statements of a head, and notes what is wrong with each."""
+    """Run the statements of a head, and note what is wrong with each."""
 
     path: Path
     text: _Text
     problems: Problems
 
     def run(self, tree: ast.Module, name: str) -> list[Declared]:
-        """What the statements declare, up to one that fails."""
+        """Return what the statements declare, up to one that fails."""
         self.wrong: set[str] = set()
         self.failed = False
         before = len(self.problems)
@@ -85,10 +85,10 @@ class _Reading:
         except LookupError as error:
             self.problems.add(str(error), notes=(LIKE,))
             return []
-        found = list(self._declared(tree, module))
+        declared = list(self._declared(tree, module))
         if len(self.problems) > before:
-            sys.modules.pop(name, None)  # read anew once it is right
-        return found
+            sys.modules.pop(name, None)  # so that the corrected file is read again
+        return declared
 
     def _statement(self, node: ast.stmt, run: Callable[[], None]) -> bool:
         try:
@@ -100,13 +100,13 @@ class _Reading:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  whatever the user's own code raises, `sys.exit()` too
-            if not (isinstance(error, NameError) and error.name in self.wrong):  # else it is told already
+            if not (isinstance(error, NameError) and error.name in self.wrong):  # else it is reported already
                 self.problems.append(self.text.failure(error, node))
                 return False
         return True
 
     def _declared(self, tree: ast.Module, module: types.ModuleType) -> Iterator[Declared]:
-        """A declaration for each statement that makes one, then those that are made otherwise, in a loop say."""
+        """Yield a declaration for each statement that makes one, then those made otherwise, such as in a loop."""
         stated: dict[str, ast.stmt] = {}
         known: set[str] = set()
         for node in tree.body:
@@ -115,7 +115,7 @@ class _Reading:
             if name is None or spec is None or not self._is_here(spec):
                 continue
             if name in stated:
-                message, way = f"class {name} stands twice, and hides the one before it", "give it another name"
+                message, way = f"class {name} is defined twice, and hides the first one", "give it another name"
                 also = ((self.text.span_of(stated[name], "class"), "which would have no module"),)
                 self.problems.add(message, self.text.span_of(node, "class"), notes=(way,), also=also)
                 continue
@@ -129,12 +129,12 @@ class _Reading:
             yield Declared(spec, self.text, None)
 
     def _is_here(self, spec: Declaration) -> bool:
-        """Whether a declaration is of this file, not imported from another."""
+        """Return whether a declaration is made in this file, not imported from another."""
         return spec.path == self.path
 
 
 def _name_of(node: ast.stmt) -> str | None:
-    """The name that a statement gives to what it declares; None for one that declares nothing."""
+    """Return the name that a statement gives to what it declares; None for one that declares nothing."""
     if isinstance(node, ast.ClassDef):
         return node.name
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -143,7 +143,7 @@ def _name_of(node: ast.stmt) -> str | None:
 
 
 def _declaring(node: ast.stmt) -> ast.expr | None:
-    """The decorator or call by which a statement declares something."""
+    """Return the decorator or call by which a statement declares something; None if it declares nothing."""
     if isinstance(node, ast.ClassDef):
         return next((each for each in node.decorator_list if _called(each) in NAMES), None)
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
@@ -156,7 +156,7 @@ def _kind_of(node: ast.stmt) -> Kind | None:
 
 
 def _note_without_below(declared: Declared, tree: ast.Module, problems: Problems) -> bool:
-    """Whether nothing in the file carries out the declaration, though something must."""
+    """Note a declaration that nothing in the file implements though it must be; return whether that is so."""
     kind = declared.spec.kind
     name = None if declared.node is None else _name_of(declared.node)
     if not kind.below or declared.node is None or name is None or name in _carried_out(tree):
@@ -171,7 +171,7 @@ def _note_without_below(declared: Declared, tree: ast.Module, problems: Problems
 
 
 def _carried_out(tree: ast.Module) -> set[str]:
-    """The names of what something in the file says that it implements."""
+    """Return the names that the file's `@implements(…)` refer to."""
     return {
         ast.unparse(call.args[0])
         for call in ast.walk(tree)
@@ -180,13 +180,13 @@ def _carried_out(tree: ast.Module) -> set[str]:
 
 
 def _note_below(node: ast.stmt, text: _Text, problems: Problems) -> None:
-    """Note a declaration that stands where it is not read."""
+    """Note a declaration below the head, where it is not read."""
     kind = _kind_of(node)
     if kind is not None:
         problems.add(
-            f"{kind.a_noun} is declared below the first import of torch, and is not found there",
+            f"{kind.a_noun} is declared below the first import of torch, where it is not read",
             text.span_of(node, "class"),
-            notes=("move the class above that import: checking and planning read no further",),
+            notes=("move the class above that import: checking and planning read no further than that",),
         )
 
 
@@ -195,17 +195,17 @@ def _note_nothing(tree: ast.Module, path: Path, text: _Text, problems: Problems)
     meant = [classes[name] for name in _carried_out(tree) if name in classes]
     others = ", ".join(f"@{kind.name}" for kind in KINDS if kind != COMPONENT)
     problems.add(
-        f"the plugin {path} declares no component, nor anything of another kind",
+        f"the plugin {path} declares no component, and nothing of another kind",
         text.span_of(meant[0], "class") if meant else None,
         notes=(
             "decorate its Config with @component(…), above the first import of torch",
-            f"likewise what is of another kind: {others}",
+            f"or use the decorator of another kind: {others}",
         ),
     )
 
 
 def _called(node: ast.expr) -> str:
-    """The last name of what is called, or stands there uncalled."""
+    """Return the last part of the name of what is called, or of the expression itself if it is no call."""
     function = node.func if isinstance(node, ast.Call) else node
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
@@ -215,7 +215,7 @@ class _Text:
     source: Source
 
     def span(self, node: ast.stmt | ast.expr | ast.keyword, end: int | None = None) -> Span:
-        """The characters of a node; Python counts columns in bytes."""
+        """Return the span of a node; Python counts columns in bytes, spans in characters."""
         line, end_line = node.lineno, node.end_lineno or node.lineno
         stop = node.end_col_offset or 0
         start = self._column(line, node.col_offset)
@@ -225,7 +225,7 @@ class _Text:
         return len(self.source.line(line).encode()[:offset].decode(errors="ignore")) + 1
 
     def span_of(self, node: ast.stmt, at: str, word: object = None) -> Span:
-        """Where a field of a class, or a keyword of what declares it, stands; its name where there is none."""
+        """Return the span of a field of a class, or of a keyword of its decorator; of its name if there is none."""
         declaring = _declaring(node)
         if isinstance(declaring, ast.Call):
             values: dict[str | None, ast.expr] = {each.arg: each.value for each in declaring.keywords}
@@ -249,7 +249,7 @@ class _Text:
         return Problem(fault.message, self.span_of(node, fault.at, fault.word), fault.label, fault.notes)
 
     def failure(self, error: BaseException, node: ast.stmt) -> Problem:
-        """What the file's own code raises while it is read, at the line of it that ran last."""
+        """Return an exception of the file's own code as a problem, at the line of the file that ran last."""
         lines = [
             line
             for frame, line in traceback.walk_tb(error.__traceback__)
@@ -260,7 +260,7 @@ class _Text:
         start = len(text) - len(text.lstrip())
         message = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
         return Problem(
-            f"the file fails while it is read: {message}",
+            f"the file fails when it is read: {message}",
             Span(self.source, line, start + 1, line, len(text) + 1),
-            notes=("mend it there: what stands above the first import of torch is run to see what is declared",),
+            notes=("fix it there: the code above the first import of torch is run to see what is declared",),
         )

@@ -1,10 +1,10 @@
-"""Things of other distributions: their entry points, in a group for each kind.
+"""Extensions of other distributions: their entry points, in a group for each kind.
 
     [project.entry-points."ablate.components"]          likewise ablate.probes, ablate.optimizers, …
     my_norm = "my_package.my_norm"                      the module that declares it, in a file like those that ship
 
-Each file is found without importing anything, and its head is read like a plugin's. What cannot be read is told in a
-warning and left out: a broken distribution must not keep anyone from working with the others.
+Each file is found without importing anything, and its head is read like a plugin's. What cannot be read is reported in
+a warning and left out: a broken distribution must not keep anyone from working with the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ablate.errors import AblateWarning
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A module of another distribution that declares things, and its file."""
+    """A module of another distribution with declarations, and its file."""
 
     module: str
     path: Path
@@ -30,20 +30,20 @@ class Installed:
 
 @functools.cache
 def installed(group: str) -> tuple[Installed, ...]:
-    """Every entry point of a group whose file is there, by name; the others are told."""
-    found = []
+    """Return every entry point of a group whose file is there, by name; warn about the others."""
+    modules = []
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         module = entry.value.partition(":")[0].strip()
         path = _file(module)
         if path is None:
             tell(_described(entry), f"there is no module {module}")
         else:
-            found.append(Installed(module, path, _described(entry)))
-    return tuple(found)
+            modules.append(Installed(module, path, _described(entry)))
+    return tuple(modules)
 
 
 def tell(entry: str, why: str) -> None:
-    """Say that an entry point brings nothing, and what to do about it."""
+    """Warn that an entry point is left out, and say what to do about it."""
     way_out = "reinstall that distribution, or uninstall it"
     warnings.warn(f"{entry} is left out: {why}\n  = {way_out}", AblateWarning, stacklevel=2)
 
@@ -55,7 +55,7 @@ def _described(entry: EntryPoint) -> str:
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module. Finding a module inside a package would import the package, so only its first word is."""
+    """Return the file of a module; only its top level is looked up, since more would import the package."""
     first, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(first)

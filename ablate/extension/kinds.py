@@ -1,4 +1,4 @@
-"""The kinds of things that a file may add, each with the folder whose files are the list of what ships."""
+"""The kinds of extensions that a file may add, each with the folder whose files are the list of what ships."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ PACKAGE = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind. `name` is that of the decorator or function that declares a thing of it, `noun` its word in sentences.
+    """One kind. `name` is that of the decorator or function that declares it, `noun` its word in sentences.
 
     `plural` names the kind in `defaults:` of a grammar, its list (`ablate list probes`) and its entry points
-    (`ablate.probes`). `folder` is below the package. `below` says what stands below the import of torch and carries the
-    declaration out, with the way to say so; empty for a kind that needs nothing there.
+    (`ablate.probes`). `folder` is below the package. `below` says what implements a declaration, below the import of
+    torch, and `way` how to mark it as such; both are empty for a kind that needs no implementation.
     """
 
     name: str
@@ -26,16 +26,16 @@ class Kind:
 
     @property
     def group(self) -> str:
-        """The group of its entry points."""
+        """The entry point group of this kind."""
         return f"ablate.{self.plural}"
 
     @property
     def a_noun(self) -> str:
-        """The noun behind its article."""
+        """The noun with its indefinite article."""
         return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
 
     def files(self) -> tuple[Path, ...]:
-        """Every Python file of its folder, in order of path; those without a declaration are none of its things."""
+        """Return every Python file of its folder, sorted by path; not all of them contain declarations."""
         return tuple(sorted((PACKAGE / self.folder).rglob("*.py")))
 
 

@@ -1,7 +1,7 @@
-"""Every thing of every kind: those that ship, those of other distributions, and a user's own files.
+"""All extensions of every kind: those that ship, those of other distributions, and a user's own files.
 
-The folder of a kind is the list of what ships. A file may declare several things, of several kinds where it is a
-user's own. Only heads are run here (`head.py`); `implementation` runs the rest of a file.
+The folder of a kind is the list of what ships. A file may have several declarations; a user's own file, of several
+kinds. Only heads are run here (`head.py`); `implementation` runs the rest of a file.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ablate.source.problems import Problems
 
 @functools.cache
 def shipped(kind: Kind) -> tuple[Declaration, ...]:
-    """What ships of a kind, in order of file."""
+    """Return what ships of a kind, in order of file."""
     problems = Problems()
-    found = [
+    specs = [
         declared.spec
         for path in kind.files()
         if declares(path, kind)
         for declared in read_head(path, module_name(path), problems)
     ]
     problems.raise_if_any()
-    return tuple(found)
+    return tuple(specs)
 
 
 def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
-    """What other distributions bring of a kind; what is wrong with one of them is told, and the others are kept."""
+    """Return what other distributions add of a kind; warn about broken ones, and keep the others."""
     taken = set(taken)
-    found: dict[str, Declaration] = {}
+    by_name: dict[str, Declaration] = {}
     for entry in installed(kind.group):
         problems = Problems()
         specs = [declared.spec for declared in read_head(entry.path, entry.module, problems)]
@@ -51,35 +51,35 @@ def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
         for spec in specs:
             if spec.kind != kind:
                 continue
-            if spec.name in taken or spec.name in found:
+            if spec.name in taken or spec.name in by_name:
                 tell(entry.entry, f"there is {kind.a_noun} {spec.name!r} already")
-            found.setdefault(spec.name, spec)
-    return [spec for name, spec in found.items() if name not in taken]
+            by_name.setdefault(spec.name, spec)
+    return [spec for name, spec in by_name.items() if name not in taken]
 
 
 def of_plugins(paths: Sequence[Path], problems: Problems) -> list[Declared]:
-    """What a user's own files declare, of whichever kind; mistakes are noted."""
+    """Return what a user's own files declare, of any kind; mistakes are noted."""
     return [declared for path in paths for declared in read_head(path, module_name(path), problems)]
 
 
 def without_doubles(taken: Iterable[Declaration], own: list[Declared], problems: Problems) -> list[Declared]:
-    """A user's own things of one kind; of two of one name the first, and the other is noted."""
+    """Return a user's own declarations of one kind; of two with the same name the first, and note the other."""
     paths = {spec.name: spec.path for spec in taken}
-    found: dict[str, Declared] = {}
+    by_name: dict[str, Declared] = {}
     for declared in own:
         name = declared.spec.name
-        if name in paths or name in found:
-            first = found.get(name)
+        if name in paths or name in by_name:
+            first = by_name.get(name)
             way = "give one of them another name" if first else f"it is in {paths[name]}; give this another name"
             also = ((first.place(), "here first"),) if first else ()
             noun = declared.spec.kind.noun
             problems.add(f"{noun} {name!r} is declared twice", declared.place(), notes=(way,), also=also)
-        found.setdefault(name, declared)
-    return [declared for name, declared in found.items() if name not in paths]
+        by_name.setdefault(name, declared)
+    return [declared for name, declared in by_name.items() if name not in paths]
 
 
 def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declaration]:
-    """Every thing of a kind, those of a user's `own` files included."""
+    """Return everything of a kind, including what a user's `own` files declare."""
     ships = shipped(kind)
     others = of_distributions(kind, (spec.name for spec in ships))
     mine = [declared for declared in own if declared.spec.kind == kind]
@@ -87,9 +87,9 @@ def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declarat
 
 
 def module_name(path: Path) -> str:
-    """The name under which a file is imported: its own for one of ours or of a distribution, else one of its text's.
+    """Return the name to import a file under: its dotted name if it ships or is installed, else one made from its hash.
 
-    A plugin that was changed is another module, so that a notebook sees the change.
+    A plugin that was changed is thus another module, so that a notebook sees the change.
     """
     if path.is_relative_to(PACKAGE):
         return ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts))
@@ -98,7 +98,7 @@ def module_name(path: Path) -> str:
 
 
 def stamp(path: Path) -> str:
-    """A hash of a file's place and bytes; of its place alone where it cannot be read."""
+    """Return a hash of a file's path and bytes; of its path alone if it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -107,14 +107,14 @@ def stamp(path: Path) -> str:
 
 
 def is_complete(spec: Declaration) -> bool:
-    """Whether the whole file of a declaration has run already."""
+    """Return whether the whole file of a declaration has run already."""
     return not put_off(sys.modules[spec.module])
 
 
 def implementation(spec: Declaration) -> Any:
-    """What carries a declaration out; imports torch.
+    """Return what implements a declaration; imports torch.
 
-    What the file raises keeps its trace; that it ends the process (`sys.exit()`) is an InputError.
+    An exception of the file keeps its traceback; ending the process (`sys.exit()`) is an InputError.
     """
     module = sys.modules[spec.module]
     try:
@@ -124,11 +124,11 @@ def implementation(spec: Declaration) -> Any:
     except BaseException as error:
         raise InputError(
             f"error: the plugin {spec.path} ends the process when it is imported: {type(error).__name__}: {error}\n"
-            '  = take that out of it, or put it under `if __name__ == "__main__":`'
+            '  = remove that, or put it under `if __name__ == "__main__":`'
         ) from error
     for value in list(vars(module).values()):
-        found = declaration_in(value)
-        if found is not None and (found.kind, found.name) == (spec.kind, spec.name):
+        declared = declaration_in(value)
+        if declared is not None and (declared.kind, declared.name) == (spec.kind, spec.name):
             if "implementation" in vars(value):
                 return value.implementation
             raise InputError(

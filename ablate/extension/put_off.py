@@ -1,9 +1,9 @@
-"""The import of a file whose part below its first import of torch is put off until something of it is asked for.
+"""The lazy import of a file: its part below the first import of torch runs when something of it is first needed.
 
-A declaration is read while planning, without torch; the module that carries it out is needed when a model is built. It
-is one module either way: `import_head` runs the statements above the first import of torch and puts the module among
-Python's own (`sys.modules`), and whoever asks for a name that is not there yet, by an `import` statement or as an
-attribute, has the other statements run first. So a class that a file declares is one class, whoever asks for it.
+A declaration is read while planning, without torch; what implements it is needed when a model is built. Both are in
+one module: `import_head` runs the statements above the first import of torch and puts the module into `sys.modules`,
+and the first access to a name that is not there yet, by an `import` statement or as an attribute, runs the others. So a
+class that a file declares is the same class wherever it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 HEAVY = frozenset({"torch", "jaxtyping", "optuna", "cmaes", "datasets"})
-"""Libraries whose import ends the part that planning runs."""
+"""Libraries whose import ends the head, the part that planning runs."""
 HEAVY_ROOMS = (
     "ablate.kernels",
     "ablate.compiler",
@@ -27,19 +27,19 @@ HEAVY_ROOMS = (
     "ablate.execute.search.proposer",
     "ablate.execute.search.sampled",
 )
-"""Rooms and files of ours that import one of them, or that what is planned has no need of."""
+"""Rooms and files of ours that import one of them, or that planning does not need."""
 REST = "__put_off__"
 LOCK = threading.RLock()
 
 RunStatement = Callable[[ast.stmt, Callable[[], None]], bool]
-"""Runs one statement by calling what it is given; False where the head ends at it, for what it has raised."""
+"""Run one statement by calling the function given; False if the head ends there because the statement failed."""
 
 
 class _PutOff(types.ModuleType):
-    """A module of which the head has run."""
+    """A module of which only the head has run."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python itself looks for, such as __path__, is in no file's rest
+        if name.startswith("__"):  # Python itself looks these up, such as __path__; no file defines them
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         complete(self)
         try:
@@ -49,9 +49,9 @@ class _PutOff(types.ModuleType):
 
 
 def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> types.ModuleType:
-    """The module of a file, whose syntax is `tree`, under its name; imported already, it is taken as it is.
+    """Import the head of a file, whose syntax is `tree`, under a name; return the module if it is imported already.
 
-    `run` is handed each statement of the head. Where it ends the head early, or raises, the module is not kept.
+    `run` is given each statement of the head. If it ends the head early, or raises, the module is not kept.
     """
     with LOCK:
         known = sys.modules.get(name)
@@ -70,7 +70,7 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
         try:
             for statement in head:
                 if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-                    continue  # alone, the text below a constant would become the module's own
+                    continue  # compiled alone, a string would become the module's docstring
                 code = compile(ast.Module([statement], []), str(path), "exec", flags=flags, dont_inherit=True)
                 if not run(statement, lambda code=code: exec(code, module.__dict__)):  # type: ignore[misc]
                     break
@@ -85,20 +85,20 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
 
 
 def _bind(name: str, module: types.ModuleType) -> None:
-    """Make a module an attribute of its package, as an import does, where that is imported."""
+    """Make a module an attribute of its package, as an import does, if the package is imported."""
     package, _, last = name.rpartition(".")
     if package in sys.modules:
         setattr(sys.modules[package], last, module)
 
 
 def complete(module: types.ModuleType) -> None:
-    """Run what was put off; nothing where nothing is. What it raises is raised, and it can be run again."""
+    """Run what was put off, if anything. Exceptions are passed on, and it can be run again afterwards."""
     with LOCK:
         rest = module.__dict__.pop(REST, None)
         if rest is None:
             return
         body, path, flags = rest
-        body = [ast.Pass(lineno=1, col_offset=0), *body]  # a text that comes first would become the module's own
+        body = [ast.Pass(lineno=1, col_offset=0), *body]  # a leading string would become the module's docstring
         try:
             exec(compile(ast.Module(body, []), path, "exec", flags=flags, dont_inherit=True), module.__dict__)
         except BaseException:
@@ -108,12 +108,12 @@ def complete(module: types.ModuleType) -> None:
 
 
 def put_off(module: types.ModuleType) -> bool:
-    """Whether something of a module has not run yet."""
+    """Return whether part of a module has not run yet."""
     return REST in module.__dict__
 
 
 def until_heavy(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements above the first import of torch, or of what comes with it."""
+    """Yield the statements above the first import of torch or another heavy library."""
     for statement in body:
         names = (
             [alias.name for alias in statement.names]
@@ -128,7 +128,7 @@ def until_heavy(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _features(body: Sequence[ast.stmt]) -> int:
-    """What the file imports from `__future__`, for each statement alike."""
+    """Return the compiler flags of what the file imports from `__future__`, which hold for every statement."""
     imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     names = [alias.name for node in imports for alias in node.names]
     return sum(getattr(__future__, name).compiler_flag for name in names if hasattr(__future__, name))

@@ -1,14 +1,14 @@
-"""What leaves the program as text: every exit escapes here what could do more than be read.
+"""All text output: everything is escaped here that could act on the terminal, page or program that shows it.
 
-escape.py       control characters, escape sequences and marks that turn a text's direction, as `\\x1b` or `\\u202e`
-streams.py      what is written without a console: words, and data for a pipe
+escape.py       control characters, escape sequences and bidirectional marks, as `\\x1b` or `\\u202e`
+streams.py      output without a console: messages, and data for a pipe
 terminal.py     the console and its texts
 latex.py        texts within LaTeX
-markdown.py     texts of others within Markdown
+markdown.py     user texts within Markdown
 spreadsheet.py  texts within a CSV that a spreadsheet opens
-numbers.py      numbers with the digits that their interval leaves uncertain
+numbers.py      numbers, rounded to two uncertain digits of their interval
 words.py        counts, lists, times
 
-Words (screens, errors, notes, pages) are escaped wherever they go, since a log is read on a terminal later. Data (CSV)
-is exact in a pipe or a file and escaped on a terminal. Texts of others are never read as markup.
+Messages (screens, errors, notes, pages) are escaped wherever they go, since a log may later be read on a terminal. Data
+(CSV) is exact in a pipe or a file and escaped on a terminal. User texts are never read as markup.
 """

@@ -1,4 +1,4 @@
-"""Text within LaTeX: what would be a command, a comment or another alphabet is written such that it is seen."""
+"""Text within LaTeX: what LaTeX would read as a command or a comment is escaped, and Greek letters are commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS = {
     "'": r"\textquotesingle{}",
     "`": r"\textasciigrave{}",
     "-": r"{-}",  # two of them would be a dash
-    "[": "{[}",  # behind \\ it would begin an argument
+    "[": "{[}",  # after \\ it would begin an argument
     "]": "{]}",
     "*": "{*}",
     "×": r"$\times$",
@@ -54,7 +54,7 @@ _NUMBER = re.compile(r"(?<![\w.])-(?=[\d.])")
 
 
 def for_latex(text: str) -> str:
-    r"""A text within a paragraph or a table of LaTeX.
+    r"""Escape a text for a paragraph or a table of LaTeX.
 
     >>> print(for_latex("peak_kurtosis & 50 %"))
     peak\_kurtosis \& 50 \%
@@ -63,7 +63,7 @@ def for_latex(text: str) -> str:
 
 
 def numbers_for_latex(text: str) -> str:
-    r"""The same of numbers, whose minus signs are minus signs.
+    r"""Escape a text with numbers, whose minus signs become those of LaTeX.
 
     >>> print(numbers_for_latex("-0.061 [-0.089, -0.032]"))
     $-$0.061 {[}$-$0.089, $-$0.032{]}

@@ -1,7 +1,7 @@
-"""Texts of others within Markdown: every character is shown as it is, and none begins a list, a link, a table or HTML.
+"""User texts within Markdown: every character is shown as it is, and none begins a list, a link, a table or HTML.
 
-Escapes are those of CommonMark with GitHub's tables, and only where a character could mean something: `eval_loss`,
-`[-0.08, -0.02]` and `p < 0.05` stay as they are read.
+Escapes are those of CommonMark with GitHub's tables, and only where a character could be markup: `eval_loss`,
+`[-0.08, -0.02]` and `p < 0.05` stay as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def escape(text: str, newline: str = "<br>") -> str:
-    r"""A text as one piece of a line: of a cell, of a list, of a paragraph.
+    r"""Escape a text as part of a line: of a cell, of a list, of a paragraph.
 
     >>> print(escape("+qk_norm and *this* [link](http://a) | <b> __init__"))
     +qk_norm and \*this\* [link\](http://a) \| \<b> \_\_init\_\_
@@ -37,23 +37,23 @@ def escape(text: str, newline: str = "<br>") -> str:
 
 
 def paragraph(text: str) -> str:
-    """A text of some lines as a paragraph, its lines kept."""
+    """Escape a text of several lines as a paragraph, with its line breaks."""
     return escape(text, "\n")
 
 
 def sentence(text: str) -> str:
-    """A sentence of ours, in which what stands between backticks is code and all else is text.
+    """Escape a sentence of ours, in which text between backticks is code.
 
     >>> print(sentence("`a_*b` is *not* code"))
     `a_*b` is \\*not\\* code
     """
     parts = _CODE.split(" ".join(visible(text).split("\n")))
-    # A part that begins after code does not begin a line, so a letter keeps it from being read as one.
+    # A part after code does not begin a line, so that it needs no escapes against lists and headings.
     return "".join(code(part) if place % 2 else _within(part, first=not place) for place, part in enumerate(parts))
 
 
 def code(text: str) -> str:
-    """A text as code within a line; one with backticks is put between more of them.
+    """Return a text as code within a line, between more backticks than it contains.
 
     >>> print(code("a`b"))
     `` a`b ``
@@ -65,36 +65,36 @@ def code(text: str) -> str:
 
 
 def code_cell(text: str) -> str:
-    """Code within a cell of a table, where a bar would end the cell even within code."""
+    """Return a text as code in a table cell, where a bar would end the cell even within code."""
     return code(text).replace("|", "\\|")
 
 
 def fenced(language: str, text: str) -> str:
-    """A block of code, whatever stands in it; nothing for no text."""
+    """Return a fenced block of code, whatever the text contains; empty for an empty text."""
     body = visible(text).strip("\n")
     marks = "`" * max(3, _longest_run(body) + 1)
     return f"{marks}{language}\n{body}\n{marks}" if body else ""
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table of texts."""
+    """Return the lines of a table of texts."""
     lines = [[escape(cell) for cell in row] for row in (heading, *rows)]
     return ["| " + " | ".join(row) + " |" for row in (lines[0], ["---"] * len(heading), *lines[1:])]
 
 
 def _escaped_line(line: str) -> str:
     line = line.strip(" \t")
-    line = _MEANS.sub(lambda found: f"\\{found[0]}", line)
+    line = _MEANS.sub(lambda match: f"\\{match[0]}", line)
     return _NUMBERED.sub(r"\1\\\2", line)
 
 
 def within(text: str) -> str:
-    """A text behind another on the same line, so that it does not begin one."""
+    """Escape a text that follows another on the same line."""
     return _within(text, first=False)
 
 
 def _within(part: str, *, first: bool) -> str:
-    """A part of a line with the blanks around it."""
+    """Escape a part of a line, keeping the blanks around it."""
     before, after = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :] if part.strip() else ""
     return before + (_escaped_line(part) if first else _escaped_line("x" + part.strip())[1:]) + after
 

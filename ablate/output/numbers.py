@@ -1,4 +1,4 @@
-"""Numbers as every screen, page and note has them, to the two digits that their interval leaves uncertain."""
+"""Numbers as every screen, page and note prints them, rounded to two uncertain digits of their interval."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 NEAR_ONE = 0.01
-"""A factor less than this off one is shown by what it is off."""
+"""A factor closer to one than this is shown with two digits of its distance from one."""
 NARROW = 0.1
-"""An interval of factors whose half is less than this share of its lower end has the decimals of its half."""
+"""An interval of factors with a half-width below this share of its lower end has the decimals of the half-width."""
 
 
 def percent(share: float) -> str:
-    """A share in hundredths, to three digits.
+    """Format a share as a percentage, to three digits.
 
     >>> percent(0.05), percent(0.0016)
     ('5 %', '0.16 %')
@@ -21,12 +21,12 @@ def percent(share: float) -> str:
 
 
 def factor(log: float) -> float:
-    """exp(log), infinite where that is too large a number."""
+    """Return exp(log), infinite if that overflows."""
     return math.exp(log) if log < 700 else math.inf
 
 
 def decimals(uncertainty: float) -> int:
-    """How many decimals (up to 6) show two significant digits of an uncertainty above zero.
+    """Return how many decimals (up to 6) show two significant digits of an uncertainty above zero.
 
     >>> decimals(0.0143), decimals(22.0)
     (3, 0)
@@ -37,7 +37,7 @@ def decimals(uncertainty: float) -> int:
 
 
 def significant(value: float) -> str:
-    """Three significant digits, without an exponent where that stays short.
+    """Format a number to three significant digits, without an exponent where that stays short.
 
     >>> significant(1234.5), significant(0.5), significant(2e-7)
     ('1234', '0.500', '2e-07')
@@ -48,18 +48,18 @@ def significant(value: float) -> str:
 
 
 def ratio(log: float) -> str:
-    """A factor with three significant digits, or two of what it is off one where that is little.
+    """Format a factor to three significant digits, or to two of its distance from one if that is small.
 
     >>> ratio(0.5), ratio(0.0004)
     ('1.65', '1.00040')
     """
-    found = factor(log)
-    off = abs(found - 1)
-    return f"{found:.{decimals(off)}f}" if 1e-6 < off < NEAR_ONE else significant(found)
+    value = factor(log)
+    off = abs(value - 1)
+    return f"{value:.{decimals(off)}f}" if 1e-6 < off < NEAR_ONE else significant(value)
 
 
 def interval(estimate: float | None, low: float | None, high: float | None, *, log: bool) -> str:
-    """A difference and its interval as `difference` has them; `no value` where there is none.
+    """Format a difference, or a ratio if `log`, with its interval; `no value` if there is none.
 
     >>> interval(-0.012, -0.02, -0.004, log=False)
     '-0.0120 [-0.0200, -0.0040]'
@@ -70,7 +70,7 @@ def interval(estimate: float | None, low: float | None, high: float | None, *, l
 
 
 def with_interval(estimate: float, low: float | None, high: float | None, *, log: bool, turned: bool) -> str:
-    """`estimate [low, high]`; `turned` gives the size of a fall as a positive number or a factor above one."""
+    """Format `estimate [low, high]`; `turned` gives the size of a decrease as a positive number or factor above one."""
     values = [estimate]
     if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
         values += [low, high]
@@ -88,12 +88,12 @@ def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
 
 
 def _signed(number: str, sign: str) -> str:
-    """Nought has no sign."""
+    """Return a number without its sign if it is zero."""
     return number if float(number) else number.removeprefix(sign)
 
 
 def _factors(values: Sequence[float]) -> list[str]:
-    """Three significant digits of factors, or where their interval is narrow two of its half."""
+    """Format factors to three significant digits, or if their interval is narrow to two digits of its half-width."""
     if len(values) == 1:
         return [ratio(math.log(values[0])) if 0 < values[0] < math.inf else significant(values[0])]
     half = (values[2] - values[1]) / 2
@@ -103,7 +103,7 @@ def _factors(values: Sequence[float]) -> list[str]:
 
 
 def chance(p: float | None) -> str:
-    """A p or a level: two significant digits, and no exponent; empty where there is none.
+    """Format a p-value or a level: two significant digits, no exponent; empty if there is none.
 
     >>> chance(0.0314), chance(2e-7)
     ('0.031', '< 0.0001')

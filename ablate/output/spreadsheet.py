@@ -1,13 +1,13 @@
-"""Texts within a CSV that a spreadsheet opens: what it would take for a formula has an apostrophe in front."""
+"""Texts within a CSV that a spreadsheet opens: what it would read as a formula gets an apostrophe in front."""
 
 from __future__ import annotations
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""What a formula begins with, to one spreadsheet or another."""
+"""What a formula begins with in one spreadsheet or another."""
 
 
 def no_formula(text: str) -> str:
-    """`text` as a cell that stays text. A number stays one; an apostrophe that was there gets another before it.
+    """Return `text` as a cell that stays text. Numbers stay numbers; a leading apostrophe gets another in front.
 
     >>> no_formula("+qk_norm"), no_formula("+1.5e-3"), no_formula("'a")
     ("'+qk_norm", '+1.5e-3', "''a")

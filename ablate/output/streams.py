@@ -1,4 +1,4 @@
-"""What is written to standard output and standard error without a console's layout: lines, words, data."""
+"""Output to standard output and standard error without a console's layout: lines, messages, data."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def write_text(text: str, *, stderr: bool = False, end: str = "\n") -> None:
-    """Write words or JSON, escaped wherever they go."""
+    """Write a message or JSON, always escaped."""
     stream = sys.stderr if stderr else sys.stdout
     stream.write(visible(text) + end)
     stream.flush()
 
 
 def write_data(text: str) -> None:
-    """Write data: in a pipe or a file as they are, in UTF-8; on a terminal escaped."""
+    """Write data: unchanged, in UTF-8, to a pipe or a file; escaped to a terminal."""
     if sys.stdout.isatty():
         write_text(text, end="")
         return
     sys.stdout.flush()
-    if (binary := getattr(sys.stdout, "buffer", None)) is None:  # a caller's stand-in that holds text
+    if (binary := getattr(sys.stdout, "buffer", None)) is None:  # a caller's replacement that holds text
         sys.stdout.write(text)
     else:
         binary.write(text.encode("utf-8"))
@@ -33,14 +33,14 @@ def write_data(text: str) -> None:
 
 
 def line_writer(console: Console, style: str = "") -> Callable[[str], None]:
-    """What prints one line after the other on a console; also one that a caller brings along is given no markup."""
+    """Return a function that prints lines on a console, without markup, also on a console of the caller's."""
     from ablate.output.terminal import Text
 
     return lambda text: console.print(Text(text, style))
 
 
 def escape_what_cannot_be_encoded() -> None:
-    """Let a terminal or log of another encoding than UTF-8 show escapes for what it lacks, and not end the program."""
+    """Have a terminal or log that is not UTF-8 show escapes for characters it lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors=ENCODABLE)

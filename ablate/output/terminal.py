@@ -1,7 +1,7 @@
-"""The one way to a terminal: whatever a text holds, nothing but our own styling reaches it as a command.
+"""The only way to a terminal: whatever a text contains, only our own styling reaches it as a command.
 
-Import `Console` and `Text` from here, never from rich: rich takes `[red]` in a text for markup, drops some control
-characters and sends the others on.
+Import `Console` and `Text` from here, never from rich: rich reads `[red]` in a text as markup, drops some control
+characters and passes on the others.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Text(rich_text.Text):
-    """A text of a terminal: what it is made of is shown as it is, written out where it could drive the terminal."""
+    """A text for a terminal: shown as it is, with escapes for characters that could drive the terminal."""
 
     def __init__(self, text: str = "", style: StyleType = "", **options: Any) -> None:
         super().__init__(visible(text), style, **options)
 
     def append(self, text: rich_text.Text | str, style: StyleType | None = None) -> Text:
-        """Add a text at the end."""
+        """Append a text."""
         super().append(visible(text) if isinstance(text, str) else text, style)
         return self
 
@@ -34,7 +34,7 @@ class Text(rich_text.Text):
         return Text.assemble(self, other) if isinstance(other, str | rich_text.Text) else NotImplemented
 
     def join(self, lines: Iterable[rich_text.Text]) -> Text:
-        """The lines with this text between two."""
+        """Join lines with this text between them."""
         joined = Text()
         for place, line in enumerate(lines):
             joined.append(self if place else "").append(line)
@@ -42,7 +42,7 @@ class Text(rich_text.Text):
 
     @classmethod
     def assemble(cls, *parts: str | rich_text.Text | tuple[str, StyleType], **options: Any) -> Text:
-        """A text of parts, each with a style of its own."""
+        """Assemble a text from parts, each with a style of its own."""
         text = cls(**options)
         for part in parts:
             text.append(*part) if isinstance(part, tuple) else text.append(part)
@@ -50,18 +50,18 @@ class Text(rich_text.Text):
 
 
 class Console(rich_console.Console):
-    """A terminal, or what stands for it. Texts are no markup, and are written out before their width is measured."""
+    """A terminal, or a replacement for one. Texts are not markup, and are escaped before their width is measured."""
 
     def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, **options: Any) -> None:
         super().__init__(stderr=stderr, file=file, markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> rich_text.Text:
-        """A plain text as one with styles."""
+        """Return a plain text as a rich text."""
         return super().render_str(visible(text), **options | {"markup": False, "emoji": False})
 
     def render(
         self, renderable: rich_console.RenderableType, options: rich_console.ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What is printed, piece by piece; also what came in beside `Text`, and never what rich commands itself."""
+        """Yield what is printed, escaping also what is no `Text`, but not rich's own control codes."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else Segment(visible(piece.text), piece.style)

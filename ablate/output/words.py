@@ -1,4 +1,4 @@
-"""Words as every screen, page and note has them: counts, lists, places in a row, times."""
+"""Words as every screen, page and note prints them: counts, lists, ordinals, times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def spoken(name: str) -> str:
-    """A metric's name in a sentence.
+    """Format a metric's name for a sentence.
 
     >>> spoken("peak_kurtosis")
     'peak kurtosis'
@@ -17,7 +17,7 @@ def spoken(name: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count and its noun.
+    """Format a count with its noun.
 
     >>> plural(1, "seed"), plural(5, "seed")
     ('1 seed', '5 seeds')
@@ -29,7 +29,7 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 
 def ordinal(number: int) -> str:
-    """A place in a row, from 1.
+    """Format an ordinal, from 1.
 
     >>> ordinal(2), ordinal(11), ordinal(22)
     ('second', '11th', '22nd')
@@ -41,7 +41,7 @@ def ordinal(number: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -50,7 +50,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in one or two units, no more exact than an estimate is.
+    """Format an estimated time in one or two units.
 
     >>> duration(42), duration(400), duration(5000), duration(300_000)
     ('40 s', '7 min', '1 h 23 min', '3 d 11 h')
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 
 
 def took(seconds: float) -> str:
-    """A time that was measured, to three digits or the second.
+    """Format a measured time, to at most three digits or to the second.
 
     >>> took(4.83), took(42.2), took(400), took(5000)
     ('4.8 s', '42 s', '6 min 40 s', '1 h 23 min')
@@ -82,11 +82,11 @@ def took(seconds: float) -> str:
 
 
 SIGNS = "=.,/("
-"""Behind which a name may be broken."""
+"""Characters after which a name may be broken."""
 
 
 def wrapped(name: str, room: int, signs: str = SIGNS) -> list[str]:
-    """A name over lines of so many columns, broken between words, else behind one of the signs, else anywhere.
+    """Break a name into lines of at most `room` columns: between words, else after one of the signs, else anywhere.
 
     >>> wrapped("residual.gain=1/sqrt(2*depth)", 24)
     ['residual.gain=1/sqrt(', '2*depth)']

@@ -1,22 +1,22 @@
 """A session with a space: planned, run, resumed. It ties the rooms below together and computes nothing itself.
 
-    planning.py          what a space asks for
+    planning.py          the plan of a space
     planned.py           a plan with what the results folder knows of it
-    known_results.py     what a results folder says of a plan
+    known_results.py     what a results folder knows about a plan
     kernels.py           which attention backends a plan will use, and why
     running.py           planned, trained, judged, shown, mirrored, under one lock: by a run of one of three kinds
     run_protocol.py      what the three kinds have in common
     fixed_run.py         a plan whose trials are known beforehand
-    adaptive_run.py      a plan that learns from its trials, by settings that are tuned, seeds that are added
-    stages.py            what an adaptive run asks for, stage by stage
+    adaptive_run.py      a plan that depends on its own results: tuned settings, added seeds
+    stages.py            what an adaptive run trains, stage by stage
     search_run.py        a search
     search_record.py     what a search has found, as one record
-    run_result.py        what a run has come to
-    dataframes.py        that as tables: verdicts, trials, curves
-    report_texts.py      that as texts by file name
+    run_result.py        the result of a run
+    dataframes.py        a result as tables: verdicts, trials, curves
+    report_texts.py      a result as texts by file name
     step_time.py         seconds per step of models that are to get the same wall-clock time
     rehearsal.py         the blocks of a plan built once, before anything is trained
-    judging.py           the verdicts of a plan, kept with it
+    judging.py           the verdicts of a plan, stored with it
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
     table_experiment.py  from such a table to an experiment
     table_metrics.py     the metrics of such a table
@@ -24,10 +24,10 @@
     page_record.py       everything that the page shows
     mirroring.py         trials sent to MLflow while others train
     commit.py            the commit of the repository that a space's file is in
-    resuming.py          what was not finished, asked for again as it was asked
-    retrying.py          what failed, asked for again
+    resuming.py          unfinished runs, resumed with their original options
+    retrying.py          failed trials, trained again
 
-What loads DuckDB, SciPy, rich or torch is not imported here: `running.run` and `reporting.report` are where they are
+Nothing imported here loads DuckDB, SciPy, rich or torch: import `running.run` and `reporting.report` where they are
 needed.
 """
 

@@ -1,6 +1,6 @@
-"""A run of a plan that learns from its own trials: settings that are tuned, seeds that are added.
+"""A run of a plan that depends on its own results: settings that are tuned, seeds that are added.
 
-What it asks for at each stage, and when the next one begins, is in `stages`.
+What it trains at each stage, and when the next stage begins, is in `stages`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ablate.verdict.judgement import Account
 
 
 class AdaptiveRun:
-    """Hand out the trials of the present stage, and when all of them have ended those of the next.
+    """A run that hands out the trials of the current stage, and once all of them have ended those of the next.
 
-    A trial whose outcome is settled, where each may take `limit` seconds, is not trained again. How those to `retry`
-    have ended counts for nothing; with `fresh`, nothing that the store knows of the space's trials does. `say` is told
-    what each look came to.
+    A trial with a settled outcome under a time limit of `limit` seconds is not trained again. Outcomes of trials to
+    `retry` are ignored; with `fresh`, everything that the store knows of the space's trials is. `say` prints the result
+    of each look.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class AdaptiveRun:
         self.stage = planned.stage
         self._planned, self._store, self._request, self._say = planned, store, request, say
         self._kept = documents(planned, store, train=bool(planned.to_run))
-        self._give_up = self._asked_last() if fresh else None
+        self._give_up = self._trials_of_last_plan() if fresh else None
         known: Mapping[str, Outcome] = {} if fresh else store.outcomes()
         outcomes = {id: outcome for id, outcome in known.items() if id not in retry}
         self._ended = {id for id, outcome in outcomes.items() if counts(outcome)}
@@ -61,38 +61,38 @@ class AdaptiveRun:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the present stage."""
+        """The plan of the current stage."""
         return self.stage.plan
 
     @property
     def total(self) -> int | None:
-        """The trials that are not known; None where others may follow."""
+        """The number of trials that are not known; None if others may follow."""
         return None if self._planned.plan.open else len(self._planned.to_run)
 
     @property
     def trains(self) -> bool:
-        """Whether any is not known."""
+        """True if any trial is not known."""
         return bool(self._planned.to_run)
 
     @property
     def waiting(self) -> int:
-        """Trials of this stage that were not handed out."""
+        """The number of trials of this stage that were not handed out yet."""
         return len(self._queue)
 
     @property
     def open(self) -> bool:
-        """Whether another stage may follow."""
+        """True if another stage may follow."""
         return self.plan.open
 
     def begin(self) -> None:
-        """Keep the plan of the present stage."""
+        """Store the plan of the current stage."""
         self._store.record_plan(self.plan, self._kept)
         self._take()
 
     def next(self) -> Work | None:
-        """The next trial of this stage; None while its last ones run, and when nothing is left."""
+        """Return the next trial of this stage; None while its last ones run, and when nothing is left."""
         if self._give_up is not None:
-            # Not before a worker is there: until then nothing that is known may be given up.
+            # Only now is a worker ready: known results must not be given up before.
             self._store.begin_anew(work.trial for work in self._queue)
             self._store.give_up(self._give_up - {work.trial.id for work in self._queue})
             self._give_up = None
@@ -101,28 +101,28 @@ class AdaptiveRun:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial has ended; in this run it is not tried again."""
+        """Note that a trial has ended; in this run it is not tried again."""
         self._ended.add(trial.id)
         self._done.add(trial.id)
         self._left.discard(trial.id)
 
     def answer(self, ended: EndCounts) -> Run:
-        """The comparisons of the stage it has come to, judged by what has ended."""
+        """Judge the comparisons of the current stage by the trials that have ended."""
         now = replace(self._planned, plan=self.plan, stage=self.stage)
         return judged_run(now, ended, self._store, self._kept, self._request)
 
-    def _asked_last(self) -> set[str]:
-        """The trials that the space was last asked for, by id."""
+    def _trials_of_last_plan(self) -> set[str]:
+        """Return the ids of the trials in the space's last plan."""
         return {str(trial_id) for trial_id, *_ in self._store.plan(self._planned.space.name).get("trials", ())}
 
     def _take(self) -> None:
-        """Queue what is not known of the present stage."""
+        """Queue the trials of the current stage that are not known."""
         todo = [trial for trial in self.plan.trials if trial.id not in self._done]
         self._left = {trial.id for trial in todo}
         self._queue.extend(work_of(self.plan, todo))
 
     def _go_on(self) -> None:
-        """All of this stage has ended: what follows from it."""
+        """Move to the next stage, once all trials of this one have ended."""
         self._store.refresh()
         before, self.stage = self.stage, self._next_stage()
         for line in self.stage.took[len(before.took) :]:
@@ -133,7 +133,7 @@ class AdaptiveRun:
         self._over = not self._left
 
     def _next_stage(self) -> Stage:
-        """What follows from the trials that have ended, once the store has their numbers."""
+        """Return the stage that follows from the trials that have ended, once the store has their numbers."""
         return unfold(
             self._planned.space,
             self._planned.plans.of,
@@ -144,7 +144,7 @@ class AdaptiveRun:
         )
 
     def _keep(self) -> None:
-        """Keep the present stage, and the verdicts of the look that it follows from."""
+        """Store the current stage, and the verdicts of the look that it follows from."""
         plan, summary, rules = self.plan, self.stage.summary, self._planned.space.judge
         self._store.record_plan(plan, self._kept)
         if summary is not None:

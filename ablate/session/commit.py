@@ -1,4 +1,4 @@
-"""The commit of the repository that a space's file is in: what else of it is needed to tell what was run."""
+"""The commit of the repository that a space's file is in, which tells what was run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def commit_of(path: Path) -> str | None:
-    """The commit's hash, with `, with changes` behind it where tracked files differ from it; None outside of any.
+    """Return the commit's hash, followed by `, with changes` if tracked files differ from it.
 
-    None, too, where git is not installed, or the repository cannot be read: a run does not depend on it.
+    None outside a repository, without git, and if the repository cannot be read: a run does not depend on it.
     """
     try:
         import git
@@ -18,5 +18,5 @@ def commit_of(path: Path) -> str | None:
         with git.Repo(path.resolve().parent, search_parent_directories=True) as repository:
             commit = repository.head.commit.hexsha
             return f"{commit}, with changes" if repository.is_dirty(untracked_files=False) else commit
-    except (git.exc.GitError, ValueError, OSError):  # no repository, none of its commits, or not ours to read
+    except (git.exc.GitError, ValueError, OSError):  # no repository, no commit in it, or no permission to read it
         return None

@@ -30,11 +30,11 @@ RATIOS = {
     "adjusted_low": "ratio_adjusted_low",
     "adjusted_high": "ratio_adjusted_high",
 }
-"""What a difference of logarithms is called as a ratio."""
+"""The column of a ratio for each column of a difference of logarithms."""
 FRAME = {"VARCHAR": "object", "DOUBLE": "float64", "BIGINT": "Int64", "BOOLEAN": "bool"}
-"""What pandas holds each type of SQL in."""
+"""The pandas dtype of each SQL type."""
 TRIALS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
-"""The columns that are there whatever was measured; a column for each summary follows."""
+"""The columns of every table of trials; a column for each summary follows."""
 
 ENDS = """
     SELECT trial_id, status, ended_step, detail, versions_id FROM trials
@@ -61,7 +61,7 @@ CURVES = """
     WHERE x.metric <> 'token_kernel'
     GROUP BY m.place, m.variant, x.metric, x.address, x.step ORDER BY m.place, x.metric, x.address, x.step
 """
-"""As the view `curves`, of the trials of one run."""
+"""The view `curves`, restricted to the trials of one run."""
 KERNELS = """
     SELECT m.variant, m.seed, k.step, k.address, k.i, k.j, k.first_i, k.first_j, k.value
     FROM (SELECT DISTINCT trial_id, step, address, i, j, first_i, first_j, value FROM kernels) k
@@ -71,7 +71,7 @@ KERNELS = """
 
 
 def verdicts(summary: Summary | None) -> pandas.DataFrame:
-    """A row for each comparison and each metric; none where nothing was judged."""
+    """Return a row for each comparison and each metric; none if nothing was judged."""
     import pandas
 
     names = {} if summary is None else {arm.variant: arm.name for arm in summary.arms}
@@ -81,12 +81,12 @@ def verdicts(summary: Summary | None) -> pandas.DataFrame:
 
 
 def says_columns(table: Callable[[Any], pandas.DataFrame]) -> Callable[[Any], pandas.DataFrame]:
-    """Have a docstring of a table of verdicts end with the columns that SQL has too, as `tables.sql` says them."""
+    """Append to the docstring of a table of verdicts the columns that SQL has too, as `tables.sql` describes them."""
     indent = " " * (len(re.findall(r"\n( *)\S", table.__doc__ or "\n        .")[0]) + 4)
-    said = {column.name: column.comment for column in TABLES["judged"].columns}
+    comments = {column.name: column.comment for column in TABLES["judged"].columns}
     lines = [
         textwrap.fill(
-            said[name],
+            comments[name],
             width=120,
             initial_indent=f"{indent}{field:<11} " if len(field) < 12 else f"{indent}{field}\n{indent}{'':<12}",
             subsequent_indent=f"{indent}{'':<12}",
@@ -99,7 +99,7 @@ def says_columns(table: Callable[[Any], pandas.DataFrame]) -> Callable[[Any], pa
 
 
 def _verdict_types() -> dict[str, str]:
-    """The columns of a frame of verdicts with their types: what SQL has of an effect, ratios and more seeds."""
+    """Return the columns of a frame of verdicts with their types: those of an effect in SQL, ratios and more seeds."""
     sql = {column.name: column.type for column in TABLES["judged"].columns}
     types = {field: FRAME[sql[name]] for name, field in effect_fields().items()}
     types |= dict.fromkeys(("n", "ranked"), "int64") | dict.fromkeys(RATIOS.values(), FRAME["DOUBLE"])
@@ -120,7 +120,7 @@ def _verdict(effect: Effect, names: Mapping[str, str], columns: Iterable[str]) -
 
 
 def _ratio(logarithm: float | None) -> float | None:
-    """What a logarithm of a ratio says; of an end that n does not bound, nothing or everything."""
+    """Return the ratio of its logarithm; zero or infinity for an unbounded end of an interval."""
     if logarithm is None:
         return None
     try:
@@ -130,7 +130,7 @@ def _ratio(logarithm: float | None) -> float | None:
 
 
 def trials(plan: Plan, folder: Path) -> pandas.DataFrame:
-    """A row for each trial of a plan, in its order, as the results have it now."""
+    """Return a row for each trial of a plan, in its order, as the results have it now."""
     import pandas
 
     given = {"trials": sorted({trial.id for trial in plan.trials})}
@@ -163,13 +163,13 @@ def trials(plan: Plan, folder: Path) -> pandas.DataFrame:
 
 
 def _error(detail: str | None) -> str | None:
-    said = json.loads(detail) if detail else {}
-    found = said.get("error") or said.get("cause")
-    return None if found is None else str(found)
+    fields = json.loads(detail) if detail else {}
+    error = fields.get("error") or fields.get("cause")
+    return None if error is None else str(error)
 
 
 def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
-    """Every metric against the step, over the seeds of each variant, as the results have it now."""
+    """Return every metric against the step, over the seeds of each variant, as the results have it now."""
     import pandas
 
     counted = _counted(plan)
@@ -187,7 +187,7 @@ def curves(plan: Plan, folder: Path) -> pandas.DataFrame:
 
 
 def kernels(plan: Plan, folder: Path) -> pandas.DataFrame:
-    """Every cell of every snapshot of a kernel, as the results have them now."""
+    """Return every cell of every snapshot of a kernel, as the results have them now."""
     import pandas
 
     counted = _counted(plan)
@@ -202,17 +202,17 @@ def kernels(plan: Plan, folder: Path) -> pandas.DataFrame:
 
 
 def _asking(folder: Path) -> AbstractContextManager[Ask]:
-    from ablate.store.query import asking  # with DuckDB, which a table of verdicts does without
+    from ablate.store.query import asking  # loads DuckDB, which a table of verdicts does not need
 
     return asking(folder)
 
 
 def _counted(plan: Plan) -> list[Trial]:
-    """The trials that stand for their variant: where it has some for the verdict, not those that chose its settings."""
+    """Return the trials that represent their variant: those for the verdict, or if it has none, those that tuned it."""
     judged = {trial.variant for trial in plan.trials if trial.split == "verdict"}
     return [trial for trial in _once(plan.trials) if trial.split == "verdict" or trial.variant not in judged]
 
 
 def _once(trials: Iterable[Trial]) -> list[Trial]:
-    """The trials of each variant, once each."""
+    """Return the trials of each variant, once each."""
     return list({(trial.variant, trial.id): trial for trial in trials}.values())

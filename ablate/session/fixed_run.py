@@ -1,4 +1,4 @@
-"""A run of a plan whose trials are all known beforehand: those that are not known are trained, then all are judged."""
+"""A run of a plan whose trials are all known beforehand: those without results are trained, then all are judged."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from ablate.train.events import Outcome
 
 
 class FixedRun:
-    """The trials of a plan that are not known, in its order.
+    """A run that hands out the trials of a plan that have no results yet, in its order.
 
-    `fresh`: what the store knows of them is given up once a worker is there.
+    With `fresh`, what the store knows of them is given up once a worker is ready.
     """
 
     def __init__(self, planned: Planned, store: Results, request: Request, *, fresh: bool = False):
@@ -38,41 +38,41 @@ class FixedRun:
 
     @property
     def trains(self) -> bool:
-        """Whether any is not known."""
+        """True if any trial has no result."""
         return self.total > 0
 
     @property
     def waiting(self) -> int:
-        """How many were not handed out."""
+        """The number of trials that were not handed out yet."""
         return len(self._queue)
 
     @property
     def open(self) -> bool:
-        """All are known."""
+        """False: all trials are known beforehand."""
         return False
 
     def begin(self) -> None:
-        """Keep the plan."""
+        """Store the plan."""
         self._store.record_plan(self._planned.plan, self._kept)
 
     def next(self) -> Work | None:
-        """The next one."""
+        """Return the next trial; None when nothing is left."""
         if self._give_up:
-            # Not before a worker is there: until then nothing that is known may be given up.
+            # Only now is a worker ready: known results must not be given up before.
             self._store.begin_anew(work.trial for work in self._queue)
             self._give_up = False
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Nothing follows from it."""
+        """Do nothing: no further trial depends on it."""
 
     def answer(self, ended: EndCounts) -> Run:
-        """The plan's comparisons, judged by what has ended."""
+        """Judge the plan's comparisons by the trials that have ended."""
         return judged_run(self._planned, ended, self._store, self._kept, self._request)
 
 
 def judged_run(planned: Planned, ended: EndCounts, store: Results, kept: Documents, request: Request) -> Run:
-    """What a plan has come to, its verdicts kept."""
+    """Judge a plan, store its verdicts, and return it as a Run."""
     plan = planned.plan
     summary = judged(plan, planned.space.judge, store)
     return Run(
@@ -88,6 +88,6 @@ def judged_run(planned: Planned, ended: EndCounts, store: Results, kept: Documen
 
 
 def _gathered(planned: Planned, folder: Path, request: Request) -> PageRecord:
-    """What the page of a plan shows, with the noise that its own trials have shown."""
+    """Gather what the page of a plan shows, with the noise measured by its own trials."""
     noise = noise_of(folder, planned.plan, planned.space.judge)
     return gather(replace(planned, noise=noise), folder, request=request)

@@ -1,4 +1,4 @@
-"""The answer to a space's question, once what was asked for has ended: judged, and kept beside the numbers."""
+"""The answer to a space's question, once its trials have ended: judged, and stored beside the numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ablate.verdict.summary import Summary
 
 
 def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
-    """Judge a plan by what has ended, and keep the verdicts."""
+    """Judge a plan by the trials that have ended, and store the verdicts."""
 
     store.refresh()
     finals = cast("Finals", store.finals({trial.id for trial in plan.trials}))
@@ -43,18 +43,18 @@ def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
 
 
 def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals, store: Results) -> None:
-    """Keep the verdicts; first that the questions were judged, so that no verdict is known which does not count."""
+    """Store the verdicts; first that the questions were judged, so that no verdict exists that is not counted."""
     store.record_questions(judgements(summary, plan, rules, account, finals))
     store.record_verdicts(document(summary, plan))
 
 
 def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, reading: bool = False) -> Account:
-    """Which judgement of its questions a plan's seeds are by the record in a results folder, and what others found.
+    """Return which judgement of its questions a plan's seeds are, by the record in a results folder, and earlier ones.
 
-    Seeds that the record has, measured as they were, are the judgement that they were; others are the next one, and so
-    are the same where a trial has a result by now that had none then (but after looks, which are gone through anew).
-    Who is only `reading`, and cannot put them there, gives no verdicts by these: else one could look at as many seeds
-    as one likes.
+    Seeds that are in the record, measured in the same way, keep their judgement. Other seeds are the next judgement,
+    and so are the same seeds if a trial that had no result then has one now (except with looks, which are gone through
+    again). When only `reading`, without storing the judgement, new seeds give no verdicts: else one could look at any
+    number of seeds.
     """
 
     known, told = questions.read(folder), with_result(plan, finals)
@@ -62,14 +62,14 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     for family in families(plan, rules):
         past = known.get(family.id, ())
         now = questions.basis(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
-        alike = [one for one in past if questions.basis_of(one) == now]
-        same = [one for one in alike if plan.looks or told.isdisjoint(map(tuple, one["without"]))]
-        number = same[-1]["number"] if same else 1 + max((one["number"] for one in past), default=0)
+        alike = [earlier for earlier in past if questions.basis_of(earlier) == now]
+        same = [earlier for earlier in alike if plan.looks or told.isdisjoint(map(tuple, earlier["without"]))]
+        number = same[-1]["number"] if same else 1 + max((earlier["number"] for earlier in past), default=0)
         held = NextJudgement(
             question=family.id,
             number=number,
-            left=same[-1]["before"] if same else min((one["left"] for one in past), default=1.0),
-            given=_given([one for one in past if one["number"] < number], rules),
+            left=same[-1]["before"] if same else min((earlier["left"] for earlier in past), default=1.0),
+            given=_given([earlier for earlier in past if earlier["number"] < number], rules),
             counted=bool(same) or not reading,
         )
         account |= dict.fromkeys(family.metrics, held)
@@ -77,21 +77,21 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
 
 
 def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], EarlierVerdict]:
-    """What earlier judgements found, with what each said of it then.
+    """Return what earlier judgements found, with the note of each.
 
-    A difference stands until the numbers of a later judgement speak against it. An equivalence is within the margin
-    that was declared then, and is none under another: judgements under others neither have it nor speak against it.
+    A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
+    declared then: judgements under another margin neither confirm nor contradict it.
     """
 
-    by_number = {one["number"]: one for one in earlier}
+    by_number = {judgement["number"]: judgement for judgement in earlier}
     different: dict[tuple[str, str], EarlierVerdict] = {}
     equivalent: dict[tuple[str, str], EarlierVerdict] = {}
-    for one in earlier:
-        for document in one["effects"]:
+    for judgement in earlier:
+        for document in judgement["effects"]:
             effect, comparison = effect_of(document), document["comparison"]
             place = effect.metric, comparison
-            first = by_number.get(effect.judgement or one["number"], one)
-            alike = one["judged"][effect.metric]["margin"] == rules.metrics[effect.metric].margin
+            first = by_number.get(effect.judgement or judgement["number"], judgement)
+            alike = judgement["judged"][effect.metric]["margin"] == rules.metrics[effect.metric].margin
             notes = [d["note"] for d in first["effects"] if (d["metric"], d["comparison"]) == place]
             seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
             given = EarlierVerdict(effect=replace(effect, note=notes[0] if notes else effect.note), seeds=seeds)
@@ -112,45 +112,45 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
 
 
 def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> list[dict[str, Any]]:
-    """What the record of questions is to have of a summary: each family that anything was tested of."""
+    """Return the entries of a summary for the record of questions: one for each family in which anything was tested."""
 
-    found: list[dict[str, Any]] = []
-    asked, several, seeds = contrasts_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
-    for one in summary.judgements:
+    entries: list[dict[str, Any]] = []
+    contrasts, several, seeds = contrasts_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
+    for judgement in summary.judgements:
         tested = any(
-            effect.metric in one.metrics and effect.judged and effect.p is not None for effect in summary.effects
+            effect.metric in judgement.metrics and effect.judged and effect.p is not None for effect in summary.effects
         )
-        if one.pending or not tested or (several and summary.looked is None):
+        if judgement.pending or not tested or (several and summary.looked is None):
             continue
-        held = account[one.metrics[0]]
-        found.append(
+        held = account[judgement.metrics[0]]
+        entries.append(
             {
-                "question": one.question,
+                "question": judgement.question,
                 "space": summary.space,
-                "number": one.number,
+                "number": judgement.number,
                 "asks": summary.question,
                 "design": summary.design,
                 "baseline": plan.baseline,
                 "family": summary.family,
-                "metrics": list(one.metrics),
-                "judged": {name: rules.metrics[name].model_dump() for name in one.metrics},
+                "metrics": list(judgement.metrics),
+                "judged": {name: rules.metrics[name].model_dump() for name in judgement.metrics},
                 "seeds": seeds,
                 "looks": list(plan.looks),
-                "measured": how_measured(plan, rules, one.metrics),
+                "measured": how_measured(plan, rules, judgement.metrics),
                 "without": [list(lost) for lost in without_result(plan, finals, seeds)],
                 "alpha": 1 - summary.confidence,
-                "level": one.level,
+                "level": judgement.level,
                 "before": held.left,
                 "left": held.left - held.share(looks=several),
-                "effects": effect_documents(summary.effects, asked, one.metrics),
+                "effects": effect_documents(summary.effects, contrasts, judgement.metrics),
             }
         )
-    return found
+    return entries
 
 
 def document(summary: Summary, plan: Plan) -> dict[str, Any]:
-    """What is kept of a summary: what was judged and how, every effect, and in a sentence what each variant does, by
-    its id; `seeds` are those it looked at.
+    """Return what is stored of a summary: what was judged and how, every effect, and a sentence on each variant, by its
+    id; `seeds` are those it looked at.
     """
     return {
         "space": summary.space,

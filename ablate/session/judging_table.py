@@ -1,4 +1,4 @@
-"""Verdicts on runs that were trained elsewhere: of a table, judged as a space is."""
+"""Verdicts on runs that were trained elsewhere: a table, judged as a space is."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import pandas
 
 SQL = re.compile(r"\s*(SELECT|WITH|FROM|VALUES|PIVOT)\s", re.IGNORECASE)
-"""How SQL begins, and no file's name does."""
+"""How SQL begins, unlike the name of any file."""
 PAGES = (".html", ".md")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedTable:
-    """What a table's runs say: `summary` has every number, `verdicts` is a table (pandas) of them."""
+    """The verdicts on a table's runs: `summary` has every number, `verdicts` is a table (pandas) of them."""
 
     summary: Summary
 
@@ -56,7 +56,7 @@ class JudgedTable:
         return json_form.to_json(self.summary)
 
     def write(self, page: Path) -> None:
-        """Write the page, `.html` or `.md`; InputError where that cannot be done."""
+        """Write the page, `.html` or `.md`; InputError if that cannot be done."""
         check_page(page)
         try:
             page.write_text(self.html if page.suffix == ".html" else self.markdown, encoding="utf-8")
@@ -65,22 +65,22 @@ class JudgedTable:
 
 
 def check_page(page: Path) -> None:
-    """InputError for a page that is neither HTML nor Markdown by its name."""
+    """Check that the name of a page is one of HTML or Markdown; InputError if not."""
     if page.suffix not in PAGES:
-        raise InputError(f"a page {page} is of no known kind\n  = its name ends in {' or '.join(PAGES)}")
+        raise InputError(f"the page {page} is of no known kind\n  = give a name that ends in {' or '.join(PAGES)}")
 
 
 def judge_table(
-    table: Any, asked: TableQuestion, *, sql: str | None = None, results: Path, judgement: int = 1
+    table: Any, question: TableQuestion, *, sql: str | None = None, results: Path, judgement: int = 1
 ) -> JudgedTable:
     """Judge the runs of a table: a file, SQL over a results folder, or a value of Python.
 
-    `sql` is over the table of the file, called `rows`. `judgement` says which judgement of these variants it is: each
-    is held at a fifth of the level of the one before, as those of a space are.
+    `sql` is over the table of the file, called `rows`. `judgement` says which judgement of these variants it is: the
+    level of each is a fifth of the level of the one before, as for a space.
     """
     if judgement < 1:
-        raise InputError(f"judgement {judgement}\n  = the first is 1")
-    read = read_experiment(_read(table, sql, results), asked)
+        raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
+    read = read_experiment(_read(table, sql, results), question)
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
     account = dict.fromkeys(read.rules.metrics, held)
     return JudgedTable(judge(read.experiment, read.rules, read.finals, account))
@@ -89,7 +89,7 @@ def judge_table(
 def _read(table: Any, sql: str | None, results: Path) -> Table:
     is_sql = isinstance(table, str) and SQL.match(table) is not None
     if sql is not None and (is_sql or not isinstance(table, str | Path)):
-        raise InputError("--sql is over the table of a file, and none is given\n  = give a file, or leave out --sql")
+        raise InputError("--sql queries the table of a file, and none is given\n  = give a file, or leave out --sql")
     if is_sql:
         answer = query(results, table)
         return Table(f"SQL over {results}", answer.columns, answer.rows)

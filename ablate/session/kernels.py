@@ -1,8 +1,7 @@
-"""Which attention backends each variant of a plan will try, and in which order: each is built on the meta device, and
-asked.
+"""Which attention backends each variant of a plan will try, and in which order: each is built on the meta device.
 
-Which of them is used is found by the machine that trains, before its first trial (see `execute.attention`). This loads
-torch, which planning itself does not: it is imported only where someone wants to know.
+Which of them is used is decided on the machine that trains, before its first trial (see `execute.attention`). This
+loads torch, which planning itself does not, so it is imported only when requested.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from ablate.plan.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class KernelOrder:
-    """The attentions at `address` (`layers.*.attention` where layers agree) try these kernels, best first.
+    """The kernels that the attentions at `address` (`layers.*.attention` where layers agree) try, best first.
 
-    `reason` is why the first is first.
+    `reason` is why the first comes first.
     """
 
     address: str
@@ -36,18 +35,18 @@ class KernelOrder:
 def kernel_orders(
     plan: Plan, catalogue: Catalogue, *, device_type: str | None = None
 ) -> Mapping[str, tuple[KernelOrder, ...]]:
-    """What each variant tries, by its id, on this machine's device or another of `device_type`."""
+    """Return the orders of each variant, by its id, on this machine's device or another of `device_type`."""
     one_of_each = {trial.variant: trial for trial in plan.trials}
     where = device_type or device()
     return {id: _orders(trial, catalogue, where) for id, trial in one_of_each.items()}
 
 
 def described(plan: Plan, orders: Mapping[str, tuple[KernelOrder, ...]]) -> str:
-    """A line for each order that there is, with the variants that have it."""
+    """Return a line for each order, with the variants that have it."""
     users: dict[KernelOrder, list[str]] = {}
     for variant in plan.variants:
-        for one in orders.get(variant.id, ()):
-            users.setdefault(one, []).append(variant.name)
+        for kernel_order in orders.get(variant.id, ()):
+            users.setdefault(kernel_order, []).append(variant.name)
     lines = [f"  {o.address}  {', then '.join(o.kernels)}: {o.reason}  ({', '.join(v)})" for o, v in users.items()]
     return "\n".join(["attention kernels:", *lines] if lines else ["attention kernels: none needed"])
 
@@ -55,9 +54,9 @@ def described(plan: Plan, orders: Mapping[str, tuple[KernelOrder, ...]]) -> str:
 def _orders(trial: Trial, catalogue: Catalogue, device_type: str) -> tuple[KernelOrder, ...]:
     model = compile_model(trial.architecture, catalogue, device="meta")
     tokens = torch.zeros(trial.recipe.batch, trial.architecture.sizes.seq_len, dtype=torch.int64, device="meta")
-    asked = asked_of(model, tokens, dtype=trial.recipe.dtype)
-    said = ((re.sub(r"^layers\.\d+\.", "layers.*.", address), needs) for address, needs in asked.items())
+    needed = asked_of(model, tokens, dtype=trial.recipe.dtype)
+    sites = ((re.sub(r"^layers\.\d+\.", "layers.*.", address), needs) for address, needs in needed.items())
     return tuple(
         KernelOrder(address, order(needs, device_type), choose(needs, device_type).reason)
-        for address, needs in dict.fromkeys(said)
+        for address, needs in dict.fromkeys(sites)
     )

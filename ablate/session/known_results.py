@@ -1,4 +1,4 @@
-"""What a results folder says of a plan: how trials ended, what is judged by that, what noise and time were measured.
+"""What a results folder knows about a plan: how trials ended, their judgement, the noise and the time measured.
 
 Loads DuckDB and SciPy.
 """
@@ -23,26 +23,26 @@ from ablate.verdict.judgement import Account
 
 @dataclass(frozen=True, slots=True)
 class KnownResults:
-    """A results folder, read by the rules by which a space is judged."""
+    """A results folder, read under the rules by which a space is judged."""
 
     folder: Path
     rules: Judge
 
     def finals(self, trial_ids: Collection[str]) -> Finals:
-        """How these trials ended, by id."""
+        """Return how these trials ended, by id."""
         return cast("Finals", ends_now(self.folder, trial_ids))
 
     def account(self, plan: Plan, finals: Finals | None = None) -> Account:
-        """Which judgement of its questions the seeds of a plan will have."""
+        """Return which judgement of its questions the seeds of a plan will be."""
         if not questions.read(self.folder):
             return {}
         return account_of(plan, self.rules, self.folder, finals or self.finals([trial.id for trial in plan.trials]))
 
     def noise(self, plan: Plan) -> KnownNoise:
-        """What is known of the judged metrics under the plan's conditions."""
+        """Return the known noise of the judged metrics under the plan's conditions."""
         return noise_of(self.folder, plan, self.rules)
 
     def trial_seconds(self, plan: Plan, known: frozenset[str]) -> float | None:
-        """The median time of finished trials of the recipe and size of those that are still to run."""
+        """Return the median time of finished trials with the recipe and size of those still to run."""
         to_run = [trial for trial in plan.trials if plan.open or trial.id not in known]
         return trial_seconds(self.folder, to_run[0]) if to_run else None

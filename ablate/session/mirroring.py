@@ -1,7 +1,7 @@
-"""Trials sent to MLflow while others train, in a process of their own, and the rest when the run has its answer.
+"""Trials sent to MLflow while others train, in a separate process, and the rest when the run has its answer.
 
-It is a copy of what the results folder has: whatever goes wrong with it costs no result and holds up no trial. What was
-not sent is sent at the end, and what could not be sent then, by the next run.
+MLflow is a copy of the results folder: a failure there costs no result and delays no trial. What was not sent is sent
+at the end, and what could not be sent then, by the next run.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from ablate.store.results import Results
 from ablate.train.events import GOES_ON
 
 SHARE = 0.1
-"""The most of the time that sending takes while trials run."""
+"""The largest share of the time that sending takes while trials run."""
 PATIENCE = 1.0
-"""Seconds that sending may take at the end before it is said what is waited for."""
+"""Seconds that sending may take at the end before a message says what is being waited for."""
 
 
 LISTENING = 0.1
-"""Seconds between two looks whether a process that is asked something has been ended."""
+"""Seconds between checks whether a process that should answer has been killed."""
 FAREWELL = 2.0
-"""Seconds that a process which is ended may take for it; one that hangs in its file system is left to the system."""
+"""Seconds that a killed process may take to exit; one that hangs in its file system is left to the system."""
 
 
 class MirrorError(Exception):
-    """MLflow, or the process that sends to it, failed in a way that is not foreseen."""
+    """An unexpected failure of MLflow, or of the process that sends to it."""
 
 
 class GoneError(MirrorError):
-    """The results folder's own store was deleted, or another put in its place, while it was written to."""
+    """The results folder's own store was deleted or replaced while it was written to."""
 
 
 class Mirroring:
-    """Sends the trials of a space as they end; use it as a context manager, and `finish` when the run has its answer.
+    """The sender of a space's trials as they end: a context manager, to `finish` when the run has its answer.
 
     `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended. `say`
-    is told that the store was deleted meanwhile and, where a run stops without `finish`, what was not sent, which
-    `command` sends later.
+    prints that the store was deleted meanwhile and, if a run stops without `finish`, what was not sent; `command` sends
+    that later.
     """
 
     def __init__(
@@ -83,41 +83,41 @@ class Mirroring:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop at once, whatever is being sent: a batch that is cut short is completed by the next run.
+        """Stop at once, whatever is being sent: an interrupted batch is completed by the next run.
 
-        All that is waited for is that the DuckDB file is written, if it is: that needs the folder's lock.
+        Wait only for a write of the DuckDB file, if one is under way: that needs the folder's lock.
         """
         with self._news:
             self._over = self._stopped = True
             self._news.notify()
             if self._process is not None:
-                self._process.kill()  # whatever it is asked ends by that
-        with _said_after(PATIENCE, self._say, "waiting until ablate.duckdb is written…"):
+                self._process.kill()  # which also ends a pending request
+        with _announced_after(PATIENCE, self._say, "waiting until ablate.duckdb is written…"):
             self._sender.join()
         if self._process is not None:
             self._process.close()
         if self._ended:
             count = plural(len(self._ended), "trial")
-            self._say(f"not, or not wholly, in MLflow yet: {count}; to send what is missing: {self._command}")
+            self._say(f"not yet, or not completely, in MLflow: {count}; to send what is missing: {self._command}")
         elif self._finishing:
             self._say(f"the page of {self._space} in MLflow is not up to date; to complete it: {self._command}")
 
     def ended(self, trial_id: str) -> None:
-        """A trial has ended, and its numbers are in the store."""
+        """Note that a trial has ended, and that its numbers are in the store."""
         with self._news:
             self._ended.append(trial_id)
             self._news.notify()
 
     def finish(self, reports: Mapping[str, Report], say: Callable[[str], None]) -> Mirrored:
-        """Send what is left, with the reports of spaces; `say` is told what is waited for, where that takes a while.
+        """Send what is left, with the reports of spaces; `say` prints what is being waited for, if that takes a while.
 
-        Raises what `mirror` does, and MirrorError.
+        Raises what `mirror` raises, and MirrorError.
         """
         self._finishing = True
         with self._news:
             left = len(self._ended)
         what = f"mirroring {plural(left, 'trial')} to MLflow…" if left else "bringing MLflow up to date…"
-        with _said_after(PATIENCE, say, what):
+        with _announced_after(PATIENCE, say, what):
             with self._news:
                 self._over = True
                 self._news.notify()
@@ -125,14 +125,14 @@ class Mirroring:
             try:
                 done = self._send_whole(reports)
             except Exception:
-                self._settle()  # whoever has called this says what went wrong
+                self._settle()  # the caller reports what went wrong
                 raise
         self._settle()
         return done
 
     def send_now(self, trials: Sequence[str]) -> bool:
-        """Send these trials, unless the run is over, at whose end everything is sent; whether they were. Raises what
-        `finish` does.
+        """Send these trials, unless the run is over, when everything is sent anyway; return whether they were sent.
+        Raises what `finish` raises.
         """
         self._store.refresh()
         if self._over or not (process := self._running()):
@@ -156,13 +156,13 @@ class Mirroring:
         return replace(rest, sent=self._sent + rest.sent)
 
     def _settle(self) -> None:
-        """Leave nothing to be said of what is left."""
+        """Clear what is left, so that nothing is reported about it."""
         with self._news:
             self._ended.clear()
             self._finishing = False
 
     def _running(self) -> _Process | None:
-        """The process that sends, started where there is none; None where the run has stopped."""
+        """Return the process that sends, started if there is none; None if the run has stopped."""
         with self._news:
             if self._stopped:
                 return None
@@ -171,7 +171,7 @@ class Mirroring:
             return self._process
 
     def _fill_anew(self, reports: Mapping[str, Report]) -> Mirrored:
-        """Have another process fill the store anew: the one there was still writes to the file that is gone."""
+        """Have a new process refill the store: the old one still writes to the file that is gone."""
         self._say_gone()
         with self._news:
             gone, self._process, self._store_was_there = self._process, None, False
@@ -186,10 +186,10 @@ class Mirroring:
         if not self._told_of_loss:
             self._told_of_loss = True
             path = self._store.folder / STORE
-            self._say(f"{path} was deleted or replaced during this run; it is filled anew from the results")
+            self._say(f"{path} was deleted or replaced during this run; it is filled again from the results")
 
     def _send_always(self) -> None:
-        """Send in batches, with rests between them. After a fault nothing is tried before the end."""
+        """Send in batches, with pauses between them. After a failure, try again only at the end."""
         while True:
             with self._news:
                 self._news.wait_for(lambda: self._ended or self._over)
@@ -201,22 +201,22 @@ class Mirroring:
                 if not self.send_now(trials):
                     return
             except (RefusedError, MirrorError, OSError):
-                return  # it is tried once more at the end, and said then
+                return  # it is tried once more at the end, and reported then
             with self._news:
                 del self._ended[: len(trials)]
-                started = self._process is not before  # which it takes once, or where the store is gone
+                started = self._process is not before  # a cost paid once, or again if the store is gone
                 rest = 0.0 if started else (time.monotonic() - began) * (1 / SHARE - 1)
                 self._news.wait_for(lambda: self._over, timeout=rest)
 
 
 class _Process:
-    """The process that sends, and the questions to it, one at a time."""
+    """The process that sends, and the requests to it, one at a time."""
 
     def __init__(self, store: Results, uri: str | None, store_was_there: bool):
         self._killed = False
         ours, its = Pipe()
         self._pipe: Connection = ours
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         with its:
             self._process = launch(
                 "ablate.store.mlflow.process",
@@ -224,17 +224,17 @@ class _Process:
                 told=[(store.folder, uri, store_was_there)],
                 pass_fds=(its.fileno(),),
                 stdout=subprocess.DEVNULL,
-                stderr=self._said,
+                stderr=self._stderr,
                 start_new_session=True,
             )
 
     def ask(self, request: tuple[Any, ...]) -> Any:
-        """Its answer; RefusedError where MLflow refuses, MirrorError where anything else goes wrong."""
+        """Return its answer to a request; RefusedError if MLflow refuses, MirrorError if anything else goes wrong."""
         try:
             self._pipe.send(request)
             while not self._pipe.poll(LISTENING):
                 if self._killed:
-                    raise MirrorError("it was ended before it had answered")
+                    raise MirrorError("it was killed before it answered")
             kind, answer = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise MirrorError(self._last_words()) from error
@@ -247,19 +247,19 @@ class _Process:
         return answer
 
     def kill(self) -> None:
-        """End it, whatever it is at."""
+        """Kill it, whatever it is doing."""
         self._killed = True
         self._process.kill()
 
     def close(self) -> None:
-        """End it where it has not, and let go of what it was talked to by; nobody may be asking it."""
+        """Kill it if it is still running, and close its pipe; no request may be pending."""
         self.kill()
         self._code()
         self._pipe.close()
-        self._said.close()
+        self._stderr.close()
 
     def _code(self) -> int | None:
-        """What it ended with; None where it has not in a while."""
+        """Return its exit code; None if it does not exit in time."""
         try:
             return self._process.wait(timeout=FAREWELL)
         except subprocess.TimeoutExpired:
@@ -268,41 +268,41 @@ class _Process:
     def _last_words(self) -> str:
         if (code := self._code()) is None:
             return "its process neither answers nor ends"
-        self._said.seek(0)
-        lines = [line for line in self._said.read().decode(errors="replace").splitlines() if line.strip()]
+        self._stderr.seek(0)
+        lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
         return f"its process ended with {code}" + (f": {lines[-1]}" if lines else "")
 
 
 class EndsTold:
-    """A watcher that also tells a mirror which trials have ended."""
+    """A watcher that also notifies a mirror of trials that have ended."""
 
     def __init__(self, watcher: Watcher, mirroring: Mirroring | None):
         self._watcher, self._mirroring = watcher, mirroring
 
     def started(self, trial_id: str, label: str, steps: int) -> None:
-        """A trial of `steps` steps is running."""
+        """Note that a trial of `steps` steps is running."""
         self._watcher.started(trial_id, label, steps)
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """It has come to `step`; `loss` is the last one measured."""
+        """Note that a trial has reached `step`; `loss` is the last one measured."""
         self._watcher.step(trial_id, step, loss)
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """It has ended, or stopped for now, after so many steps."""
+        """Note that a trial has ended, or paused, after `step` steps."""
         self._watcher.ended(trial_id, outcome_kind, step)
         if self._mirroring is not None and outcome_kind not in GOES_ON:
             self._mirroring.ended(trial_id)
 
 
 def _drawn(report: Report) -> tuple[dict[str, str], dict[str, str]]:
-    """What stands for a report, and the texts that are drawn only when it is sent."""
+    """Split a report into the texts that are needed at once, and those that are drawn only when it is sent."""
     told = dict(report.told) if isinstance(report, Texts) else dict(report)
     return told, {name: text for name, text in report.items() if name not in told}
 
 
 @contextmanager
-def _said_after(seconds: float, say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Say what is waited for where it takes longer."""
+def _announced_after(seconds: float, say: Callable[[str], None], what: str) -> Iterator[None]:
+    """Say what is being waited for, if it takes longer than `seconds`."""
     timer = threading.Timer(seconds, say, [what])
     timer.daemon = True
     timer.start()

@@ -29,13 +29,13 @@ from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
 PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
-"""The metric whose largest value is judged under another name than `peak_…`."""
+"""The metrics whose largest value is judged under a name other than `peak_…`."""
 PAGES = "pages"
-"""Where in a results folder pages are."""
+"""The folder of pages within a results folder."""
 
 
 def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
-    """Everything that the page of a plan shows. RefusedError where the results know none of its trials."""
+    """Gather everything that the page of a plan shows. RefusedError if the results have none of its trials."""
 
     plan, space = planned.plan, planned.space
     trials = {trial.id: trial.variant for trial in plan.trials}
@@ -73,16 +73,16 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
 
 
 def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:
-    """What of each judged metric is measured on the way: itself, or what a peak is the peak of."""
+    """Return what is measured over training for each judged metric: itself, or for a peak what it is the peak of."""
     measured = {course.metric for course in curves}
-    asked: list[tuple[str, Over, bool]] = []
+    wanted: list[tuple[str, Over, bool]] = []
     for metric in summary.metrics:
         largest = metric.name.removeprefix("peak_") if metric.name.startswith("peak_") else PEAK_OF.get(metric.name)
         if largest in measured and largest is not None:
-            asked.append((largest, "largest", metric.log))
+            wanted.append((largest, "largest", metric.log))
         elif metric.name in measured:
-            asked.append((metric.name, "mean", metric.log))
-    return list(dict.fromkeys(asked))
+            wanted.append((metric.name, "mean", metric.log))
+    return list(dict.fromkeys(wanted))
 
 
 def _has_results(folder: Path) -> bool:
@@ -90,20 +90,20 @@ def _has_results(folder: Path) -> bool:
 
 
 def _refuse_unknown(space: Space, folder: Path, request: Request | None) -> None:
-    """Say that there is nothing to report, and, where the space was run otherwise, how."""
+    """Refuse a space without results, and if it was run with other settings, say with which."""
 
     way_out = f"ablate run {as_typed(space.path)}"
     ran = requests.latest(folder).get(space.name) if _has_results(folder) else None
     if ran is not None and request is None:
         with_ = [f"--profile {ran.profile}"] if ran.profile else []
-        with_ += [f"--set {one}" for one in ran.settings]
-        said = f"it was run {'with ' + ' '.join(with_) if with_ else 'as another question'}"
-        way_out = f"{said}: ablate report {space.name} has that page"
-    raise RefusedError(f"no trial of {space.name}, as it is asked here, has ended in {folder}\n  = {way_out}")
+        with_ += [f"--set {setting}" for setting in ran.settings]
+        how = f"it was run {'with ' + ' '.join(with_) if with_ else 'as another question'}"
+        way_out = f"{how}: ablate report {space.name} has that page"
+    raise RefusedError(f"no trial of {space.name}, as it is given here, has ended in {folder}\n  = {way_out}")
 
 
 def _blocks(plan: Plan, space: Space) -> tuple[ShownVariant, ...]:
-    """Each variant's block as one would write it, and its edits from the baseline."""
+    """Return each variant's block as it would be written, and its edits from the baseline."""
 
     base = plan.variant(plan.baseline)
     return tuple(
@@ -117,12 +117,12 @@ def _blocks(plan: Plan, space: Space) -> tuple[ShownVariant, ...]:
 
 
 def _edits(base: Variant, variant: Variant, space: Space) -> tuple[tuple[str, str], ...]:
-    found = diff(base.block, variant.block, space.grammar.catalogue, defaults=space.grammar.defaults)
-    return tuple((edit.name, edit.detail) for edit in path_order(found.edits))
+    difference = diff(base.block, variant.block, space.grammar.catalogue, defaults=space.grammar.defaults)
+    return tuple((edit.name, edit.detail) for edit in path_order(difference.edits))
 
 
 def _corpus(planned: Planned) -> tuple[str, ...]:
-    """The text in lines: what, how much, under which fingerprint."""
+    """Describe the corpus in lines: what, how much, under which fingerprint."""
     corpus = planned.corpus
     sizes = ", ".join(f"{name} {corpus.split(name).tokens:,}" for name in ("train", "tuning", "verdict"))
     return (
@@ -135,7 +135,7 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
 
 
 def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
-    """What was not equal between the variants of a plan, with the seconds of a step where they were measured."""
+    """Return what was not equal between the variants of a plan, with seconds per step if they were measured."""
 
     plan, stage = planned.plan, planned.stage
     seconds = {} if stage is None else step_times_of(plan, planned.models, stage.known.paces)
@@ -143,13 +143,13 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
 
 
 def _commit(space: Space, folder: Path, request: Request | None) -> str | None:
-    """The commit at which the space was last run as it is."""
+    """Return the commit at which the space was last run with these settings; None if it was not."""
     ran = request or requests.latest(folder).get(space.name)
     return None if ran is None or ran.settings != space.settings or ran.profile != space.profile else ran.commit
 
 
 def _again(space: Space, folder: Path, request: Request | None) -> tuple[str, ...]:
-    """The commands that repeat the run, and this page."""
+    """Return the commands that repeat the run and write this page."""
 
     ran = request or Request(
         space=space.name, path=str(space.path.resolve()), profile=space.profile, settings=space.settings

@@ -1,4 +1,4 @@
-"""A plan, and what the results folder knows of it: what shows a space, runs it or goes on with it begins here."""
+"""A plan, and what the results folder knows of it: the start of showing, running or resuming a space."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of a space over its corpus: one for each state of knowledge, built once however often it is wanted."""
+    """The plans of a space over its corpus: one for each state of knowledge, each built only once."""
 
     models: Models
     _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, known: Known = NOTHING) -> Plan:
-        """The plan that follows from what is known; InputError where there is none."""
+        """Return the plan that follows from what is known; InputError if there is none."""
         for before, plan in self._built:
             if before == known:
                 return plan
@@ -49,13 +49,13 @@ class Plans:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, the corpus it is over, and the trials whose outcome the results folder knows already.
+    """A plan, its corpus, and the trials whose outcome the results folder knows already.
 
-    Of these `failed` have no result, with the kind of their outcome: they are not trained again unless one asks for it.
-    `trial_seconds` is the median time of one trial of this recipe and size as measured before; None if none was.
-    `plans` builds the plans of the same space from what else becomes known. `noise` is what is known of the judged
-    metrics under the plan's conditions, None where nothing is. `account` says how often what it asks was judged before,
-    and what was found. Of a plan that learns from its trials `stage` is what they have come to.
+    Of these, `failed` have no result, with the kind of their outcome: they are trained again only on request.
+    `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none. `plans` builds
+    the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics under the plan's
+    conditions, or None. `account` says how often its questions were judged before, and what was found. `stage` is the
+    current stage of a plan that depends on its own results.
     """
 
     space: Space
@@ -82,7 +82,7 @@ class Planned:
 
     @property
     def epochs(self) -> tuple[Epochs, ...]:
-        """What the training of each kind of trial reads of the text, by how much it is."""
+        """How much of the text the training of each kind of trial reads, in ascending order."""
         seq_len, held = self.space.model.context, self.corpus.train.tokens
         recipes = [trial.recipe for trial in self.plan.trials] or [self.space.recipe]
         windows = sorted({recipe.steps * recipe.batch for recipe in recipes})
@@ -90,7 +90,7 @@ class Planned:
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The same in words."""
+        """The epochs in words."""
         space = self.space
         windows = space.measure.evaluation.windows
         wanted = needed_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
@@ -98,24 +98,24 @@ class Planned:
 
     @property
     def floors(self) -> tuple[Floor, ...]:
-        """The noise floors of the judged metrics that were measured under the plan's conditions, in whatever space."""
+        """The noise floors of the judged metrics that were measured under the plan's conditions, in any space."""
         return self.noise.floors if self.noise else ()
 
     @property
     def awaits_step_times(self) -> bool:
-        """Whether it must be measured how long steps take before all of them are known."""
+        """True if seconds per step must be measured before all numbers of steps are known."""
         return self.stage is not None and has_time_budget(self.space) and not self.stage.known.paces
 
     @property
     def to_run(self) -> tuple[Trial, ...]:
-        """The trials of the plan, once each, that are not known."""
+        """The trials of the plan that are not known, once each."""
         trials = {trial.id: trial for trial in self.plan.trials}
         return tuple(trial for id, trial in trials.items() if id not in self.known)
 
     def seconds(self, workers: int | None = None) -> float | None:
-        """How long what is not known will take on `workers` (default: as a run has); None where none was measured.
+        """Estimate how long the trials to run will take on `workers` (default: as in a run); None without measurements.
 
-        Of a search at most so long, and None where its budget is not of trials.
+        For a search it is the longest time, and None if its budget is not in trials.
         """
         search = self.space.design.search
         most = len(self.to_run) if search is None else most_trials(self.space)
@@ -128,8 +128,8 @@ class Planned:
 
 
 def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
-    """What each metric means: of what is judged, and of the losses, the number that a trial comes to; of all others
-    what was `measured`, row by row.
+    """Return what each metric means: for judged metrics and losses the final number of a trial; for all others what was
+    `measured`, row by row.
     """
     known = {name: each.definition for name, each in judgeable(space.grammar.catalogue).items()}
     search = space.design.search

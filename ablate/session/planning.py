@@ -1,4 +1,4 @@
-"""What a space asks for, and what of it the results folder knows. Nothing is trained."""
+"""The plan of a space, and what the results folder knows of it. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ RESULTS = Path("results")
 
 
 def check(space: Space, *, files: bool = True) -> Plan:
-    """Everything about a space that can be checked without reading its corpus; the plan, without its corpus.
+    """Check everything about a space that needs no reading of its corpus, and return the plan without its corpus.
 
-    With `files` the files of the corpus must be there; a data set of the hub is not asked for. InputError with every
-    mistake; RefusedError where all that is wrong is the corpus.
+    With `files` the files of the corpus must exist; a data set of the hub is not requested. InputError with every
+    mistake; RefusedError if only the corpus is wrong.
     """
-    found: list[AblateError] = []
+    errors: list[AblateError] = []
     try:
         plan = build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
     except InputError as error:
-        found.append(error)
+        errors.append(error)
     try:
         with corpus_located(space):
             if files:
                 survey(space.data, space.folder, space.grammar.catalogue)
     except RefusedError as error:
-        found.append(error)
-    if len(found) > 1:
-        raise together(found)
-    if found:
-        raise found[0]
+        errors.append(error)
+    if len(errors) > 1:
+        raise together(errors)
+    if errors:
+        raise errors[0]
     return plan
 
 
 @contextmanager
 def corpus_located(space: Space) -> Iterator[None]:
-    """Show what is wrong with a corpus where the space says it, or the option that was laid over that."""
+    """Show what is wrong with a corpus at its place in the space, or in the option that was laid over it."""
     try:
         yield
     except CorpusError as error:
@@ -78,11 +78,11 @@ def corpus_located(space: Space) -> Iterator[None]:
 def plan_space(
     space: Space, *, results: PathLike, limit: float | None = None, outcomes: Mapping[str, Outcome] | None = None
 ) -> Planned:
-    """The plan of a space over its corpus, and what the results folder knows of it, for trials of `limit` seconds.
+    """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, from whoever has read them already.
+    `outcomes` are those of the folder, if they were read already.
     """
-    check(space)  # so that a mistake in the space is told before its corpus is read
+    check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
     held_out = _held_out(space)
     with corpus_located(space):
@@ -101,7 +101,7 @@ def plan_from(
     limit: float | None = None,
     outcomes: Mapping[str, Outcome] | None = None,
 ) -> Planned:
-    """The same from the plans of a space over a corpus that was read."""
+    """Plan a space as `plan_space` does, from its plans over a corpus that was read."""
     space, folder = plans.models.space, Path(results)
     outcomes = known_outcomes(folder) if outcomes is None else outcomes
     known = frozenset(id for id, outcome in outcomes.items() if is_settled(outcome, limit))
@@ -124,7 +124,7 @@ def plan_from(
 
 
 def _stage(space: Space, plans: Plans, folder: Path, outcomes: Mapping[str, Outcome]) -> Stage:
-    """What an adaptive run is to train now, by what the folder knows."""
+    """Return the stage of an adaptive run that follows from what the folder knows."""
     return unfold(
         space,
         plans.of,
@@ -136,13 +136,13 @@ def _stage(space: Space, plans: Plans, folder: Path, outcomes: Mapping[str, Outc
 
 
 def _known_results(folder: Path, space: Space) -> KnownResults:
-    from ablate.session.known_results import KnownResults  # with DuckDB and SciPy, which a new folder does without
+    from ablate.session.known_results import KnownResults  # loads DuckDB and SciPy, which a new folder does not need
 
     return KnownResults(folder, space.judge)
 
 
 def _held_out(space: Space) -> tuple[HeldOut, ...]:
-    """The splits that anything is evaluated on."""
+    """Return the held-out splits that the space evaluates on."""
     tunes = space.design.search is not None or isinstance(space.fair.tune, Tune)
     return ("tuning", "verdict") if tunes else ("verdict",)
 

@@ -1,7 +1,7 @@
-"""Building the blocks of a plan once before anything is trained: some mistakes show only when weights are filled.
+"""A rehearsal: the blocks of a plan built once before training, since some mistakes show only when weights are filled.
 
-An init that has no inverse, a weight of zeros that is to be divided by its norm: no declaration tells, a worker would,
-hours later.
+Examples are an init without an inverse, or a zero weight that is to be divided by its norm: declarations do not show
+them, and a worker would, hours later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ablate.space.space import Space
 
 
 def rehearse(space: Space, plan: Plan, trials: Iterable[Trial], plugins: tuple[Path, ...]) -> None:
-    """Build and fill what the trials will train; InputError, with every mistake at its place, where that cannot be."""
+    """Build and fill what the trials will train; InputError, with every mistake at its place, if that fails."""
     problems, catalogue = Problems(), declarations(plugins)
     for variant, architecture in {trial.variant: trial.architecture for trial in trials}.items():
         name = plan.variant(variant).name

@@ -17,7 +17,7 @@ from ablate.verdict.summary import Summary
 
 
 def of_search(record: SearchRecord) -> Mapping[str, str]:
-    """What a search has found."""
+    """Return the texts of what a search has found."""
     document = page_of_search(record)
     return {
         "search.md": markdown_renderer.render(document),
@@ -29,7 +29,7 @@ def of_search(record: SearchRecord) -> Mapping[str, str]:
 def of_verdicts(
     summary: Summary, definitions: Mapping[str, str], gathered: Callable[[], PageRecord] | None
 ) -> Mapping[str, str]:
-    """Verdicts; and where there is something to show, their page, drawn when it is asked for."""
+    """Return the texts of verdicts and, if there is a record of it, of their page, drawn when first read."""
     verdicts = {
         "verdicts.md": to_markdown(summary, definitions),
         "verdicts.json": to_json(summary, definitions),

@@ -25,13 +25,13 @@ from ablate.store.requests import Request, latest, listing
 from ablate.verdict.summary import Summary
 
 FIGURES = "--figures"
-"""What names the folder of figures on the command line."""
+"""The option that names the folder of figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A page: where it is written, for a browser and as Markdown, and the verdicts on it. A search has no summary, and
-    its document is in its JSON.
+    """A page: its files, for a browser and as Markdown, and the verdicts on it. A search has no summary, and its
+    document is in its JSON.
     """
 
     html: Path
@@ -43,8 +43,8 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an export wrote: files by the name of their figure, the others, what it left out and why, and what lies in
-    the folder from an earlier one.
+    """The result of an export: files by the name of their figure, other files, what it left out and why, and files in
+    the folder from an earlier export.
     """
 
     folder: Path
@@ -55,27 +55,27 @@ class Figures:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of all that it wrote."""
+        """The names of all files written."""
         return (*(name for names in self.figures.values() for name in names), *self.others)
 
 
-def asked(name: str, *, results: PathLike) -> Request:
-    """The last run of the space of that name in a results folder; InputError where there is none."""
+def last_request(name: str, *, results: PathLike) -> Request:
+    """Return the request of a space's last run in a results folder; InputError if there is none."""
 
-    found = latest(Path(results))
-    if not found:
+    requests = latest(Path(results))
+    if not requests:
         raise InputError(f"nothing was run in {results}\n  = run a space first, or name another folder with --results")
-    if name not in found:
+    if name not in requests:
         message, notes = f"no run of the space {quote(name)} in {results}", ("or give the file of a space",)
-        raise unknown(message, name, found, "there are", command=listing(Path(results)), notes=notes)
-    return found[name]
+        raise unknown(message, name, requests, "there are", command=listing(Path(results)), notes=notes)
+    return requests[name]
 
 
 def report(space: Space, *, results: PathLike, request: Request | None = None) -> Reported:
-    """Write the page of a space from what the results folder knows, also while a run is writing.
+    """Write the page of a space from what the results folder knows, also during a run.
 
-    `request` is how it was run, for the command that repeats it. RefusedError where nothing of it was run, and for a
-    search that has no page yet: it is written when it runs.
+    `request` is how it was run, for the command that repeats it. RefusedError if nothing of it was run, and for a
+    search that has no page yet, which its run writes.
     """
     folder = Path(results)
     if space.design.search is not None:
@@ -95,14 +95,14 @@ def _of_search(space: Space, folder: Path) -> Reported:
     path = folder / PAGES / f"{space.name}.html"
     if not path.exists():
         raise RefusedError(
-            f"{space.name} is a search, whose page is written when it runs\n"
+            f"{space.name} is a search, whose page is written when it is run\n"
             f"  = ablate run {as_typed(space.path)} writes {path}"
         )
     return Reported(path, path.with_suffix(".md"), None)
 
 
 def document_of(reported: Reported) -> ReportDocument | None:
-    """What stands on a page; None for a search whose record cannot be read."""
+    """Return the document of a page; None for a search whose record cannot be read."""
     if reported.document is not None:
         return reported.document
     try:
@@ -112,9 +112,9 @@ def document_of(reported: Reported) -> ReportDocument | None:
 
 
 def export_figures(reported: Reported, folder: PathLike) -> Figures:
-    """Write the figures of a page that was reported into a folder, which is made where it is not there.
+    """Write the figures of a page into a folder, which is created if needed.
 
-    What is there from an earlier export is written over where it has the same name, and otherwise left and named.
+    Files of an earlier export are overwritten if they have the same name, and otherwise left and listed.
     """
     export, folder = _export(reported), Path(folder)
     with writing(folder, FIGURES):
@@ -138,13 +138,13 @@ def _export(reported: Reported) -> Export:
 
 
 def _search_record(reported: Reported) -> SearchRecord:
-    """The record of a search, from the JSON beside its page; RefusedError where that cannot be read."""
+    """Read the record of a search from the JSON beside its page; RefusedError if that cannot be read."""
     kept = reported.html.with_suffix(".json")
     try:
         return from_json(kept.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not as this version writes it"
+        why = error.strerror if isinstance(error, OSError) else "it is not in the format of this version"
         raise RefusedError(
-            f"what a search found is read from {kept}, which cannot be read: {why}\n"
-            "  = run the search again, which trains nothing that is known and writes it anew"
+            f"the record of the search, {kept}, cannot be read: {why}\n"
+            "  = run the search again: it trains nothing that is known, and writes the record again"
         ) from error

@@ -1,4 +1,4 @@
-"""What was not finished, asked for again as it was asked: file, profile, settings, components, executor options."""
+"""Unfinished runs, resumed as they were requested: file, profile, settings, plugins, executor options."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ LoadSpace = Callable[[Request], Space]
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A run that can be gone on with: the space as it was, its executor options, plugins and mirror, and how many are
-    left.
+    """A run that can be resumed: the space as it was, its executor options, plugins and mirror, and the trials left.
 
-    Of a plan that may grow yet nobody knows how many: those that it has asked for are counted, at least one. None is
-    left where all have ended and were not judged.
+    For a plan that may still grow, `left` counts the trials requested so far, and is at least one. It is 0 if all
+    trials have ended and were not judged.
     """
 
     space: Space
@@ -47,62 +46,61 @@ class Resumable:
 def resumable(
     results: PathLike, load: LoadSpace, name: str | None = None
 ) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """The runs of a results folder that are not over, the oldest first; of the space `name` alone if it is given.
+    """Return the unfinished runs of a results folder, the oldest first; only of the space `name` if it is given.
 
     Such a run has trials left, or all have ended and it was killed before they were judged.
 
-    `load` reads a space as it was asked for. A space whose file, or what it refers to, says something else now cannot
-    be gone on with, since that would ask another question: why not is the second value. InputError where nothing was
-    run, or not that space.
+    `load` reads a space as it was requested. A space whose file, or what it refers to, has changed cannot be resumed,
+    since it would be another question: the second value says why not. InputError if nothing was run, or not that space.
     """
-    from ablate.store.trial_status import growing, standings, unjudged  # with Arrow, for reading a folder
+    from ablate.store.trial_status import growing, standings, unjudged  # loads Arrow, to read a folder
 
     folder = Path(results)
-    asked, grows, to_judge = request_of(folder, name), growing(folder), unjudged(folder)
+    requests, grows, to_judge = request_of(folder, name), growing(folder), unjudged(folder)
     trials: dict[str, dict[str, str]] = {}
-    for one in standings(folder):
-        trials.setdefault(one.space, {})[one.trial_id] = one.state
-    found: list[Resumable] = []
+    for status in standings(folder):
+        trials.setdefault(status.space, {})[status.trial_id] = status.state
+    runs: list[Resumable] = []
     refused: list[AblateError] = [
         _forgotten(folder, space)
         for space, states in trials.items()
-        if space not in asked and name is None and not set(states.values()) <= set(WITH_RESULT)
+        if space not in requests and name is None and not set(states.values()) <= set(WITH_RESULT)
     ]
-    for request in asked.values():
+    for request in requests.values():
         states = trials.get(request.space, {})
         kept = grows.get(request.space)
         over = set(states.values()) <= set(WITH_RESULT) or bool(kept and kept.search)
         if over and not (kept and kept.open) and request.space not in to_judge:
             continue
         try:
-            run = as_asked(folder, request, load, kept, states)
+            run = as_requested(folder, request, load, kept, states)
         except AblateError as error:
             refused.append(error)
             continue
-        found += [run] if run.left or request.space in to_judge else []
-    return tuple(found), tuple(refused)
+        runs += [run] if run.left or request.space in to_judge else []
+    return tuple(runs), tuple(refused)
 
 
 def request_of(folder: Path, name: str | None) -> dict[str, Request]:
-    """The last run of each space, or of the space `name`. InputError where nothing was run, or not that space."""
-    asked = latest(folder)
-    if not asked and not (folder / ledger.PLANS).exists():
+    """Return the last request of each space, or of `name` alone. InputError if nothing was run, or not that space."""
+    requests = latest(folder)
+    if not requests and not (folder / ledger.PLANS).exists():
         raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
     if name is None:
-        return asked
-    if name not in asked and name in ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans:
+        return requests
+    if name not in requests and name in ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans:
         raise _forgotten(folder, name)
-    if name not in asked:
+    if name not in requests:
         raise unknown(
-            f"no run of the space {quote(name)} in {folder}", name, asked, "there are", command=listing(folder)
+            f"no run of the space {quote(name)} in {folder}", name, requests, "there are", command=listing(folder)
         )
-    return {name: asked[name]}
+    return {name: requests[name]}
 
 
-def as_asked(
+def as_requested(
     folder: Path, request: Request, load: LoadSpace, kept: Growing | None, states: Mapping[str, str]
 ) -> Resumable:
-    """The run of a request, with how its trials stand by id; an AblateError where it would ask something else now."""
+    """Return the run of a request, given the states of its trials by id; AblateError if its question has changed."""
     if kept is None:
         space, left = _planned(folder, request, load, set(states))
     elif kept.search:
@@ -115,12 +113,12 @@ def as_asked(
 def _forgotten(folder: Path, space: str) -> RefusedError:
     return RefusedError(
         f"{folder / FILE} does not say how {space} was run\n"
-        f"  = `ablate doctor --results {folder}` gets back what can be got back; or run it again with `ablate run`"
+        f"  = `ablate doctor --results {folder}` recovers what can be recovered; or run it again with `ablate run`"
     )
 
 
 def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> tuple[Space, int]:
-    """The space of a plan whose trials are all known beforehand, and how many are left of them."""
+    """Return the space of a plan whose trials are all known beforehand, and how many of them are left."""
     space = load(request)
     planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit)
     now = {trial.id for trial in planned.plan.trials}
@@ -130,10 +128,10 @@ def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) ->
 
 
 def _staged(folder: Path, request: Request, load: LoadSpace, kept: Growing, then: set[str]) -> tuple[Space, int]:
-    """The space of a plan that learns from its trials, and how many are left of what it asks for now, at least one.
+    """Return the space of a plan that depends on its own results, and how many trials its current stage has left.
 
-    A run that was killed may have kept a plan that its trials have outgrown, or, of trials that failed and are tried
-    again, one that they will fall short of.
+    At least one while the plan may grow. The stored plan of a killed run may have fewer trials than follow from its
+    results, or more if failed trials are tried again.
     """
     space = load(request)
     _check_same(request, kept, space, "question")
@@ -148,23 +146,23 @@ def _other_trials(request: Request, then: set[str], now: set[str]) -> RefusedErr
     return RefusedError(
         f"{request.path} asks for other trials than when it was run: {len(then - now)} of {len(then)} are gone, "
         f"{len(now - then)} are new\n"
-        "  = the space, its texts or what computes it has changed; ask the new question with `ablate run`"
+        "  = the space, its texts or the code has changed; ask the new question with `ablate run`"
     )
 
 
 def _search(request: Request, load: LoadSpace, kept: Growing, states: Mapping[str, str]) -> tuple[Space, int]:
-    """The space of a search that is not over; that it proposes what it did, it finds out on the way."""
+    """Return the space of an unfinished search, and how many trials are left; the run checks its earlier proposals."""
     space = load(request)
     _check_same(request, kept, space, "search")
     return space, sum(state not in WITH_RESULT for state in states.values()) or 1
 
 
 def _check_same(request: Request, kept: Growing, space: Space, what: str) -> None:
-    """RefusedError where a space says something else than when it was run."""
+    """Check that a space is the same as when it was run; RefusedError if not."""
     now = json.loads(compact(to_python(space.located)))
     changed = [key for key in {**kept.resolved, **now} if kept.resolved.get(key) != now.get(key)]
     if changed:
         raise RefusedError(
-            f"{request.path} asks for another {what} than when it was run: {', '.join(changed)} changed\n"
-            "  = ask the new question with `ablate run`, under another name of the space"
+            f"{request.path} describes another {what} than when it was run: {', '.join(changed)} changed\n"
+            "  = ask the new question with `ablate run`, under another space name"
         )

@@ -1,7 +1,7 @@
-"""What every run of a space is, whichever kind it is of, and what its kinds have in common.
+"""The protocol of a run of a space, and what its three kinds have in common.
 
 fixed_run.py     a plan whose trials are all known beforehand
-adaptive_run.py  a plan that learns from its trials: settings that are tuned, seeds that are added
+adaptive_run.py  a plan that depends on its own results: settings that are tuned, seeds that are added
 search_run.py    a plan that grows by what a search proposes
 """
 
@@ -27,25 +27,25 @@ from ablate.train.events import Outcome
 
 
 class PlannedRun(WorkSource, Protocol):
-    """A run of a planned space: it hands out trials, as a `Source`, and answers the space once they have ended."""
+    """A run of a planned space: a source of trials that answers the space's question once they have ended."""
 
     @property
     def total(self) -> int | None:
-        """How many trials there are to train; None where that is not known beforehand."""
+        """The number of trials to train; None if that is not known beforehand."""
 
     @property
     def trains(self) -> bool:
-        """Whether there is anything to do before it answers, for which an executor is needed."""
+        """True if there is anything to do before it answers, for which an executor is needed."""
 
     def begin(self) -> None:
-        """Keep what is asked for, so that it is known of and can be gone on with."""
+        """Store what is requested, so that it is known and can be resumed."""
 
     def answer(self, ended: EndCounts) -> Run:
-        """What it comes to, once what it handed out has ended, or the run was stopped."""
+        """Return the result, once the trials it handed out have ended, or the run was stopped."""
 
 
 def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
-    """Trials of a plan as work: `name · seed 3`, and what they are tried for where that is to be chosen."""
+    """Yield trials of a plan as work, labelled `name · seed 3`, with the settings that are being tuned."""
     names = {variant.id: variant.name for variant in plan.variants}
     values: dict[str, set[Plain]] = {}
     for _, setting in plan.tried:
@@ -60,7 +60,7 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
 
 
 def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
-    """What is kept with a plan. Definitions come from the trainer when it runs, else from the store that it filled."""
+    """Return the documents stored with a plan. Definitions come from the trainer if it runs, else from the store."""
     if train:
         defined = definitions(planned.space.grammar.catalogue)
     else:
@@ -76,12 +76,12 @@ def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
 
 
 def meanings(planned: Planned, kept: Documents) -> dict[str, str]:
-    """What each metric means, by name."""
+    """Return what each metric means, by name."""
     return meanings_in(planned.space, {each.metric: each.definition for each in kept.definitions})
 
 
 def failures(plan: Plan, store: Results) -> tuple[tuple[Trial, Outcome], ...]:
-    """The trials of a plan that have ended without a result."""
+    """Return the trials of a plan that have ended without a result."""
     outcomes = store.outcomes()
     trials = {trial.id: trial for trial in plan.trials}
     return tuple((t, outcomes[id]) for id, t in trials.items() if id in outcomes and outcomes[id].kind in FAILED)

@@ -1,4 +1,4 @@
-"""What a run has come to: its plan, how its trials ended, and what the numbers say."""
+"""The result of a run: its plan, how its trials ended, and the verdicts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run came to: the plan, how its trials ended, what the numbers say, and what each metric means.
+    """The result of a run: the plan, how its trials ended, the verdicts, and what each metric means.
 
-    `verdicts`, `trials`, `curves` and `kernels` are tables (pandas). `ended` counts the trials of this run alone;
+    `verdicts`, `trials`, `curves` and `kernels` are tables (pandas). `ended` counts the trials of this run only;
     `failed` are all trials of the plan that have no result. `results` is the folder. `summary` judges the design's
-    comparisons, of a search those that confirm what it has found, if it was asked to. `searched` is what a search has
-    found, and `page` where it is written for a browser; `gathered` gathers what the page of any other space shows.
-    `unequal` is what was not equal between variants, where the space declares terms.
+    comparisons; for a search, those that confirm what it has found, if the space declares them. `searched` is what a
+    search has found, and `page` its page for a browser; `gathered` gathers what the page of any other space shows.
+    `unequal` is what was not equal between variants, if the space declares equal terms.
     """
 
     plan: Plan
@@ -59,11 +59,11 @@ class Run:
     def verdicts(self) -> pandas.DataFrame:
         """A row for each comparison and each judged metric, as the view `effects` in SQL has it.
 
-        Of a search these are the comparisons that confirm what it has found: no row where it was not asked to.
+        For a search these are the comparisons that confirm what it has found: no row without confirmation.
 
             before      name of the variant before; None for an effect over several variants
             after       name of the variant after; None for an effect over several variants
-            more_seeds  pairs more that would decide; missing where it is decided, or no affordable number would
+            more_seeds  more pairs that would decide; missing if it is decided, or if no affordable number would
             ratio, ratio_low, ratio_high, ratio_adjusted_low, ratio_adjusted_high
                         on the log scale after over before, by geometric means, and its intervals: estimate, low, high,
                         adjusted_low and adjusted_high as factors; NaN on the linear scale
@@ -75,24 +75,24 @@ class Run:
 
     @property
     def trials(self) -> pandas.DataFrame:
-        """A row for each trial of the plan, in its order; of a search for each that it has asked for.
+        """A row for each trial of the plan, in its order; for a search, each trial that it has requested.
 
-        It is read from the results when it is asked for, and raises InputError where these are gone.
+        It is read from the results at each access, and raises InputError if these are gone.
 
             variant     name of its variant
             seed        decides its batches and its initialisation
-            salt        changes the initialisation alone: of the arm that shows what noise does; 0 otherwise
-            split       what its held-out loss is of: tuning where something is chosen by it, else verdict
+            salt        changes only the initialisation: in the A/A arm, which measures the noise; 0 otherwise
+            split       the split of its held-out loss: tuning if something is chosen by it, else verdict
             status      finished, diverged, pruned, bug, out_of_memory, timeout, lost, unfinished or planned
             ended_step  the step at which it ended; missing until then
-            error       of one that failed, why
+            error       why it failed, if it did
             trial_id    the hash of what decides its numbers
             variant_id  fingerprint of its variant
             versions_id what it ran with: the table `versions` in SQL
             eval_loss, eval_bits_per_byte, peak_kurtosis, …
                         a column for each number of a trial in the table `summaries`: <metric> is the whole model's, or
                         the mean over its parts, at the end of a finished trial; peak_<metric> the largest finite value
-                        over all parts and steps, of a diverged trial too; NaN where there is none
+                        over all parts and steps, also of a diverged trial; NaN if there is none
         """
         return dataframes.trials(self.plan, self.results)
 
@@ -100,9 +100,9 @@ class Run:
     def curves(self) -> pandas.DataFrame:
         """Every metric against the step, over the seeds of each variant, as the view `curves` in SQL has it.
 
-        Diverged and failed trials count for as long as they go. Of a variant that has trials for the verdict those that
-        only chose its settings do not count. It is read from the results when it is asked for, and raises InputError
-        where these are gone.
+        Diverged and failed trials count up to the step at which they ended. If a variant has trials for the verdict,
+        those that only tuned its settings do not count. It is read from the results at each access, and raises
+        InputError if these are gone.
 
             variant     name of the variant
             metric      name of the metric; the run's `definitions` say what each means
@@ -110,9 +110,9 @@ class Run:
             step        optimiser steps done before it was measured
             n           trials with a finite value here
             n_not_finite  trials whose value here is NaN or infinite
-            mean, sd    mean over the n, and sample standard deviation; NaN where n is too small
-            low, high   mean less, and plus, one sd
-            min, max    least and largest of the n
+            mean, sd    mean over the n, and sample standard deviation; NaN if n is too small
+            low, high   mean minus, and plus, one sd
+            min, max    smallest and largest of the n
         """
         return dataframes.curves(self.plan, self.results)
 
@@ -121,12 +121,12 @@ class Run:
         """Snapshots of the kernel matrix of tokens within a sequence (probe `token_kernel`), as the view `kernels` in
         SQL has them: a row for each cell with i >= j; the others are the same.
 
-        It is read from the results when it is asked for, and raises InputError where these are gone.
+        It is read from the results at each access, and raises InputError if these are gone.
 
             variant, seed  of the trial
             step        updates done before the snapshot
-            address     the input of which block, as in layers.3, or of the head
-            i, j        row and column: ranges of neighbouring positions, up to 16 of them; positions where that is all
+            address     the block whose input it is, as in layers.3, or the head
+            i, j        row and column: up to 16 ranges of neighbouring positions, or single positions if there are few
             first_i, first_j
                         the first position of each range, from 0
             value       mean cosine of the tokens of both, over sequences; 1 everywhere is rank collapse
@@ -135,7 +135,7 @@ class Run:
 
     @property
     def fruitless(self) -> bool:
-        """Whether every trial that it was to train failed; where all were known, whether every one of them had."""
+        """True if every trial that it was to train failed, or if all were known and every one had failed."""
         if self.ended.interrupted:
             return False
         ended = {kind for kind, number in self.ended.kinds.items() if number and kind not in GOES_ON}
@@ -144,8 +144,8 @@ class Run:
         return bool(self.failed) and len(self.failed) == len({trial.id for trial in self.plan.trials})
 
     def report(self) -> Mapping[str, str]:
-        """The answer as texts by file name; pages are drawn when they are asked for."""
-        from ablate.session import report_texts  # with DuckDB, rich and SciPy, which the value does without
+        """Return the answer as texts by file name; pages are drawn when they are first read."""
+        from ablate.session import report_texts  # loads DuckDB, rich and SciPy, which a Run itself does not need
 
         if self.searched is not None:
             return report_texts.of_search(self.searched)

@@ -49,14 +49,14 @@ def run(
     show_run: Callable[[Run], None] | None = None,
     mirror: bool | str = True,
 ) -> Run:
-    """Train what the plan asks for and the results folder does not know, and judge it; of a search, say what it found.
+    """Train what the plan needs and the results folder does not have yet, and judge it; a search returns what it found.
 
-    `options` say where (default: worker processes on this machine); `fresh` trains everything again, `retry` the trials
-    of these ids, which have failed. `show_plan` is called before training and `show_run` when the answer is known,
-    before it is mirrored to MLflow: to the store in the results folder, or to the tracking server whose URI `mirror`
-    is. A Ctrl-C stops at the next step of each running trial and leaves all of it resumable by calling this again.
-    Raises RefusedError where the folder is locked by another run or cannot be written, and where the corpus is missing
-    or too small; a trial that fails is an outcome, not an exception.
+    `options` say where (default: worker processes on this machine); `fresh` trains everything again, `retry` the failed
+    trials with these ids. `show_plan` is called before training and `show_run` when the answer is known, before it is
+    mirrored to MLflow: to the store in the results folder, or to the tracking server whose URI `mirror` is. Ctrl-C
+    stops at the next step of each running trial; calling this again resumes all of them. Raises RefusedError if the
+    folder is locked by another run or cannot be written, and if the corpus is missing or too small; a trial that fails
+    is an outcome, not an exception.
     """
 
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
@@ -75,7 +75,7 @@ def run(
                 _keep(planned, store, request)
             prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
             step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=line_writer(console))
-            # Only now can all steps be known: the one place where a run is planned a second time.
+            # Only now are all numbers of steps known: this is the only place where a run is planned a second time.
             planned = plan_from(planned.plans, planned.corpus, results=folder, limit=options.limit, outcomes=known)
             if show_plan is not None:
                 show_plan(planned)
@@ -99,7 +99,7 @@ def run(
 
 
 def _keep(planned: Planned, store: Results, request: Request) -> None:
-    """Keep what is asked for, so that it is known of and can be gone on with, should it be stopped while measuring."""
+    """Store what is requested, so that it is known and can be resumed if it is stopped while measuring."""
     store.record_plan(planned.plan, documents(planned, store, train=True))
     record(store.folder, request)
 
@@ -114,7 +114,7 @@ def _run_of(
     fresh: bool,
     retry: Collection[str],
 ) -> PlannedRun:
-    """The run of a plan, by how its trials come to be known."""
+    """Return the run of a plan: a search, an adaptive run, or a fixed one."""
     limit = options.limit
     if planned.space.design.search is not None:
         return SearchRun(planned, store, request, limit=limit, fresh=fresh)
@@ -133,12 +133,12 @@ def _train(
     console: Console,
     mirroring: Mirroring | None,
 ) -> EndCounts:
-    """Have all that it hands out carried out, and sent to MLflow as it ends."""
+    """Train all the trials of a run, and send them to MLflow as they end."""
     if not planned_run.trains:
         return EndCounts()
-    from ablate.execute.executors import build_executor  # with torch, which a run that trains nothing does without
+    from ablate.execute.executors import build_executor  # loads torch, which a run that trains nothing does not need
 
-    # Once, before workers ask for it all at the same time.
+    # Once here, rather than in all workers at the same time.
     prepare(planned.space.data, planned.space.folder, cache_of(store.folder), planned.space.grammar.catalogue)
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
@@ -171,7 +171,7 @@ def _note_on(console: Console) -> Callable[[str], None]:
 
 
 def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
-    """Send what is left to MLflow. It is a copy: what goes wrong there is said, and costs no result."""
+    """Send what is left to MLflow. It is a copy: a failure is reported, and costs no result."""
 
     note, say = _note_on(console), line_writer(console, "dim")
     try:

@@ -32,25 +32,25 @@ def record(
     request: Request,
     results: Path,
 ) -> SearchRecord:
-    """A search, over or as far as it has come; `versions` says of each trial that has ended what it ran with."""
+    """Return the record of a search, finished or so far; `versions` gives what each ended trial ran with."""
     space, search = planned.space, source.search
-    asked = space.design.search
-    assert asked is not None
+    design = space.design.search
+    assert design is not None
     refused = search.refused
     return SearchRecord(
         space=space.name,
         question=space.question,
         grammar=space.grammar.name,
         derivations=space.grammar.count,
-        reference=asked.from_,
+        reference=design.from_,
         objectives=tuple(_objectives(space, definitions)),
-        sampler=str(asked.sampler),
-        seed=asked.seed,
-        parallel=asked.parallel,
+        sampler=str(design.sampler),
+        seed=design.seed,
+        parallel=design.parallel,
         seeds=space.seeds,
-        pruner=asked.pruner.described() if isinstance(asked.pruner, Pruner) else "none",
-        budget=asked.budget.described(),
-        spent=_spent(asked.budget, search.spent),
+        pruner=design.pruner.described() if isinstance(design.pruner, Pruner) else "none",
+        budget=design.budget.described(),
+        spent=_spent(design.budget, search.spent),
         why_over=search.why_over,
         entries=tuple(_entries(source, space.grammar, versions)),
         proposed=len(search.proposed),
@@ -86,9 +86,9 @@ def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Object
 
 
 def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]) -> Iterator[Entry]:
-    """The reference, and the blocks whose first result is there, in the order in which they were begun."""
+    """Yield the reference, and the blocks that have a first result, in the order in which they were begun."""
     search = source.search
-    repeats = [one.mark for one in search.proposed if one.same_as is not None]
+    repeats = [proposed.mark for proposed in search.proposed if proposed.same_as is not None]
     jobs = sorted(search.jobs, key=lambda job: source.blocks[job.mark].jobs[0] if job.mark in source.blocks else -1)
     number = 0
     for mark, group in groupby(jobs, key=lambda job: job.mark):
@@ -118,7 +118,7 @@ def _entry(number: int, jobs: list[Job], source: SearchSource, grammar: Grammar)
         until=last.until if came.outcome == "paused" else None,
         parameters=block.variant.parameters,
         flops=block.variant.flops,
-        seconds=sum(one.seconds for job in jobs if (one := search.came(job.number)) is not None),
+        seconds=sum(ended.seconds for job in jobs if (ended := search.came(job.number)) is not None),
         repeats=0,
     )
 

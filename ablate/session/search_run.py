@@ -38,9 +38,9 @@ from ablate.verdict.summary import Summary
 
 
 class SearchRun:
-    """The reference and what the search proposes, then what confirms the best of it.
+    """A run that hands out the reference and what the search proposes, then the trials that confirm the best blocks.
 
-    A trial may take `limit` seconds. `fresh`: nothing of what the store knows of this search counts.
+    `limit` is the time limit of a trial in seconds. With `fresh`, what the store knows of this search is ignored.
     """
 
     def __init__(self, planned: Planned, store: Results, request: Request, *, fresh: bool, limit: float | None):
@@ -61,7 +61,7 @@ class SearchRun:
 
     @property
     def total(self) -> int | None:
-        """The most that its budget allows, less what it has had; None where that is not of trials."""
+        """The largest number of trials that the budget still allows; None if the budget is not in trials."""
         most = most_trials(self._planned.space)
         if most is None:
             return None
@@ -70,36 +70,36 @@ class SearchRun:
 
     @property
     def trains(self) -> bool:
-        """Always: a search goes through what it knows again, and finds out on the way whether anything is left."""
+        """Always true: a search replays what it knows, and only then knows whether anything is left."""
         return True
 
     @property
     def waiting(self) -> int:
-        """Trials that were asked for and not handed out."""
+        """The number of trials that were requested and not handed out yet."""
         return self._source.waiting
 
     @property
     def open(self) -> bool:
-        """Whether more will be asked for."""
+        """True if more trials will be requested."""
         return self._source.open
 
     def begin(self) -> None:
-        """Make a first proposal and let go of it: InputError where practically no derivation is admitted.
+        """Make a first proposal and discard it: InputError if practically no derivation is allowed.
 
-        The plan is kept as it grows.
+        The plan is stored as it grows.
         """
         self._search.rehearse()
 
     def next(self) -> Work | None:
-        """The next trial; None while results must be waited for, and when all is done."""
+        """Return the next trial; None while it waits for results, and when all is done."""
         return self._source.next()
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial has ended or paused: what is proposed next may follow from it."""
+        """Note that a trial has ended or paused: the next proposal may depend on it."""
         self._source.ended(trial, outcome)
 
     def answer(self, ended: EndCounts) -> Run:
-        """What it has found, over or as far as it has come; written to its page."""
+        """Return what the search has found, finished or so far, and write its page."""
         plan, store = self._source.kept_plan(), self._store
         store.refresh()
         summary = self._confirmed(plan)
@@ -114,7 +114,7 @@ class SearchRun:
         return done
 
     def _confirmed(self, plan: Plan) -> Summary | None:
-        """The chosen blocks beside the reference, judged at the seeds that the search has not seen, and so recorded."""
+        """Judge the chosen blocks against the reference at seeds that the search has not seen, and record that."""
         fresh = self._source.confirmation(plan)
         if fresh is None or self._source.confirm_left:
             return None
@@ -126,16 +126,16 @@ class SearchRun:
         return summary
 
     def _what_was_kept(self) -> Past:
-        """What is kept of this search; nothing of one that asked another question under the same name."""
+        """Return what is stored of this search; nothing of another question under the same name."""
         plan = self._store.plan(self._planned.space.name)
         if plan.get("design") != "search" or plan["resolved"] != json.loads(compact(self._kept.resolved)):
             return Past()
-        derivations = {int(one["k"]): int(one["derivation"]) for one in plan["proposals"]}
+        derivations = {int(proposal["k"]): int(proposal["derivation"]) for proposal in plan["proposals"]}
         return Past(frozenset(str(trial_id) for trial_id, *_ in plan["trials"]), derivations)
 
 
 def _search(planned: Planned, folder: Path) -> BlockSearch:
-    """The search that a space asks for, nothing of it proposed yet."""
+    """Return the search of a space, before its first proposal."""
     space = planned.space
     search = space.design.search
     assert search is not None
@@ -160,10 +160,10 @@ def _search(planned: Planned, folder: Path) -> BlockSearch:
 
 
 def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
-    """The first training batch of the space's first seed, read where a start is to be measured."""
+    """Return a reader of the first training batch of the first seed, for vetoes measured at initialisation."""
 
     def read() -> Batch:
-        from ablate.data.batches import Batches  # with torch, which a search that measures no start does without
+        from ablate.data.batches import Batches  # loads torch, which a search without such measurements does not need
 
         streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
         return Batches(streams.train, space.model.context, space.recipe.batch, space.seeds[0]).at(0)

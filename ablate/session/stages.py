@@ -1,13 +1,12 @@
-"""What an adaptive run asks for, stage by stage, from how its trials have ended.
+"""What an adaptive run trains, stage by stage, depending on how its trials have ended.
 
-    times      where steps follow from a wall-clock budget: how long a step of each model takes, measured once
-    tuning     every variant with every combination of the settings in question, on the tuning split
+    times      for steps that follow from a wall-clock budget: seconds per step of each model, measured once
+    tuning     every variant with every combination of the tuned settings, on the tuning split
     look 1     the verdict's first seeds
     look 2 …   more seeds, until every verdict is decided or the last look is reached
 
-Which stage it is at follows from how the trials have ended, and from nothing else: a run that was stopped, killed and
-gone on with, on whatever executor, ends with the plan of one that was not. A trial that failed has ended, without a
-number.
+The current stage follows from how the trials have ended, and from nothing else: a run that was stopped, killed and
+resumed, on any executor, ends with the same plan as one that was not. A trial that failed has ended, without a number.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ if TYPE_CHECKING:
 
 Build: TypeAlias = "Callable[[Known], Plan]"
 Ask: TypeAlias = "Callable[[Collection[str]], Finals]"
-"""The ends of trials, by id."""
+"""Read how trials ended, by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an adaptive run asks for now. `plan` is open while more may follow, and `known` is what it was built with.
+    """What an adaptive run trains now. `plan` is open while more may follow, and `known` is what it was built from.
 
-    `took` says what each look came to, `summary` is that of the last one taken.
+    `took` says what each look decided, `summary` is that of the last look taken.
     """
 
     plan: Plan
@@ -52,17 +51,17 @@ class Stage:
 
 
 def adapts(space: Space) -> bool:
-    """Whether what is trained may depend on how trials end; a search is another matter."""
+    """Return whether what is trained may depend on how trials end; for a space that is not a search."""
     return space.auto is not None or isinstance(space.fair.tune, Tune) or has_time_budget(space)
 
 
 def has_time_budget(space: Space) -> bool:
-    """Whether steps follow from measured time."""
+    """Return whether numbers of steps follow from measured time."""
     return any(terms.budget == "wallclock" for terms in space.fair.terms.values())
 
 
 def counts(outcome: Outcome) -> bool:
-    """Whether a look need not wait for a trial that ended so: with a result, or as one that failed."""
+    """Return whether a look need not wait for a trial with this outcome: it has a result, or it failed."""
     return outcome.kind in (*WITH_RESULT, *FAILED)
 
 
@@ -75,10 +74,10 @@ def unfold(
     paces: Mapping[str, float],
     account: Callable[[Plan, Finals], Account],
 ) -> Stage:
-    """The stage that follows from the trials that have `ended`, by id; `finals` is asked for those that count.
+    """Return the stage that follows from the trials that have `ended`, by id; `finals` reads how those in use ended.
 
-    `build` makes the plan from what is known; `paces` are as `Known` has them, empty before they were measured.
-    `account` says of a plan how often what it asks was judged before.
+    `build` makes the plan from what is known; `paces` are as in `Known`, empty before they were measured. `account`
+    says how often the questions of a plan were judged before.
     """
     known = Known(paces=paces)
     plan = build(known)
@@ -89,7 +88,7 @@ def unfold(
         known, notes = _tuned(space, plan, known, finals)
         build = partial(_with_notes, build, notes)
         plan = build(known)
-    if plan.open or not plan.looks:  # open: steps hang on what was not measured yet
+    if plan.open or not plan.looks:  # open: numbers of steps depend on what was not measured yet
         return Stage(plan=plan, known=known)
     return _looked(space, build, plan, known, ended, finals, account)
 
@@ -105,7 +104,7 @@ def _all_ended(trials: Collection[Trial], ended: Collection[str]) -> bool:
 
 def _tuned(space: Space, plan: Plan, known: Known, finals: Ask) -> tuple[Known, tuple[str, ...]]:
     ids = [trial.id for trial in plan.trials if trial.split == "tuning"]
-    choice = choose(space, plan, finals(ids), failed=ids)  # all have ended: what has no number here has failed
+    choice = choose(space, plan, finals(ids), failed=ids)  # all have ended: a trial without a number has failed
     return replace(known, tuned=choice.tuned), choice.notes
 
 
@@ -118,8 +117,8 @@ def _looked(
     finals: Ask,
     account: Callable[[Plan, Finals], Account],
 ) -> Stage:
-    """Look after look, as far as trials have ended: what was seen then decides whether there is a next one."""
-    from ablate.verdict.judge import judge  # with SciPy, which a plan that is not at a look yet does without
+    """Take one look after another, as far as trials have ended: each decides whether there is a next one."""
+    from ablate.verdict.judge import judge  # loads SciPy, which a plan before its first look does not need
 
     took: list[str] = []
     summary = None
@@ -132,7 +131,7 @@ def _looked(
             )
         ended_now = finals([trial.id for trial in plan.trials])
         summary = judge(plan, space.judge, ended_now, account(plan, ended_now))
-        took.append(_said(plan, summary, look, after))
+        took.append(_look_result(plan, summary, look, after))
         if summary.decided:
             break
     return Stage(plan=_noted(plan, took, open=False), known=known, took=tuple(took), summary=summary)
@@ -142,21 +141,21 @@ def _noted(plan: Plan, took: list[str], *, open: bool) -> Plan:
     return replace(plan, open=open, notes=(*plan.notes, *took))
 
 
-def _said(plan: Plan, summary: Summary, look: int, after: int | None) -> str:
-    """What a look came to, and what follows; what is asked twice of the same variants counts once."""
+def _look_result(plan: Plan, summary: Summary, look: int, after: int | None) -> str:
+    """Describe the result of a look and what follows; a contrast that appears twice counts once."""
     factors = dict(plan.factors)
-    asked = {
+    contrasts = {
         (c.kind, c.change, c.before, c.after, c.terms): contrast(c, factors)
         for c in plan.comparisons
         if c.kind != "noise"
     }
     verdicts = {
-        (asked[effect.kind, effect.change, effect.before, effect.after, effect.terms], effect.metric): effect.verdict
-        for effect in summary.effects
-        if effect.judged
+        (contrasts[e.kind, e.change, e.before, e.after, e.terms], e.metric): e.verdict
+        for e in summary.effects
+        if e.judged
     }
     decided = sum(verdict != "undecided" for verdict in verdicts.values())
     seen = f"after {look} seeds, {decided} of {len(verdicts)} verdicts decided"
     if summary.decided:
-        return f"{seen}: no more are needed"
-    return f"{seen}: that was the last look" if after is None else f"{seen}: {plural(after - look, 'seed')} more"
+        return f"{seen}: no more seeds are needed"
+    return f"{seen}: that was the last look" if after is None else f"{seen}: {plural(after - look, 'more seed')}"

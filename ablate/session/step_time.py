@@ -1,9 +1,9 @@
-"""Wall-clock budgets: how long a training step of each model takes, measured once and kept in the results folder.
+"""Wall-clock budgets: how long a training step of each model takes, measured once and stored in the results folder.
 
-    steps of a variant = steps of the baseline × seconds a step of the baseline / seconds a step of the variant
+    steps of a variant = steps of the baseline × seconds per step of the baseline / seconds per step of the variant
 
-Only training steps count: no evaluation, no probe, no start. They are measured on this machine, and hold from then on
-in this folder, wherever its trials run: a plan that was made of them stays as it is.
+Only training steps count: no evaluation, no probe, no start-up. They are measured on this machine, and from then on
+used in this folder, wherever its trials run: a plan that was made from them does not change.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ablate.execute.step_time import Pace
 
 SCATTERED = 0.1
-"""Where the middle half of the ratios of steps is wider than this share of their median, that is said."""
+"""A warning is printed if the interquartile range of the ratios exceeds this share of their median."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedModel:
-    """A model whose seconds a step are wanted: its name, `Models.identity`, what it computes, and a trial of it."""
+    """A model whose seconds per step are needed: its name, `Models.identity`, what it computes, and a trial of it."""
 
     name: str
     identity: str
@@ -43,9 +43,9 @@ class TimedModel:
 
 
 def read_step_times(folder: Path, plans: Plans) -> Mapping[str, float]:
-    """Seconds a step by `Models.identity`, as `Known.paces` has them, of every model whose steps hang on it.
+    """Read seconds per step by `Models.identity`, as in `Known.paces`, of every model whose steps depend on them.
 
-    Empty where no terms ask for a wall-clock budget, and where not all of them were measured. Loads no torch.
+    Empty if no terms have a wall-clock budget, and if not all models were measured. Does not load torch.
     """
     wanted = timed_models(plans)
     if not wanted:
@@ -62,11 +62,11 @@ def measure_step_times(
     fresh: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Mapping[str, float]:
-    """The same, and what is not known is measured on this machine, in this process, and kept; needs the folder's lock.
+    """Read seconds per step, and measure and store unknown ones, in this process; needs the folder's lock.
 
-    `fresh`: what is known is measured again. `say` is told what is measured, and what could not be. A model that takes
-    no step to its end (it diverges at once) counts as fast as the baseline. RefusedError where that is the baseline,
-    and where the corpus is not there.
+    With `fresh`, known ones are measured again. `say` prints what is measured, and what could not be. A model that
+    completes no step (it diverges at once) counts as fast as the baseline. RefusedError if that is the baseline, and if
+    the corpus is missing.
     """
     wanted, models = timed_models(plans), plans.models
     held = None if fresh or not wanted else _held(folder, models, wanted)
@@ -77,13 +77,13 @@ def measure_step_times(
 
 
 def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
-    """The models whose seconds a step decide steps, the baseline first; none without terms of a wall-clock budget."""
+    """Return the models whose seconds per step decide steps, the baseline first; none without a wall-clock budget."""
     models = plans.models
     if not has_time_budget(models.space):
         return ()
     plan, catalogue = plans.of(), models.space.grammar.catalogue
     variants = [plan.variant(plan.baseline), *(variant for variant in plan.variants if variant.setting.open)]
-    found = [
+    timed = [
         TimedModel(
             name=variant.name,
             identity=models.identity(variant.block, variant.setting),
@@ -92,7 +92,7 @@ def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
         )
         for variant in variants
     ]
-    return tuple(found) if len(found) > 1 else ()
+    return tuple(timed) if len(timed) > 1 else ()
 
 
 def _conditions(models: Models) -> Conditions:
@@ -101,11 +101,11 @@ def _conditions(models: Models) -> Conditions:
 
 
 def _held(folder: Path, models: Models, wanted: tuple[TimedModel, ...]) -> Paces | None:
-    return holding(kept(folder), [one.computed for one in wanted], _conditions(models))
+    return holding(kept(folder), [model.computed for model in wanted], _conditions(models))
 
 
 def _by_identity(held: Paces, wanted: tuple[TimedModel, ...]) -> dict[str, float]:
-    return {one.identity: held.seconds[one.computed] for one in wanted}
+    return {model.identity: held.seconds[model.computed] for model in wanted}
 
 
 def _measure(
@@ -117,76 +117,77 @@ def _measure(
     fresh: bool,
     say: Callable[[str], None],
 ) -> Paces:
-    """Each model beside the baseline; of those that this machine has measured before, what it found then."""
-    from ablate.execute.step_time import machine  # with torch, which whoever reads step times does without
+    """Measure each model beside the baseline, except those that this machine has measured before."""
+    from ablate.execute.step_time import machine  # loads torch, which reading step times does not need
 
     baseline, *others = wanted
     here, conditions = machine(), _conditions(models)
     before = {} if fresh else _before(folder, baseline, conditions, here)
-    missing = [one for one in others if one.computed not in before]
+    missing = [model for model in others if model.computed not in before]
     cache = cache_of(folder)
     if missing:
-        say(f"measuring seconds a step, once: {', '.join(one.name for one in missing)} beside {baseline.name}")
+        say(f"measuring seconds per step, once: {', '.join(model.name for model in missing)} beside {baseline.name}")
         prepare(models.space.data, models.space.folder, cache, models.space.grammar.catalogue)
-    measured = {one.computed: _beside(one, baseline, cache, plugins, say) for one in missing}
-    reference = before.get(baseline.computed) or statistics.median(found.beside for found in measured.values())
-    again = {one.computed: before[one.computed] for one in others if one.computed in before}
-    ratios = {key: reference * found.ratio for key, found in measured.items()}
+    measured = {model.computed: _beside(model, baseline, cache, plugins, say) for model in missing}
+    reference = before.get(baseline.computed) or statistics.median(pace.beside for pace in measured.values())
+    again = {model.computed: before[model.computed] for model in others if model.computed in before}
+    ratios = {key: reference * pace.ratio for key, pace in measured.items()}
     return Paces(
         reference=baseline.computed,
         seconds={baseline.computed: reference, **again, **ratios},
         conditions=conditions,
         machine=here,
-        unmeasured={key: found.why for key, found in measured.items() if found.why},
-        middles={key: found.middle for key, found in measured.items() if found.middle is not None},
+        unmeasured={key: pace.why for key, pace in measured.items() if pace.why},
+        middles={key: pace.middle for key, pace in measured.items() if pace.middle is not None},
         anew=fresh,
     )
 
 
 def _beside(
-    one: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
+    model: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
 ) -> Pace:
-    """The pace of a model beside the baseline's; that of the baseline where the model takes no step."""
-    from ablate.execute.step_time import NoStep, Pace, pace  # with torch, as above
+    """Measure the pace of a model beside the baseline; return that of the baseline if the model takes no step."""
+    from ablate.execute.step_time import NoStep, Pace, pace  # loads torch, as above
 
     try:
-        found = pace(one.trial, baseline.trial, cache=cache, plugins=plugins)
+        measured = pace(model.trial, baseline.trial, cache=cache, plugins=plugins)
     except NoStep as error:
         try:
             alone = pace(baseline.trial, baseline.trial, cache=cache, plugins=plugins)
         except NoStep as none:
             raise RefusedError(
-                f"a wall-clock budget is what {baseline.name} takes, and it takes no step: {none}\n"
-                "  = mend the baseline, or compare under another budget"
+                f"a wall-clock budget is the time of {baseline.name}, which completes no step: {none}\n"
+                "  = fix the baseline, or compare under another budget"
             ) from None
-        say(f"{one.name} takes no step ({error}): its steps are those of {baseline.name}")
+        say(f"{model.name} completes no step ({error}): it gets as many steps as {baseline.name}")
         return Pace(alone.beside, alone.beside, why=str(error))
-    say(f"a step of {one.name} takes {_ratio(found)} of one of {baseline.name}")
-    if found.spread is not None and found.spread > SCATTERED:
+    say(f"a step of {model.name} takes {_ratio(measured)} of one of {baseline.name}")
+    if measured.spread is not None and measured.spread > SCATTERED:
         say(
-            f"! these pairs scatter by {100 * found.spread:.0f} %: no more equal in time than that are the steps of "
-            f"{one.name}. They hold from now on in this folder; to measure and train anew, with nothing else running "
-            "here: ablate run --fresh"
+            f"! these pairs scatter by {100 * measured.spread:.0f} %: the steps of {model.name} are equal in time only "
+            "to within that. They are used from now on in this folder; to measure and train again, with nothing else "
+            "running here: ablate run --fresh"
         )
-    return found
+    return measured
 
 
-def _ratio(found: Pace) -> str:
-    """`1.06 times the time (1.02 to 1.11 in the middle half of the pairs)`."""
-    middle = "" if found.middle is None else " ({:.2f} to {:.2f} in the middle half of the pairs)".format(*found.middle)
-    return f"{found.ratio:.3g} times the time{middle}"
+def _ratio(measured: Pace) -> str:
+    """Format a ratio: `1.06 times the time (1.02 to 1.11 in the middle half of the pairs)`."""
+    middle = measured.middle
+    within = "" if middle is None else " ({:.2f} to {:.2f} in the middle half of the pairs)".format(*middle)
+    return f"{measured.ratio:.3g} times the time{within}"
 
 
 def _before(folder: Path, baseline: TimedModel, conditions: Conditions, here: Mapping[str, str]) -> Mapping[str, float]:
-    """What this machine has measured beside this baseline under these conditions, all to one reference."""
-    found: dict[str, float] = {}
-    for one in kept(folder):
-        if one.reference == baseline.computed and one.conditions == conditions and one.machine == here:
-            found = dict(one.seconds) if one.anew else {**one.seconds, **found}
-    return found
+    """Return what this machine has measured beside this baseline under these conditions, all to one reference."""
+    seconds: dict[str, float] = {}
+    for paces in kept(folder):
+        if paces.reference == baseline.computed and paces.conditions == conditions and paces.machine == here:
+            seconds = dict(paces.seconds) if paces.anew else {**paces.seconds, **seconds}
+    return seconds
 
 
 def step_times_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:
-    """Seconds a step by variant id, of the variants of a plan that were measured, from `read_step_times`."""
+    """Return seconds per step by variant id, of the measured variants of a plan, from `read_step_times`."""
     by_variant = {v.id: paces.get(models.identity(v.block, v.setting)) for v in plan.variants} if paces else {}
     return {id: seconds for id, seconds in by_variant.items() if seconds is not None}

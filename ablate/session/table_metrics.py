@@ -23,22 +23,22 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMetric:
-    """A column, and how it is judged."""
+    """A column and how it is judged."""
 
     name: str
     judged: Judged
 
 
 def read_metrics(table: Table, texts: Sequence[str], margin: str, problems: Problems) -> tuple[TableMetric, ...]:
-    """The columns that are judged; what is wrong with them is noted.
+    """Read the columns that are judged; mistakes are noted.
 
-    A text is the name of a column, and what follows it after colons: `log`, `higher`, `margin=5%`. A column whose name
-    has a colon in it is named by itself.
+    A text is the name of a column, followed by settings after colons: `log`, `higher`, `margin=5%`. If a column's own
+    name has colons, its whole name is taken first.
     """
     if not texts:
         ways = (f"--metric is one of its columns: {', '.join(table.columns)}",)
-        problems.add(f"which column of {table.name} is judged?", notes=ways)
-    found: dict[str, TableMetric] = {}
+        problems.add(f"which column of {table.name} is to be judged?", notes=ways)
+    metrics: dict[str, TableMetric] = {}
     for text in texts:
         name, settings = _parts(text, table)
         if name not in table.columns:
@@ -46,14 +46,14 @@ def read_metrics(table: Table, texts: Sequence[str], margin: str, problems: Prob
             problems.add_unknown(message, None, name, table.columns, "--metric is one of its columns")
         elif table.columns.count(name) > 1:
             problems.add(f"{table.name} has two columns {quote(name)}", notes=("name them differently",))
-        if name in found:
-            problems.add(f"--metric {quote(name)} is given twice", notes=("name it once, with all that holds of it",))
-        found[name] = TableMetric(name=name, judged=_judged(name, settings, margin, problems))
-    return tuple(metric for metric in found.values() if metric.name in table.columns)
+        if name in metrics:
+            problems.add(f"--metric {quote(name)} is given twice", notes=("give it once, with all its settings",))
+        metrics[name] = TableMetric(name=name, judged=_judged(name, settings, margin, problems))
+    return tuple(metric for metric in metrics.values() if metric.name in table.columns)
 
 
 def _parts(text: str, table: Table) -> tuple[str, list[str]]:
-    """The longest name of a column that it begins with, and what follows; without one, what stands before a colon."""
+    """Split a text into the longest column name that it begins with, else the part before a colon, and its settings."""
     if text in table.columns:
         return text, []
     known = [column for column in table.columns if text.startswith(f"{column}:")]
@@ -63,7 +63,7 @@ def _parts(text: str, table: Table) -> tuple[str, list[str]]:
 
 
 def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems) -> Judged:
-    """How a column is judged; what is wrong with that is noted, and left out."""
+    """Return how a column is judged; wrong settings are noted, and left out."""
     scale: Literal["linear", "log"] = "linear"
     better: Literal["lower", "higher"] = "lower"
     own = margin
@@ -75,8 +75,8 @@ def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems)
         elif setting.startswith(MARGIN):
             own = setting.removeprefix(MARGIN)
         else:
-            message = f"--metric {name}:{setting}: {quote(setting)} says nothing of a metric"
-            problems.add_unknown(message, None, setting, SETTINGS, "what may follow a colon")
+            message = f"--metric {name}:{setting}: {quote(setting)} is not a setting of a metric"
+            problems.add_unknown(message, None, setting, SETTINGS, "the settings are")
     return _with_margin(name, own, scale, better, problems)
 
 
@@ -88,13 +88,13 @@ def _with_margin(
         margin: float | str = plain if plain == "none" or plain.endswith("%") else float(plain)
         return Judged(margin=margin, scale=scale, better=better)
     except (ValueError, ValidationError):
-        ways = ("it is a share of the baseline's mean such as 1%, a number above zero, or none",)
-        problems.add(f"{quote(text)} is no margin of {name}", notes=ways)
+        ways = ("give a share of the baseline's mean such as 1%, a number above zero, or none",)
+        problems.add(f"{quote(text)} is not a margin of {name}", notes=ways)
         return Judged(margin="none", scale=scale, better=better)
 
 
 def number_of(cell: Any) -> float | str | None:
-    """A cell as a number: None where it is empty, and a text that is none, as it stands.
+    """Return a cell as a number: None if it is empty, and a text that is not a number unchanged.
 
     >>> number_of("2.5e-1"), number_of("inf"), number_of(""), number_of("1,5")
     (0.25, inf, None, '1,5')

@@ -1,4 +1,4 @@
-"""Walking down the types of pydantic documents beside located values, and saying what a type accepts."""
+"""The types of pydantic documents, followed along with located values, and descriptions of what a type accepts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ablate.source.problems import shorten
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an error is: the type wanted there (None: not known), the value found, its key, and its dotted name."""
+    """The place of an error: the type wanted there (None: unknown), the value there, its key, and its dotted name."""
 
     wanted: Any
-    found: Located
+    value: Located
     key: Scalar | None
     name: str
     strict: bool | None = None
 
     def child(self, step: int | str) -> Place | None:
-        """One step down; None if the document has nothing there or its type no such field."""
-        if isinstance(self.found, Items) and isinstance(step, int) and step < len(self.found):
+        """Return the place one step down; None if the document has nothing there or its type no such field."""
+        if isinstance(self.value, Items) and isinstance(step, int) and step < len(self.value):
             name = f"item {step + 1} of {self.name}" if self.name else f"item {step + 1}"
-            return Place(_item_type(self.wanted, step), self.found.items[step], None, name, self.strict)
-        if not isinstance(self.found, Mapping) or step not in self.found:
+            return Place(_item_type(self.wanted, step), self.value.items[step], None, name, self.strict)
+        if not isinstance(self.value, Mapping) or step not in self.value:
             return None
         inner: Any = None
         wanted, strict = bare(self.wanted), self.strict
@@ -41,11 +41,11 @@ class Place:
             inner = get_args(wanted)[1]
         word = shorten(str(step))
         name = f"{self.name}.{word}" if self.name else word
-        return Place(inner, self.found[step], self.found.key(step), name, strict)
+        return Place(inner, self.value[step], self.value.key(step), name, strict)
 
 
 def bare(wanted: Any) -> Any:
-    """A type without its metadata, and without None if one other type is left."""
+    """Return a type without its metadata, and without None if only one other type is left."""
     while get_origin(wanted) is Annotated:
         wanted = get_args(wanted)[0]
     if is_union(wanted):
@@ -55,51 +55,51 @@ def bare(wanted: Any) -> Any:
 
 
 def metadata(wanted: Any) -> tuple[Any, ...]:
-    """What stands beside a type in Annotated: constraints, validators."""
+    """Return the metadata of an Annotated type: its constraints and validators."""
     return get_args(wanted)[1:] if get_origin(wanted) is Annotated else ()
 
 
 def arms(wanted: Any) -> tuple[Any, ...]:
-    """What a type is a choice of, itself if it is none; None last."""
+    """Return the members of a union, None last; of any other type, the type itself."""
     while get_origin(wanted) is Annotated:
         wanted = get_args(wanted)[0]
     return tuple(sorted(get_args(wanted), key=lambda arm: arm is type(None))) if is_union(wanted) else (wanted,)
 
 
 def annotated(field: FieldInfo) -> Any:
-    """A field's type as it was written, with what pydantic keeps apart: constraints, validators, description."""
+    """Return a field's type as it was written, with what pydantic keeps apart: constraints, validators, description."""
     extra = [*field.metadata, *([Field(description=field.description)] if field.description else [])]
     return Annotated[field.annotation, *extra] if extra else field.annotation
 
 
 def is_union(wanted: Any) -> bool:
-    """Whether a type is a choice of types."""
+    """Return whether a type is a union."""
     return get_origin(wanted) in (Union, types.UnionType)
 
 
 def is_model(wanted: Any) -> bool:
-    """Whether a type is a document of its own."""
+    """Return whether a type is a document of its own."""
     return isinstance(wanted, type) and issubclass(wanted, BaseModel)
 
 
 def fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a document by the key they are written with."""
+    """Return the fields of a document by the key they are written with."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def choices(wanted: Any) -> tuple[Any, ...]:
-    """The values that a type spells out."""
+    """Return the literal values that a type allows."""
     return tuple(word for arm in arms(wanted) if get_origin(bare(arm)) is Literal for word in get_args(bare(arm)))
 
 
 def described(wanted: Any) -> str:
-    """What a type accepts, in words; a `Field(description=…)` in it has the last one.
+    """Describe what a type accepts; a `Field(description=…)` in it takes precedence.
 
     >>> described(int | None), described(Literal["linear", "cosine"]), described(tuple[float, float])
     ('a whole number or null', 'one of linear, cosine', 'a list of 2 numbers')
     """
-    if said := _description(wanted):
-        return said
+    if description := _description(wanted):
+        return description
     options = [_described_arm(arm) for arm in arms(wanted)]
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
@@ -109,20 +109,20 @@ _PLURALS = {int: "whole numbers", float: "numbers", str: "texts"}
 
 
 def _description(wanted: Any) -> str:
-    """What the metadata of a type says of it."""
+    """Return the description in the metadata of a type; empty if there is none."""
     described = (extra.description for extra in metadata(wanted) if isinstance(extra, FieldInfo))
     return next(filter(None, described), "")
 
 
 def _pattern(wanted: Any) -> str:
-    """The regular expression that a text must match."""
+    """Return the regular expression that a text must match; empty if there is none."""
     extras = [part for extra in metadata(wanted) for part in (extra, *getattr(extra, "metadata", ()))]
     return next(filter(None, (getattr(extra, "pattern", None) for extra in extras)), "")
 
 
 def _described_arm(arm: Any) -> str:
-    if said := _description(arm):
-        return said
+    if description := _description(arm):
+        return description
     if pattern := _pattern(arm):
         return f"text that matches {pattern}"
     arm = bare(arm)

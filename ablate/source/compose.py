@@ -1,6 +1,6 @@
-"""From PyYAML's events to located values: one document, no surprise, and limits that hold while the text is read.
+"""From PyYAML's events to located values: one document, no surprises, and limits that apply while the text is read.
 
-Every mistake that does not stop the reading (a key written twice, a merge key, a tag) is noted and shown with the rest.
+A mistake that does not stop the reading (a key written twice, a merge key, a tag) is collected and shown with the rest.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ablate.source.problems import Problems, quote, suggest
 from ablate.source.syntax import explain, explain_character
 
 MAX_NODES: Final = 20_000
-"""How many values a document may hold, an alias counted as all it stands for."""
+"""The largest number of values in a document; an alias counts as everything it stands for."""
 MAX_DEPTH: Final = 64
-"""How deep lists and mappings may nest."""
+"""The deepest nesting of lists and mappings."""
 
-DRIVES: Final = "it is not seen, and changes what a terminal shows"
+DRIVES: Final = "it is invisible, and changes what a terminal shows"
 
 
 def compose(source: Source, start: int = 0) -> Located:
-    """The one document in a source from character `start` on; places count from the beginning of the source."""
+    """Read the one document in a source from character `start` on; places count from the beginning of the source."""
     problems = Problems()
     root = _Composer(source, start, problems).document()
     problems.raise_if_any()
@@ -45,28 +45,28 @@ def compose(source: Source, start: int = 0) -> Located:
 
 
 class _Composer:
-    """One pass over PyYAML's events; what an alias stands for is shared, and counted each time."""
+    """One pass over PyYAML's events; the value of an alias is shared, and counted at each use."""
 
     def __init__(self, source: Source, start: int, problems: Problems):
         self.source, self.problems = source, problems
         self.anchors: dict[str, tuple[Located, int] | None] = {}  # None while the anchored value is being read
         self.nodes = 0
-        self.end = start  # of the last thing written: a block has no closing mark of its own
+        self.end = start  # where the last value ends: a block has no closing mark of its own
         try:
-            # Spaces in front keep every mark at its place in the source.
+            # Leading spaces keep every mark at its offset in the source.
             self.loader = yaml.SafeLoader(" " * start + source.text[start:])
         except yaml.reader.ReaderError as error:
             self.problems.append(explain_character(error, source))
             self._stop()
 
     def document(self) -> Located:
-        """The root of the only document."""
+        """Read the root of the only document."""
         self._next()  # the start of the stream
         if isinstance(event := self._next(), StreamEndEvent):
-            self._fail("nothing is written here", self._span(event))
+            self._fail("the document is empty", self._span(event))
         root = self._node(self._next(), depth=1)
         if isinstance(root, Scalar) and not root.span.text:
-            self._fail("nothing is written here", root.span)
+            self._fail("the document is empty", root.span)
         while isinstance(event := self._next(), DocumentEndEvent):
             pass
         if not isinstance(event, StreamEndEvent):
@@ -80,22 +80,22 @@ class _Composer:
         before = self.nodes
         self._count(1, event)
         if depth > MAX_DEPTH:
-            self._fail(f"lists and mappings nest deeper than {MAX_DEPTH} here", self._span(event))
+            self._fail(f"lists and mappings are nested deeper than {MAX_DEPTH} levels here", self._span(event))
         if anchor is not None:
             self._open_anchor(anchor, event)
-        found: Located
+        value: Located
         match event:
             case ScalarEvent():
-                found = self._scalar(event)
+                value = self._scalar(event)
             case MappingStartEvent():
-                found = self._mapping(event, depth)
+                value = self._mapping(event, depth)
             case CollectionStartEvent():
-                found = self._items(event, depth)
+                value = self._items(event, depth)
             case _:
                 raise TypeError(f"no value begins with {event}")
         if anchor is not None:
-            self.anchors[anchor] = (found, self.nodes - before)
-        return found
+            self.anchors[anchor] = (value, self.nodes - before)
+        return value
 
     def _scalar(self, event: ScalarEvent) -> Scalar:
         span = self._span(event)
@@ -108,9 +108,10 @@ class _Composer:
         except ValueProblem as problem:
             self.problems.add(str(problem), span if event.tag is None else self._properties(event))
         if any("\ud800" <= character <= "\udfff" for character in event.value):
-            self.problems.add("half a surrogate pair is no character", span, notes=("write it \\U0001F600, in one",))
+            notes = ("write the character as one escape, such as \\U0001F600",)
+            self.problems.add("half a surrogate pair is not a character", span, notes=notes)
         elif unseen := next(filter(drives_terminal, event.value), None):
-            self.problems.add(f"a text may not hold the character U+{ord(unseen):04X}", span, notes=(DRIVES,))
+            self.problems.add(f"text may not contain the character U+{ord(unseen):04X}", span, notes=(DRIVES,))
         return Scalar(value, event.value, span)
 
     def _items(self, start: CollectionStartEvent, depth: int) -> Items:
@@ -131,7 +132,7 @@ class _Composer:
                 self.problems.add("a key cannot be a list or a mapping", key.span)
             elif plain and key.value == "<<":
                 notes = ("it hides where a value comes from: write the keys out, or use a profile",)
-                self.problems.add("the merge key '<<' is not used here", key.span, notes=notes)
+                self.problems.add("merge keys ('<<') are not supported", key.span, notes=notes)
             elif key.value in entries:
                 also = ((entries[key.value][0].span, "first written here"),)
                 self.problems.add(f"key {quote(key.text)} is written twice", key.span, label="and again", also=also)
@@ -142,19 +143,19 @@ class _Composer:
     def _alias(self, event: AliasEvent, depth: int) -> Located:
         span, name = self._span(event), str(event.anchor)
         if name not in self.anchors:
-            self._fail(f"no anchor &{name} stands before this alias", span, label=suggest(name, self.anchors) or "")
+            self._fail(f"no anchor &{name} is defined before this alias", span, label=suggest(name, self.anchors) or "")
         anchored = self.anchors[name]
         if anchored is None:
             self._fail(f"&{name} would contain itself", span)
-        found, size = anchored
+        value, size = anchored
         self._count(size, event)
-        if depth + _height(found) - 1 > MAX_DEPTH:
-            self._fail(f"lists and mappings nest deeper than {MAX_DEPTH} here", span)
-        return found
+        if depth + _height(value) - 1 > MAX_DEPTH:
+            self._fail(f"lists and mappings are nested deeper than {MAX_DEPTH} levels here", span)
+        return value
 
     def _open_anchor(self, anchor: str, event: Event) -> None:
         if anchor in self.anchors:
-            self.problems.add(f"a second anchor is named &{anchor}", self._properties(event))
+            self.problems.add(f"the anchor &{anchor} is defined twice", self._properties(event))
         self.anchors[anchor] = None
 
     def _check_tag(self, event: CollectionStartEvent) -> None:
@@ -164,27 +165,27 @@ class _Composer:
     def _count(self, nodes: int, event: Event) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            notes = ("an alias counts as all that it stands for",) if isinstance(event, AliasEvent) else ()
+            notes = ("an alias counts as everything it stands for",) if isinstance(event, AliasEvent) else ()
             self._fail(f"more than {MAX_NODES:,} values up to here", self._span(event), notes=notes)
 
     def _span(self, event: Event, end: int | None = None) -> Span:
-        """From where the value of an event begins to where it ends, or to `end`; no blanks after a block of text."""
+        """Return the span of an event's value, up to `end` if given, without blanks after a block of text."""
         low, high = _indices(event)
         low, high = self._after_properties(event, low), high if end is None else end
         return self.source.span(min(low, high), max(low, low + len(self.source.text[low:high].rstrip())))
 
     def _properties(self, event: Event) -> Span:
-        """The anchor and the tag in front of a value."""
+        """Return the span of the anchor and the tag in front of a value."""
         low, _ = _indices(event)
         written = self.source.text[low : self._after_properties(event, low)].rstrip()
         return self.source.span(low, low + len(written))
 
     def _after_properties(self, event: Event, low: int) -> int:
-        """Where the value itself begins: PyYAML counts its anchor and tag in."""
+        """Return where the value itself begins, after the anchor and tag that PyYAML includes."""
         if isinstance(event, ScalarEvent | CollectionStartEvent):
             for _ in filter(None, (event.anchor, event.tag)):
-                if found := _PROPERTY.match(self.source.text, low):
-                    low = found.end()
+                if match := _PROPERTY.match(self.source.text, low):
+                    low = match.end()
         return low
 
     def _next(self) -> Event:

@@ -1,7 +1,7 @@
-"""Which plain words are values: the core schema of YAML 1.2.2 (section 10.3.2), and no more.
+"""Which unquoted words are numbers, booleans or null: the core schema of YAML 1.2.2 (section 10.3.2), and no more.
 
 `1e-6` is a number, `off`, `yes`, `2024-01-01` and `1:30` are text, `0o17` is fifteen and `017` seventeen.
-A number that a float cannot hold (`1e999`, `1e-999`) is refused: read as infinity or zero it would say something else.
+A number that a float cannot hold (`1e999`, `1e-999`) is refused: read as infinity or zero it would be another value.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 from ablate.source.located import Atom
 
 LARGEST: Final = 10**300
-"""Whole numbers stay below, so that each one converts to a float and prints."""
+"""The bound of whole numbers, below which each one converts to a float and prints."""
 
-NO_TAGS: Final = "tags ('!…') are not used here, beyond !!str, !!int, !!float, !!bool and !!null"
+NO_TAGS: Final = "tags ('!…') are not supported, except !!str, !!int, !!float, !!bool and !!null"
 _TAG = "tag:yaml.org,2002:"
 
 
 class ValueProblem(ValueError):
-    """A scalar that has no value; the text says why."""
+    """A scalar without a valid value; the text says why."""
 
 
 def _null(text: str) -> None:
@@ -33,7 +33,7 @@ def _bool(text: str) -> bool:
 
 
 def _int(text: str) -> int:
-    # The length first, since Python refuses to convert more than 4300 decimal digits.
+    # Check the length first: Python refuses to convert more than 4300 decimal digits.
     if len(text) > 400 or abs(value := int(text.lstrip("+"), 0 if text[:2] in ("0o", "0x") else 10)) >= LARGEST:
         raise ValueProblem("this number is too large (at most 300 digits)")
     return value
@@ -67,7 +67,7 @@ _NAMES: Final = {"null": "null", "bool": "true or false", "int": "a whole number
 
 
 def resolve(text: str) -> Atom:
-    """The value of a plain (unquoted) scalar; raises ValueProblem for a number beyond a float.
+    """Return the value of a plain (unquoted) scalar; raises ValueProblem for a number beyond the range of floats.
 
     >>> resolve("3e-4"), resolve("off"), resolve("0o17"), resolve("~")
     (0.0003, 'off', 15, None)
@@ -79,18 +79,18 @@ def resolve(text: str) -> Atom:
 
 
 def construct(tag: str, text: str) -> Atom:
-    """The value of a scalar tagged `!!str`, `!!int`, `!!float`, `!!bool` or `!!null`; raises ValueProblem."""
+    """Return the value of a scalar tagged `!!str`, `!!int`, `!!float`, `!!bool` or `!!null`; raises ValueProblem."""
     name = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if name == "str":
         return text
     for kind, pattern, convert in _KINDS:
         if kind == name:
             if not pattern.fullmatch(text):
-                raise ValueProblem(f"this is not {_NAMES[kind]}, as its tag !!{name} says")
+                raise ValueProblem(f"this is not {_NAMES[kind]}, though its tag is !!{name}")
             return convert(text)
     raise ValueProblem(NO_TAGS)
 
 
 def is_collection_tag(tag: str) -> bool:
-    """Whether a tag says no more than that a mapping or a list is one."""
+    """Return whether a tag is the default one of a mapping or a list."""
     return tag in (_TAG + "map", _TAG + "seq")

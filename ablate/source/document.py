@@ -1,4 +1,4 @@
-"""From located values to frozen pydantic documents; every mistake at its place, in our words."""
+"""From located values to frozen pydantic documents; every mistake is reported at its place, in plain words."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ T = TypeVar("T", bound=BaseModel)
 Loc = tuple[int | str, ...]
 
 MANY: Final = 20
-"""More unknown keys than this in one mapping are counted, not shown."""
+"""At most this many unknown keys of one mapping are shown; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What types do not tell of what was meant.
+    """Hints at what was meant, beyond what types tell.
 
-    `ways` are ways out by the name of a value (`recipe.dtype`; `*` stands for anything). `other_names` are keys as they
-    are called elsewhere, with the name of the value here, or a sentence about what there is instead.
+    `ways` maps the name of a value to a way out (`recipe.dtype`; `*` stands for anything). `other_names` maps names
+    that keys have in other programs to the name of the value here, or to a sentence about what to use instead.
     """
 
     ways: Map[str, str] = field(default_factory=dict)
     other_names: Map[str, str] = field(default_factory=dict)
 
     def way(self, name: str) -> tuple[str, ...]:
-        """The way out for a value; nothing where there is none."""
-        found = self.ways.get(name) or next((way for key, way in self.ways.items() if fnmatchcase(name, key)), None)
-        return (found,) if found else ()
+        """Return the way out for a value; empty if there is none."""
+        way = self.ways.get(name) or next((way for key, way in self.ways.items() if fnmatchcase(name, key)), None)
+        return (way,) if way else ()
 
     def meant(self, word: str, inside: str, free: Iterable[str]) -> str | None:
-        """The key of a mapping that a word means by another name."""
+        """Return the key of a mapping that a word, its name elsewhere, stands for."""
         section, _, key = self.other_names.get(word.lower(), "").rpartition(".")
         elsewhere = section.split(".")[0] != inside.split(".")[0]
         return key if key in free and (section == inside or elsewhere) else None
 
     def instead(self, word: str) -> str:
-        """What there is here instead of a key of another name, for a label."""
-        found = self.other_names.get(word.lower(), "")
-        return f"here it is {found}" if found and " " not in found else found
+        """Return what to use here instead of a key known elsewhere, as a label."""
+        instead = self.other_names.get(word.lower(), "")
+        return f"here it is {instead}" if instead and " " not in instead else instead
 
 
 NO_HINTS: Final = Hints()
@@ -69,9 +69,9 @@ NO_HINTS: Final = Hints()
 def validate(
     model: type[T], located: Located, problems: Problems, where: str = "", hints: Hints = NO_HINTS
 ) -> T | None:
-    """The document that a value spells; None if it has mistakes, which are then in `problems`.
+    """Return the document that a value describes; None if it has mistakes, which are then in `problems`.
 
-    `where` names the value in messages (`recipe`); without it they speak of the document.
+    `where` names the value in messages (`recipe`); without it they refer to the document.
     """
     place = Place(model, located, None, where, model.model_config.get("strict"))
     try:
@@ -82,7 +82,7 @@ def validate(
 
 
 def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems, hints: Hints) -> None:
-    """Sort the errors by what they are about, so that one mistake is shown once."""
+    """Note the errors, sorted by what they are about, so that one mistake is shown once."""
     mappings: dict[Loc, tuple[Place, list[str], dict[str, None]]] = {}
     seen: set[Loc] = set()
     for error in errors:
@@ -91,7 +91,7 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems, hints
         if rest == ("[key]",):
             _note_key(place, _follow(root, at[:-1])[0], problems)
         elif is_union(bare(place.wanted)) and rest:
-            if at not in seen:  # each arm complains; the value is judged once
+            if at not in seen:  # each arm of the union reports an error; the value is noted once
                 seen.add(at)
                 _note_union(place, problems, hints)
         elif is_model(bare(place.wanted)) and error["type"] in ("missing", "extra_forbidden", "invalid_key"):
@@ -100,7 +100,7 @@ def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems, hints
                 missing.append(str(error["loc"][-1]))
             elif error["type"] == "extra_forbidden":
                 unknown.setdefault(str(error["loc"][-1]))
-            else:  # a number, true, false or null, of which pydantic gives no place
+            else:  # a number, true, false or null as a key, which pydantic does not locate
                 unknown.update(dict.fromkeys(key.text for key in _keys(place) if not isinstance(key.value, str)))
         else:
             _note_value(place, error, problems, hints)
@@ -117,7 +117,7 @@ def note_unknown_key(
     lead: str,
     hints: Hints,
 ) -> str | None:
-    """Note a key that is none of those `known`; the one of those not said yet, `free`, that it means, if any."""
+    """Note a key that is not among those `known`; return the one it means, of those not used yet (`free`), if any."""
     left = list(free)
     meant = hints.meant(key.text, where, left)
     instead = "" if meant else hints.instead(key.text)
@@ -129,7 +129,7 @@ def note_unknown_key(
 
 
 def _note_key(place: Place, parent: Place, problems: Problems) -> None:
-    """A key of a mapping that holds any number of them."""
+    """Note an unknown key of a mapping with any number of keys."""
     words = [str(word) for kind in get_args(bare(parent.wanted))[:1] for word in choices(kind)]
     if place.key is None or not words:
         problems.add("this key must be text", _opening(place), label="put it in quotes")
@@ -139,11 +139,11 @@ def _note_key(place: Place, parent: Place, problems: Problems) -> None:
 
 
 def _keys(place: Place) -> list[Scalar]:
-    return [key for key, _ in place.found.entries] if isinstance(place.found, Mapping) else []
+    return [key for key, _ in place.value.entries] if isinstance(place.value, Mapping) else []
 
 
 def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
-    """As far down as the document goes; a choice of types ends the way, since what follows names an arm."""
+    """Follow a location down as far as the document goes; stop at a union, below which the location names its arms."""
     for taken, step in enumerate(loc):
         if is_union(bare(place.wanted)) or (child := place.child(step)) is None:
             return place, loc[taken:]
@@ -152,7 +152,7 @@ def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
 
 
 def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: Problems, hints: Hints) -> None:
-    """Unknown and missing keys of one mapping; a misspelt key is not missing as well."""
+    """Note the unknown and missing keys of one mapping; a misspelt key is not reported as missing as well."""
     known = fields(bare(place.wanted))
     inside = f" in {place.name}" if place.name else ""
     accepted = (
@@ -166,26 +166,26 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
         meant = meant or (None if instead else nearest(word, free))
         missing = [key for key in missing if key != meant]
         free = [key for key in free if key != meant]
-        also = instead or suggest(word, known) or ""  # a key said rightly too may still be meant
+        also = instead or suggest(word, known) or ""  # a key that is also spelt correctly may still be meant
         label = f"did you mean {quote(meant)}?" if meant else also
         problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=(accepted,))
     if len(unknown) > MANY:
         more = f"{len(unknown) - MANY} more unknown keys{inside}"
         problems.add(more, spelt[unknown[MANY]].span, label="from here on", notes=(accepted,))
-    if missing and not (unknown and len(known) == 1):  # the unknown key stands where the only one should
+    if missing and not (unknown and len(known) == 1):  # the unknown key takes the place of the only one
         several = "missing keys" if len(missing) > 1 else "missing key"
         notes = tuple(f"{key}: {described(annotated(known[key]))}" for key in missing)
         problems.add(f"{several} {', '.join(map(quote, missing))}{inside}", _opening(place), notes=notes)
 
 
 def _opening(place: Place) -> Span:
-    return place.found.span if place.key is None else place.key.span
+    return place.value.span if place.key is None else place.key.span
 
 
 WHOLE: Final = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE]\+?[0-9]{1,2})?)\s*([kKmM]?)")
-"""A whole number as it is written elsewhere: 1_000, 1,000, 1e3, 80k."""
+"""A whole number as other programs write it: 1_000, 1,000, 1e3, 80k."""
 PLAIN: Final = re.compile(r"[A-Za-z0-9.+-][A-Za-z0-9_./+-]*")
-"""A word that needs no quotes in a list."""
+"""A word that needs no quotes in a YAML list."""
 THOUSANDS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNEXPECTED: Final = ("literal_error", "enum", "string_pattern_mismatch")
 _BOUNDS: Final[Map[str, str]] = {
@@ -203,10 +203,10 @@ _BOUNDS: Final[Map[str, str]] = {
 
 
 def _note_value(place: Place, error: ErrorDetails, problems: Problems, hints: Hints) -> None:
-    """A value of the wrong type or outside its bounds."""
+    """Note a value of the wrong type or outside its bounds."""
     kind, context = error["type"], error.get("ctx", {})
     subject = place.name or "this"
-    span, way = place.found.span, hints.way(place.name)
+    span, way = place.value.span, hints.way(place.name)
     fixed_list = get_origin(bare(place.wanted)) is tuple and Ellipsis not in get_args(bare(place.wanted))
     if (
         kind in ("literal_error", "enum", "string_pattern_mismatch")
@@ -216,29 +216,29 @@ def _note_value(place: Place, error: ErrorDetails, problems: Problems, hints: Hi
         _note_unexpected(place, problems, hints)
     elif kind in _BOUNDS:
         bounds = _BOUNDS[kind].format(**{name: _number(limit) for name, limit in context.items()})
-        problems.add(f"{subject} must {bounds}, got {shown(place.found)}", span, notes=way)
+        problems.add(f"{subject} must {bounds}, got {shown(place.value)}", span, notes=way)
     elif kind in ("value_error", "assertion_error"):
         problems.add(f"{subject}: {context['error']}", span, notes=way)
     else:
-        problems.add(f"{subject}: expected {described(place.wanted)}, got {shown(place.found)}", span, notes=way)
+        problems.add(f"{subject}: expected {described(place.wanted)}, got {shown(place.value)}", span, notes=way)
 
 
 def _note_unexpected(place: Place, problems: Problems, hints: Hints) -> None:
-    """A value that is none of what its type accepts."""
-    found = place.found
+    """Note a value that its type does not accept."""
+    value = place.value
     prefix = f"{place.name}: " if place.name else ""
     label = ""
-    if isinstance(found, Scalar) and isinstance(found.value, str):
+    if isinstance(value, Scalar) and isinstance(value.value, str):
         words = [word for word in choices(place.wanted) if isinstance(word, str)]
-        label = suggest(found.value, words) or _unquote(place.wanted, found) or _rewritten(place.wanted, found.value)
-    elif isinstance(found, Scalar) and isinstance(found.value, float):
-        label = _rewritten(place.wanted, found.text)
-    message, notes = f"{prefix}expected {described(place.wanted)}, got {shown(found)}", hints.way(place.name)
-    problems.add(message, found.span, label=label, notes=notes)
+        label = suggest(value.value, words) or _unquote(place.wanted, value) or _rewritten(place.wanted, value.value)
+    elif isinstance(value, Scalar) and isinstance(value.value, float):
+        label = _rewritten(place.wanted, value.text)
+    message, notes = f"{prefix}expected {described(place.wanted)}, got {shown(value)}", hints.way(place.name)
+    problems.add(message, value.span, label=label, notes=notes)
 
 
 def _rewritten(wanted: Any, text: str) -> str:
-    """How a value is written that is meant to be a list, or a whole number."""
+    """Return how to write a value that is meant to be a list, or a whole number; empty if neither fits."""
     kinds = [get_origin(bare(arm)) or bare(arm) for arm in arms(wanted)]
     if {tuple, list} & set(kinds):
         words = ", ".join(_written(word.strip()) for word in text.strip("()[] ").split(",") if word.strip())
@@ -251,44 +251,44 @@ def _rewritten(wanted: Any, text: str) -> str:
 
 
 def _written(word: str) -> str:
-    """A word as YAML has it in a list."""
+    """Return a word as it is written in a YAML list."""
     quoted = word.replace("'", "''")
     return word if PLAIN.fullmatch(word) else f"'{quoted}'"
 
 
-def _unquote(wanted: Any, found: Scalar) -> str:
-    """The hint for a number in quotes."""
+def _unquote(wanted: Any, scalar: Scalar) -> str:
+    """Return the hint for a number in quotes."""
     try:
-        plain = resolve(found.text)
+        plain = resolve(scalar.text)
     except ValueProblem:
         return ""
-    if isinstance(plain, str) or found.span.text[:1] not in ("'", '"'):
+    if isinstance(plain, str) or scalar.span.text[:1] not in ("'", '"'):
         return ""
-    fits = any(_fits(arm, Scalar(plain, found.text, found.span)) for arm in arms(wanted)) or plain in choices(wanted)
+    fits = any(_fits(arm, Scalar(plain, scalar.text, scalar.span)) for arm in arms(wanted)) or plain in choices(wanted)
     return "remove the quotes" if fits else ""
 
 
 def _note_union(place: Place, problems: Problems, hints: Hints) -> None:
-    """A value that no arm of a choice accepts: the complaints of the arm that was meant, or what is accepted."""
+    """Note a value that no arm of a union accepts: the errors of the arm that was meant, or what is accepted."""
     arm = _meant(place)
     if arm is not None:
         wanted: Any = Annotated[arm, *metadata(place.wanted)] if metadata(place.wanted) else arm
-        # A document brings its own strictness; any other type has that of the document it stands in.
+        # A document has its own strictness; any other type has that of the document around it.
         strict = None if is_model(bare(arm)) else place.strict
         try:
-            TypeAdapter(wanted).validate_python(to_python(place.found), strict=strict)
+            TypeAdapter(wanted).validate_python(to_python(place.value), strict=strict)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            if all(one["type"] != "string_pattern_mismatch" for one in errors):
+            if all(fault["type"] != "string_pattern_mismatch" for fault in errors):
                 return _note(replace(place, wanted=wanted), errors, problems, hints)
     return _note_unexpected(place, problems, hints)
 
 
 def _meant(place: Place) -> Any | None:
-    """The arm a value was written for: of mappings the one that shares most keys, else the only one of its kind."""
-    fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.found)]
-    if isinstance(place.found, Mapping):
-        keys = [str(key) for key in place.found]
+    """Return the arm a value was written for: of mappings the one sharing most keys, else the only one of its kind."""
+    fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.value)]
+    if isinstance(place.value, Mapping):
+        keys = [str(key) for key in place.value]
         scored = [(_shared(fields(bare(arm)), keys) if is_model(bare(arm)) else 0.5, arm) for arm in fitting]
         best, arm = max(scored, key=lambda pair: pair[0], default=(0, None))
         return arm if best > 0 else None
@@ -300,11 +300,11 @@ def _shared(accepted: Iterable[str], keys: list[str]) -> float:
     return sum(1.0 if key in known else 0.5 if nearest(key, known) else 0.0 for key in keys[:MANY])
 
 
-def _fits(arm: Any, found: Located) -> bool:
-    """Whether a value has the shape of a type, whatever it holds. Words that are spelt out are no shape."""
+def _fits(arm: Any, located: Located) -> bool:
+    """Return whether a value has the shape of a type, whatever its content; a Literal has no shape."""
     arm = bare(arm)
     origin = get_origin(arm) or arm
-    match found:
+    match located:
         case Mapping():
             return is_model(arm) or origin is dict
         case Items():
@@ -316,9 +316,9 @@ def _fits(arm: Any, found: Located) -> bool:
     return False
 
 
-def shown(found: Located) -> str:
-    """What was found, in words."""
-    match found:
+def shown(located: Located) -> str:
+    """Describe a value in words."""
+    match located:
         case Items(items=items):
             return f"a list of {len(items)}" if items else "an empty list"
         case Mapping(entries=entries):
@@ -327,8 +327,8 @@ def shown(found: Located) -> str:
         case Scalar(value=str() as value):
             return f"text {quote(value)}"
         case Scalar(value=None):
-            return "null" if found.text else "nothing"
-    return shorten(found.text)
+            return "null" if located.text else "nothing"
+    return shorten(located.text)
 
 
 def _number(limit: object) -> object:

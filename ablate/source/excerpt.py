@@ -9,14 +9,14 @@ from ablate.output.escape import written_out
 from ablate.source.located import Span
 
 WINDOW = 100
-"""A longer line is shown in part: this many characters around the span."""
+"""Of a longer line, this many characters around the span are shown."""
 LEAD = 40
 """How many characters of a long line stay to the left of the span."""
 TAB = 4
 
 
 def excerpt(span: Span, label: str, gutter: int, arrow: str = "-->") -> list[str]:
-    """Four lines: the place, an empty one, the source, the carets with their label."""
+    """Return four lines: the place, an empty one, the source, the carets with their label."""
     line = span.source.line(span.line)
     start = span.column - 1
     end = span.end_column - 1 if span.end_line == span.line else len(line.rstrip())
@@ -41,7 +41,7 @@ def _window(length: int, start: int) -> tuple[int, int]:
 
 
 def drawn(text: str, column: int = 0) -> str:
-    """`text` on one line of a terminal, from `column` on: tabs as spaces, what cannot be seen written out."""
+    """Return `text` as one line of a terminal, from `column` on: tabs as spaces, invisible characters as escapes."""
     cells = []
     for character in text:
         if character == "\t":
@@ -56,7 +56,7 @@ def drawn(text: str, column: int = 0) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal `text` fills: two for East Asian wide characters, none for combining ones."""
+    """Return how many terminal columns `text` fills: two for East Asian wide characters, none for combining ones."""
     return len(text) if text.isascii() else sum(_columns(character) for character in text)
 
 
@@ -67,7 +67,7 @@ def _columns(character: str) -> int:
 
 
 def shown_name(name: str) -> str:
-    """A file's name as it is shown: relative to the current directory when it is below it."""
+    """Return a file's name as it is shown: relative to the current directory when it is below it."""
     path = Path(name)
     try:
         shown = str(path.relative_to(Path.cwd())) if path.is_absolute() else name

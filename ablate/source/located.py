@@ -1,4 +1,4 @@
-"""Immutable values that know where they stand: `Scalar`, `Mapping`, `Items`, each with its `Span` of a `Source`."""
+"""Immutable values with their position: `Scalar`, `Mapping`, `Items`, each with its `Span` of a `Source`."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name it is shown under: a path, or `--set`."""
+    """A text and the name that messages give it: a path, or `--set`."""
 
     name: str
     text: str = field(repr=False)
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
-        return (0, *(found.end() for found in _BREAK.finditer(self.text)))
+        return (0, *(match.end() for match in _BREAK.finditer(self.text)))
 
     def line(self, number: int) -> str:
-        """Line `number`, from 1, without its line break; past the end it is empty."""
+        """Return line `number`, from 1, without its line break; empty past the end."""
         if number > len(self._starts):
             return ""
         end = self._starts[number] if number < len(self._starts) else len(self.text)
         return self.text[self._starts[number - 1] : end].rstrip("\r\n")
 
     def offset(self, line: int, column: int) -> int:
-        """How many characters stand before a place."""
+        """Return the number of characters before a place."""
         return self._starts[line - 1] + column - 1
 
     def span(self, start: int, end: int) -> Span:
-        """The characters from `start` up to but not including `end`."""
+        """Return the span of the characters from `start` up to but not including `end`."""
         return Span(self, *self._place(start), *self._place(end))
 
     def _place(self, offset: int) -> tuple[int, int]:
@@ -63,7 +63,7 @@ class Span:
 
     @property
     def start(self) -> int:
-        """How many characters of the source stand before it."""
+        """The offset of the first character in it."""
         return self.source.offset(self.line, self.column)
 
     @property
@@ -74,9 +74,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value. `text` is its characters once quotes, escapes and folding are undone: `1e-6` beside 1e-06.
+    """One value. `text` is what was written, with quotes, escapes and folding undone: `1e-6` for the value 1e-06.
 
-    Two scalars are equal if value and text are, wherever they stand.
+    Two scalars are equal if value and text are, whatever their places.
     """
 
     value: Atom
@@ -84,7 +84,7 @@ class Scalar:
     span: Span = field(compare=False, repr=False)
 
     def within(self, start: int, end: int | None = None) -> Span:
-        """Where characters `start` to `end` of `text` stand; the whole scalar where escapes or folding moved them."""
+        """Return the span of characters `start` to `end` of `text`; of all of it if escapes or folding moved them."""
         at = self.span.text.find(self.text)
         if at < 0:
             return self.span
@@ -94,7 +94,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Mapping:
-    """Keys and values in the order written; no key stands twice."""
+    """Keys and values in the order written; no key is there twice."""
 
     entries: tuple[tuple[Scalar, Located], ...]
     span: Span = field(compare=False, repr=False)
@@ -116,11 +116,11 @@ class Mapping:
         return len(self.entries)
 
     def get(self, key: Atom) -> Located | None:
-        """The value of a key; None if the key is not here (a null that is written is a Scalar)."""
+        """Return the value of a key; None if the key is missing (a null that is written is a Scalar)."""
         return self._entry[key][1] if key in self._entry else None
 
     def key(self, key: Atom) -> Scalar:
-        """A key as it is written here, with its place; KeyError if it is not."""
+        """Return a key as it is written here, with its place; KeyError if it is missing."""
         return self._entry[key][0]
 
 
@@ -142,7 +142,7 @@ Located: TypeAlias = Scalar | Mapping | Items
 
 
 def to_python(located: Located) -> Any:
-    """The plain value: None, bool, int, float, str, list or dict."""
+    """Return the plain Python value: None, bool, int, float, str, list or dict."""
     match located:
         case Scalar(value=value):
             return value

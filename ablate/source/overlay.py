@@ -1,4 +1,4 @@
-"""Laying one document over another: profiles over a space, a space over its grammar's defaults, `--set path=value`."""
+"""One document laid over another: profiles over a space, a space over its grammar's defaults, `--set path=value`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def overlay(base: Located, over: Mapping) -> Mapping: ...
 @overload
 def overlay(base: Located, over: Located) -> Located: ...
 def overlay(base: Located, over: Located) -> Located:
-    """`over` wins; where both are mappings they merge key by key, and everything keeps the place it was written at.
+    """Lay `over` over `base`: mappings merge key by key, else `over` wins; every value keeps its place in the source.
 
-    A list, and a null that is written, replace what was there. Keys of `base` come first, in its order.
+    A list, and an explicit null, replace what was there. Keys of `base` come first, in its order.
     """
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return over
@@ -40,16 +40,16 @@ def _merged(key: Scalar, value: Located, over: Mapping) -> tuple[Scalar, Located
 
 
 def set_path(base: Located, argument: str) -> Mapping:
-    """`base` with one argument of `--set` laid over it, such as `recipe.steps=20`.
+    """Lay one argument of `--set` over `base`, such as `recipe.steps=20`.
 
-    A dot goes one mapping down, unless `base` has a key with the dot in it (`attention.position`): the longest such
-    key is meant. A key in quotes is taken as it is. InputError points into the argument.
+    A dot goes one mapping down, unless `base` has a key that contains the dot (`attention.position`): then the longest
+    such key is meant. A key in quotes is taken literally. InputError points into the argument.
     """
     return overlay(base, read_setting(argument, base))
 
 
 def read_setting(argument: str, base: Located | None = None) -> Mapping:
-    """An argument of `--set` as a document of its own: mappings down to the value, which is read as YAML."""
+    """Read an argument of `--set` as a document of its own: mappings down to the value, which is read as YAML."""
     source = Source(SET, argument)
     keys, start = _read_keys(source)
     *outer, last = _join(keys, base)
@@ -67,16 +67,14 @@ def _under(key: Scalar, value: Located) -> Mapping:
 def _read_keys(source: Source) -> tuple[list[Scalar], int]:
     text, at = source.text, 0
     keys: list[Scalar] = []
-    while found := _KEY.match(text, at):
-        keys.append(Scalar(found[found.lastgroup or 0], found[found.lastgroup or 0], source.span(*found.span())))
-        at = found.end()
+    while match := _KEY.match(text, at):
+        keys.append(Scalar(match[match.lastgroup or 0], match[match.lastgroup or 0], source.span(*match.span())))
+        at = match.end()
         if text[at : at + 1] != ".":
             break
         at += 1
-    if not found or text[at : at + 1] != "=":
-        _refuse(
-            "expected `path=value`", source.span(at, at + 1), "here a key should stand" if not found else "expected '='"
-        )
+    if not match or text[at : at + 1] != "=":
+        _refuse("expected `path=value`", source.span(at, at + 1), "expected '='" if match else "expected a key here")
     if len(keys) > MAX_DEPTH:
         _refuse(f"a path has at most {MAX_DEPTH} keys", keys[MAX_DEPTH].span)
     if not text[at + 1 :].strip():
@@ -85,11 +83,11 @@ def _read_keys(source: Source) -> tuple[list[Scalar], int]:
 
 
 def _join(keys: list[Scalar], base: Located | None) -> list[Scalar]:
-    """The keys that are meant, longest first where `base` has keys with dots."""
+    """Join the parts of keys that contain dots, taking the longest key that `base` has."""
     joined: list[Scalar] = []
     while keys:
         taken = next((n for n in range(len(keys), 1, -1) if _has(base, keys[:n])), 1)
-        key = _one(keys[:taken])
+        key = _joined(keys[:taken])
         joined.append(key)
         keys = keys[taken:]
         base = base.get(key.value) if isinstance(base, Mapping) else None
@@ -100,7 +98,7 @@ def _has(base: Located | None, keys: list[Scalar]) -> bool:
     return isinstance(base, Mapping) and ".".join(key.text for key in keys) in base
 
 
-def _one(keys: list[Scalar]) -> Scalar:
+def _joined(keys: list[Scalar]) -> Scalar:
     name = ".".join(key.text for key in keys)
     return Scalar(name, name, keys[0].span.source.span(keys[0].span.start, keys[-1].span.end))
 

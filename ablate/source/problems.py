@@ -11,16 +11,16 @@ from ablate.source.excerpt import drawn, excerpt, shown_name
 from ablate.source.located import Span
 
 SHOWN = 50
-"""More mistakes than this are counted, not shown."""
+"""At most this many mistakes are shown; further ones are counted."""
 LINE = 120
-"""Names that take more characters than this are not all listed where a command does it."""
+"""Names that take more characters than this are not listed in full if a command lists them."""
 NEAREST = 3
-"""So many names are shown of those that are not all listed."""
+"""How many of the nearest names are shown where not all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: `label` stands at the carets, `notes` below them; `also` are other places with their labels."""
+    """One mistake: `label` is printed at the carets, `notes` below them; `also` are other places with their labels."""
 
     message: str
     span: Span | None = None
@@ -40,7 +40,7 @@ class Problems:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Problem, None] = {}  # a dict, because identical mistakes count once and order matters
+        self._problems: dict[Problem, None] = {}  # a dict, because identical mistakes count once and order matters
 
     def add(
         self,
@@ -63,47 +63,47 @@ class Problems:
         lead: str,
         *,
         command: str = "",
-        said: Container[object] = (),
+        used: Container[object] = (),
         notes: Iterable[str] = (),
     ) -> None:
-        """Note a word that is none of `choices`, with the one that is meant and, behind `lead`, what there is.
+        """Note a word that is none of `choices`, with the one that was probably meant and, after `lead`, all choices.
 
-        Names that do not fit a line are those nearest to the word, and the `command` that lists all. Of choices that
-        are `said` already one is meant where no other is.
+        If they do not fit on a line, the nearest are listed, with the `command` that lists all. Choices that are `used`
+        already are suggested only if no other is close.
         """
         known = tuple(map(str, choices))
-        label = suggest(word, [choice for choice in known if choice not in said]) or suggest(word, known)
+        label = suggest(word, [choice for choice in known if choice not in used]) or suggest(word, known)
         self.add(message, span, label=label or "", notes=(*listed(word, known, lead, command), *notes))
 
     def append(self, problem: Problem) -> None:
-        """Note a mistake that is described already."""
-        self._found.setdefault(problem)
+        """Note a mistake that is a Problem already."""
+        self._problems.setdefault(problem)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._problems)
 
     def __iter__(self) -> Iterator[Problem]:
-        """By place: those without one first, then source after source as they were met, line and column."""
+        """Iterate by place: mistakes without one first, then by source as first met, line and column."""
         met: dict[str, int] = {}
-        for problem in self._found:
+        for problem in self._problems:
             if problem.span is not None:
                 met.setdefault(problem.span.source.name, len(met))
-        return iter(sorted(self._found, key=lambda problem: _order(problem, met)))
+        return iter(sorted(self._problems, key=lambda problem: _order(problem, met)))
 
     def text(self) -> str:
-        """Every mistake rendered, an empty line between two."""
-        found = list(self)
-        shown = [render(problem) for problem in found[:SHOWN]]
-        if len(found) > SHOWN:
-            shown.append(f"… and {len(found) - SHOWN} more")
+        """Return every mistake rendered, with empty lines between them."""
+        problems = list(self)
+        shown = [render(problem) for problem in problems[:SHOWN]]
+        if len(problems) > SHOWN:
+            shown.append(f"… and {len(problems) - SHOWN} more")
         return "\n\n".join(shown)
 
     def errors(self) -> tuple[InputError, ...]:
-        """All of them as one error; nothing where there are none."""
-        return (InputError(self.text(), self.mistakes()),) if self._found else ()
+        """Return all of them as one error; an empty tuple if there are none."""
+        return (InputError(self.text(), self.mistakes()),) if self._problems else ()
 
     def mistakes(self) -> tuple[Mistake, ...]:
-        """Every mistake as data."""
+        """Return every mistake as data."""
         return tuple(map(_mistake, self))
 
     def raise_if_any(self) -> None:
@@ -119,7 +119,7 @@ def _order(problem: Problem, met: dict[str, int]) -> tuple[int, int, int]:
 
 
 def render(problem: Problem) -> str:
-    """A problem as text: message, place, line, carets with label, notes; without a span, message and notes alone."""
+    """Render a problem as text: message, place, line, carets with label, notes; without a span, message and notes."""
     spans = [span for span in (problem.span, *(span for span, _ in problem.also)) if span is not None]
     gutter = max((len(str(span.line)) for span in spans), default=1)
     lines = [f"error: {drawn(problem.message)}"]
@@ -135,21 +135,21 @@ def render(problem: Problem) -> str:
 
 
 def nearest(word: object, choices: Iterable[object]) -> str | None:
-    """The choice a misspelt word most likely means; None if none is close."""
+    """Return the choice that a misspelt word most likely means; None if none is close."""
     return next(iter(_close(word, choices, 1, cutoff=0.65)), None)
 
 
 def _close(word: object, choices: Iterable[object], most: int, cutoff: float) -> list[str]:
-    """The choices that are spelt most like a word, the nearest first."""
+    """Return the choices that are spelt most like a word, the nearest first."""
     text = str(word)
-    if len(text) > 60:  # difflib compares each pair of letters, and no name is that long
+    if len(text) > 60:  # no name is that long, and difflib is quadratic in the length
         return []
     names = {str(choice).lower(): str(choice) for choice in choices}
-    return [names[found] for found in difflib.get_close_matches(text.lower(), names, n=most, cutoff=cutoff)]
+    return [names[match] for match in difflib.get_close_matches(text.lower(), names, n=most, cutoff=cutoff)]
 
 
 def suggest(word: object, choices: Iterable[object]) -> str | None:
-    """`did you mean 'x'?`, if some choice is close to the word.
+    """Return `did you mean 'x'?` if some choice is close to the word.
 
     >>> suggest("qk_nrom", ["softcap", "qk_norm"])
     "did you mean 'qk_norm'?"
@@ -159,7 +159,7 @@ def suggest(word: object, choices: Iterable[object]) -> str | None:
 
 
 def listed(word: object, choices: Sequence[str], lead: str, command: str = "") -> tuple[str, ...]:
-    """What there is instead of an unknown word: on one line where that is enough, or where no `command` lists it.
+    """List the choices for an unknown word: all on one line if they fit, or if no `command` lists them.
 
     >>> listed("rms", ("layer_norm", "rms_norm"), "slot norm accepts", "ablate list components")
     ('slot norm accepts: layer_norm, rms_norm',)
@@ -177,17 +177,17 @@ def listed(word: object, choices: Sequence[str], lead: str, command: str = "") -
 def unknown(
     message: str, word: object, choices: Iterable[object], lead: str, *, command: str = "", notes: Iterable[str] = ()
 ) -> InputError:
-    """The error of a word that stands in no file and is none of `choices`; see `Problems.add_unknown`."""
+    """Return the error for a word that is in no file and none of `choices`; see `Problems.add_unknown`."""
     problems = Problems()
     problems.add_unknown(message, None, word, choices, lead, command=command, notes=notes)
     return InputError(problems.text(), problems.mistakes())
 
 
 def together(errors: Iterable[AblateError]) -> InputError:
-    """Several errors as one, in their order."""
-    found = tuple(errors)
-    mistakes = tuple(mistake for error in found for mistake in error.mistakes)
-    return InputError("\n\n".join(str(error) for error in found), mistakes)
+    """Join several errors into one, in their order."""
+    parts = tuple(errors)
+    mistakes = tuple(mistake for error in parts for mistake in error.mistakes)
+    return InputError("\n\n".join(str(error) for error in parts), mistakes)
 
 
 def _mistake(problem: Problem) -> Mistake:
@@ -207,10 +207,10 @@ def _mistake(problem: Problem) -> Mistake:
 
 
 def quote(word: object) -> str:
-    """A word of the user's in quotes, escaped, and short enough for a line."""
+    """Return a word of the user's in quotes, escaped, and short enough for a line."""
     return repr(shorten(str(word)))
 
 
 def shorten(text: str) -> str:
-    """At most sixty characters."""
+    """Shorten a text to at most sixty characters."""
     return text if len(text) <= 60 else text[:59] + "…"

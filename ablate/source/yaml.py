@@ -1,4 +1,4 @@
-"""Reading YAML from a file or a text into located values: `read_yaml`, `parse_yaml`, and the names of the values."""
+"""YAML from a file or a text as located values: `read_yaml`, `parse_yaml`, and the types of the values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_BYTES: Final = 1 << 20
 
 
 def read_yaml(path: str | Path) -> Located:
-    """The one document in a file; InputError shows what is wrong with it, or why it cannot be read."""
+    """Read the one document in a file; InputError shows what is wrong with it, or why it cannot be read."""
     name = str(path)
     try:
         with Path(path).open("rb") as file:
@@ -49,7 +49,7 @@ def read_yaml(path: str | Path) -> Located:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; a name that no file can have is none."""
+    """Return whether a file exists; False for a name that no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long for a name, a loop of links, a null character
@@ -57,7 +57,7 @@ def is_file(path: Path) -> bool:
 
 
 def parse_yaml(text: str, name: str = "text") -> Located:
-    """The one document in a text, shown in messages as `name`; InputError shows what is wrong with it.
+    """Read the one document in a text, which messages call `name`; InputError shows what is wrong with it.
 
     >>> to_python(parse_yaml("lr: 3e-4"))
     {'lr': 0.0003}
@@ -69,7 +69,7 @@ def parse_yaml(text: str, name: str = "text") -> Located:
 
 @functools.lru_cache(maxsize=64)
 def _composed(name: str, text: str) -> Located:
-    """Kept, since one process reads one grammar and its files many times, and what is read is frozen."""
+    """Compose a text, cached: one process reads a grammar and its files many times, and the values are frozen."""
     return compose(Source(name, text))
 
 
@@ -92,7 +92,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _neighbour(path: Path, error: OSError | ValueError) -> str:
-    """The file that a misspelt name most likely means."""
+    """Suggest the file that a misspelt name most likely means."""
     if not isinstance(error, FileNotFoundError):
         return ""
     try:

@@ -85,7 +85,7 @@ def test_dtype_and_device_are_as_asked_and_what_is_not_there_is_refused():
     module = compiled("pre_ln", grammar=LOADED, dtype=torch.bfloat16, device="meta")
     assert {(p.dtype, p.device.type) for p in module.parameters()} == {(torch.bfloat16, "meta")}
     assert {p.dtype for p in compiled("pre_ln", grammar=LOADED).parameters()} == {torch.float32}
-    with pytest.raises(InputError, match=r"dtype torch.int64 is not of real numbers"):
+    with pytest.raises(InputError, match=r"dtype torch.int64 is not a floating-point type"):
         compiled("pre_ln", grammar=LOADED, dtype=torch.int64)
     with pytest.raises(InputError, match="there is no device 'nowhere' here"):
         compiled("pre_ln", grammar=LOADED, device="nowhere")

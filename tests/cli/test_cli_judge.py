@@ -146,7 +146,7 @@ def test_missing_seeds_and_lost_runs_are_notes_that_name_them(table):
     said = " ".join(done.stdout.split())
     assert done.exit_code == 0, done.output
     assert "counted as diverged: b at seed 4 (loss is nan)" in said
-    assert "counted as missing, the cell being empty: c at seed 1 (no loss)" in said
+    assert "counted as missing, because the cell is empty: c at seed 1 (no loss)" in said
     assert "seed 4 not paired: not in the table after" in said and "seed 1 not paired: without a value after" in said
     assert "1 of 4 seeds diverged, 0 of 4 before" in said
 
@@ -158,19 +158,19 @@ def test_pairs_may_be_names(table):
     done = invoke("judge", table(text), "--by", "model", "--pair", "task", "--metric", "acc:higher")
     said = " ".join(done.stdout.split())
     assert "seed siqa not paired: not in the table before" in said
-    assert "what is told as a seed is its column task" in said
+    assert "its column task is called seed here" in said
 
 
 def test_every_mistake_of_a_table_is_told_at_its_line(table):
     text = 'variant,seed,loss,k\na,0,2.1,3\na,1,oops,3\na,0,2.3,4\n"b,c",1,"1,5",0\n,2,2,2\nb,,2.2,1\n'
     said = refused("judge", table(text), "--metric", "loss", "--metric", "k:log", "--baseline", "z", "--margin", "lots")
     for message in (
-        "'lots' is no margin of loss",
+        "'lots' is not a margin of loss",
         "no variant 'z' in runs.csv\n  = --baseline is one of: a, b,c",
         "variant a has seed 0 twice\n --> runs.csv:4:1\n  |\n4 | a,0,2.3,4\n  | ^ again here\n ::: runs.csv:2:1",
-        "loss of variant a at seed 1 is no number: 'oops'\n --> runs.csv:3:5\n",
-        "loss of variant b,c at seed 1 is no number: '1,5'\n --> runs.csv:5:9\n",
-        "k of variant b,c at seed 1 is 0, and ratios are of numbers above zero\n --> runs.csv:5:15\n",
+        "loss of variant a at seed 1 is not a number: 'oops'\n --> runs.csv:3:5\n",
+        "loss of variant b,c at seed 1 is not a number: '1,5'\n --> runs.csv:5:9\n",
+        "k of variant b,c at seed 1 is 0, and ratios need numbers above zero\n --> runs.csv:5:15\n",
         "no variant\n --> runs.csv:6:1\n",
         "no seed\n --> runs.csv:7:3\n",
     ):
@@ -189,17 +189,17 @@ def test_mistakes_are_json_too(table):
     [
         (["--by", "varient"], "runs.csv has no column 'varient'\n  = did you mean 'variant'?"),
         (["--metric", "los"], "runs.csv has no column 'los'\n  = did you mean 'loss'?"),
-        (["--metric", "loss:hihger"], "'hihger' says nothing of a metric\n  = did you mean 'higher'?"),
+        (["--metric", "loss:hihger"], "'hihger' is not a setting of a metric\n  = did you mean 'higher'?"),
         (["--metric", "loss"], "--metric 'loss' is given twice"),
         (["--pair", "variant"], "--by and --pair are both 'variant'"),
         (["--diverged", "seed"], "seed is '2'\n --> runs.csv:3:3"),
-        (["--confidence", "2"], "a confidence of 2"),
-        (["--page", "out.pdf"], "its name ends in .html or .md"),
+        (["--confidence", "2"], "the confidence cannot be 2"),
+        (["--page", "out.pdf"], "give a name that ends in .html or .md"),
         (["--sql", "SELECT * FROM rows WHERE seed > 9"], "runs.csv has no rows"),
         (["--sql", "SELECT sed FROM rows"], "runs.csv: Binder Error"),
         (["--sql", "DROP TABLE rows"], "--sql only reads"),
         (["--sql", "FROM 'runs.csv'"], "SQL sees nothing else"),
-        (["--sql", "SELECT * FROM rows WHERE variant = 'a'"], "runs.csv has one variant only: 'a'"),
+        (["--sql", "SELECT * FROM rows WHERE variant = 'a'"], "runs.csv has only one variant: 'a'"),
     ],
     ids=str,
 )
@@ -214,7 +214,7 @@ def test_what_is_asked_wrongly_is_told_with_a_way_out(table, words, said):
         ("runs.csv", "variant,seed,loss\n", "runs.csv has no rows"),
         ("runs.csv", "", "runs.csv has no rows"),
         ("runs.csv", "variant,seed,loss\na,1,2\nb,1\n", "2 cells, but the header has 3\n --> runs.csv:3:1"),
-        ("runs.csv", "variant,seed,loss\na,1,2\na,2,2\n", "runs.csv has one variant only: 'a'"),
+        ("runs.csv", "variant,seed,loss\na,1,2\na,2,2\n", "runs.csv has only one variant: 'a'"),
         ("runs.csv", 'variant,seed,loss\na,1,"2\n', "not CSV: unexpected end of data\n --> runs.csv:2:1"),
         ("runs.csv", "variant,loss,seed,loss\na,1,2,3\nb,1,2,3\n", "runs.csv has two columns 'loss'"),
         (
@@ -226,7 +226,7 @@ def test_what_is_asked_wrongly_is_told_with_a_way_out(table, words, said):
         (
             "runs.jsonl",
             '{"variant": "a", "seed": 1, "loss": 1}\n{"variant": "b", "seed": 1, "loss": "x"}\n',
-            "loss of variant b at seed 1 is no number: 'x'\n --> runs.jsonl:2:37",
+            "loss of variant b at seed 1 is not a number: 'x'\n --> runs.jsonl:2:37",
         ),
         ("runs.xls", "", "runs.xls does not have the name of a table"),
         ("runs.parquet", "no", "runs.parquet: "),
@@ -266,7 +266,7 @@ def test_every_kind_of_table_gives_the_same_verdicts(table):
     assert all(other.summary.effects == first.summary.effects for other in others)
     with pytest.raises(ablate.InputError, match="int is not a table"):
         ablate.judge(3, metrics="loss")
-    with pytest.raises(ablate.InputError, match="row 2: loss of variant b at seed 1 is no number: 'x'"):
+    with pytest.raises(ablate.InputError, match="row 2: loss of variant b at seed 1 is not a number: 'x'"):
         ablate.judge([{"variant": v, "seed": 1, "loss": x} for v, x in (("a", 1), ("b", "x"))], metrics="loss")
 
 
@@ -284,7 +284,7 @@ def test_what_nan_stands_for_in_a_data_frame_has_to_be_told(table):
     told = ablate.judge(frame, metrics="loss", margin="1%", diverged="lost").summary
     by_text = ablate.judge("runs.csv", metrics="loss", margin="1%").summary
     assert told.effects == by_text.effects and [arm.diverged for arm in told.arms] == [0, 1]
-    assert any("counted as missing, the cell being empty: a at seed 2" in note for note in told.notes)
+    assert any("counted as missing, because the cell is empty: a at seed 2" in note for note in told.notes)
     records = frame.drop(columns="lost").to_dict("records")
     assert [arm.diverged for arm in ablate.judge(records, metrics="loss").summary.arms] == [1, 1], (
         "NaN of floats is one"

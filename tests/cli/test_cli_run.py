@@ -309,7 +309,7 @@ def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
-    assert said.startswith("stopped at once; what was written stays. To go on:\n  ablate run tiny.yaml")
+    assert said.startswith("stopped at once; what was written is kept. To resume:\n  ablate run tiny.yaml")
     assert is_gone(worker)
 
 
@@ -343,7 +343,7 @@ def test_a_plan_that_learns_shows_its_stage_and_adds_seeds(tmp_path):
     assert "no noise floor yet of eval loss, peak kurtosis" in before.stdout.replace("\n", " ")
     done = ablate("run", "tiny.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "after 2 seeds, " in done.stdout and "1 seed more" in done.stdout
+    assert "after 2 seeds, " in done.stdout and "1 more seed" in done.stdout
     assert "that was the last look" in done.stdout
     after = ablate("plan", "tiny.yaml", cwd=tmp_path)
     assert "14 trials over 3 seeds: all known already, nothing to run" in after.stdout, after.stdout

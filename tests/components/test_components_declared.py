@@ -95,7 +95,7 @@ sequence(), branches()
         (DECORATOR, "", "7:1", "declares no component"),
         (DECORATOR, "@component", "6:2", "is given no name, slots and source"),
         ("@component(", "@komponent(", "6:1", "NameError: name 'komponent' is not defined"),
-        ("class Config:", "class Config", "7:13", "this is no Python: expected ':'"),
+        ("class Config:", "class Config", "7:13", "this is not Python: expected ':'"),
         ('"""A norm of one\'s own."""', "1 // 0", "1:1", "ZeroDivisionError"),
         ('"""A norm of one\'s own."""', "raise SystemExit(3)", "1:1", "SystemExit: 3"),
         ('"odd"', '"mlp"', "6:12", "component 'mlp' is declared twice"),
@@ -117,7 +117,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(told, tmp_path):
     assert [said.partition("\n")[0] for said in text.split("error: ")[1:]] == [
         "field 'a' is not made by one of the field makers: it has a plain value",
         "field 'b' is not made by one of the field makers: it has a plain value",
-        "a component says where it is from",
+        "a component must say where it is from",
         "field 'a' is not made by one of the field makers: it has a plain value",
         "field 'b' is not made by one of the field makers: it has a plain value",
     ]
@@ -139,7 +139,7 @@ def test_two_of_one_name_are_told_with_both_places(told, tmp_path):
 
 def test_a_class_of_the_same_name_hides_none(told):
     again = FINE[FINE.index("@component") : FINE.index("from torch")].replace("odd", "even")
-    assert "class Config stands twice" in told(("from torch import nn", f"{again}from torch import nn"))
+    assert "class Config is defined twice" in told(("from torch import nn", f"{again}from torch import nn"))
 
 
 def test_a_constant_of_the_class_and_an_inherited_field_are_fine(tmp_path):

@@ -80,7 +80,7 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     assert read_step_times(results, Plans(models)) == {}
     said = []
     paces = measure_step_times(results, Plans(models), say=said.append)
-    assert said[0] == "measuring seconds a step, once: sas_p, equal wall-clock beside pre_ln"
+    assert said[0] == "measuring seconds per step, once: sas_p, equal wall-clock beside pre_ln"
     assert re.fullmatch(TOLD, said[1])
     assert (
         read_step_times(results, Plans(models)) == paces == measure_step_times(results, Plans(models), say=said.append)
@@ -162,7 +162,9 @@ def test_what_takes_no_step_has_the_steps_of_the_baseline_and_is_told(tmp_path, 
     )
     said = []
     paces = measure_step_times(results, Plans(models), say=said.append)
-    assert said[1:] == ["broken, equal wall-clock takes no step (eval_loss is nan): its steps are those of pre_ln"]
+    assert said[1:] == [
+        "broken, equal wall-clock completes no step (eval_loss is nan): it gets as many steps as pre_ln"
+    ]
     assert len(set(paces.values())) == 1
     assert list(kept(results)[0].unmeasured.values()) == ["eval_loss is nan"]
     plan = planned(models, paces)
@@ -176,7 +178,7 @@ def test_a_baseline_that_takes_no_step_is_refused(tmp_path, monkeypatch):
         raise NoStep("diverged", "diverged")
 
     monkeypatch.setattr(pacing, "pace", none)
-    with pytest.raises(RefusedError, match="what pre_ln takes, and it takes no step: diverged"):
+    with pytest.raises(RefusedError, match="the time of pre_ln, which completes no step: diverged"):
         measure_step_times(results, Plans(models))
     assert kept(results) == ()
 

@@ -69,7 +69,7 @@ def test_what_has_not_failed_is_refused_with_what_has(broken):
     listed = f"there are:\n  = bug: op, seed 0: {first}\n  = bug: op, seed 1: {second}"
     for words, reason in [
         (("--outcome", "timeout"), listed),
-        (("--outcome", "bugs"), "'bugs' is no way to fail"),
+        (("--outcome", "bugs"), "'bugs' is not a kind of failure"),
         (("--trial", good), "has not failed: it is finished\n  = ablate status lists"),
         (("--trial", "0" * 16), "no trial '0000000000000000'"),
         (("large",), "no run of the space 'large'"),

@@ -201,7 +201,7 @@ def test_a_search_whose_question_has_changed_is_not_resumed(
     stopping(monkeypatch, 25)
     assert carry_out(space_of(world, trials=9), tmp_path).ended.interrupted
     found, refused = ablate.api.session.resumable(tmp_path, lambda request: space_of(world, "", "threads=1", trials=8))
-    assert found == () and "asks for another search" in str(refused[0]) and "design" in str(refused[0])
+    assert found == () and "describes another search" in str(refused[0]) and "design" in str(refused[0])
 
 
 def test_a_search_that_would_propose_otherwise_says_so(

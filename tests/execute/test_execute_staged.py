@@ -43,8 +43,8 @@ def test_seeds_are_added_until_the_last_look(calm):
     assert done.plan.seeds == (0, 1, 2, 3) and not done.plan.open and len(done.plan.trials) == 16
     assert [line for line in said.splitlines() if line.startswith("after ")] == list(done.plan.notes[-3:])
     assert [note.rpartition(": ")[2] for note in done.plan.notes[-3:]] == [
-        "1 seed more",
-        "1 seed more",
+        "1 more seed",
+        "1 more seed",
         "that was the last look",
     ]
     assert done.summary is not None and done.summary.looked == 4 and not done.summary.decided
@@ -54,7 +54,7 @@ def test_seeds_are_added_until_the_last_look(calm):
 def test_what_is_decided_needs_no_more_seeds(tmp_path):
     done = run(write_looks(tmp_path, margin="50%"), tmp_path / "r", executor="inline")
     assert done.plan.seeds == (0, 1) and not done.plan.open and len(done.plan.trials) == 8
-    assert done.plan.notes[-1].endswith("no more are needed")
+    assert done.plan.notes[-1].endswith("no more seeds are needed")
     assert done.summary.decided
     assert query(tmp_path / "r", "SELECT DISTINCT seeds FROM judged").rows == ((2,),)
 
@@ -175,7 +175,7 @@ def test_a_space_that_says_something_else_is_not_gone_on_with(tmp_path, monkeypa
         run(path, tmp_path / "r", executor="inline")
     path.write_text(path.read_text().replace("steps: 12", "steps: 13"))
     found, (refused,) = ablate.resumable(tmp_path / "r")
-    assert not found and "asks for another question than when it was run: recipe changed" in str(refused)
+    assert not found and "describes another question than when it was run: recipe changed" in str(refused)
 
 
 def interrupted(self):

@@ -97,7 +97,7 @@ def test_sys_exit_in_a_component_is_its_bug(world, tmp_path, executor):
     _, message = carried_out(executor, task_of(space, tmp_path, plugins=(exits,)))  # behind that it began
     outcome = message.events[-1]
     assert outcome.kind == "bug"
-    assert "the file fails while it is read: SystemExit: 0" in outcome.detail["error"]
+    assert "the file fails when it is read: SystemExit: 0" in outcome.detail["error"]
     assert "exits.py:3:1" in outcome.detail["error"]
 
 

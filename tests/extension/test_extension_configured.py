@@ -26,12 +26,12 @@ def build(parameters, settings):
 '''
 WRONG = {
     "a name of two words": ('"sign"', '"sign descent"', "the name of an optimiser must be a word", '"sign descent"'),
-    "no source": (', source="this test"', "", "an optimiser says where it is from", "optimizer("),
-    "no version": ('"this test"', '"this test", version=0', "the version of an optimiser is a whole number", "0"),
+    "no source": (', source="this test"', "", "an optimiser must say where it is from", "optimizer("),
+    "no version": ('"this test"', '"this test", version=0', "the version of an optimiser must be a whole number", "0"),
     "a default": ("    \"\"\"No", "    heat: float = 1\n    \"\"\"No", "field 'heat' has a default", "heat: float"),
-    "no rate": ("Sign(Settings)", "Sign(Document)", "an optimiser has a field 'lr'", "class Sign"),
-    "open": ("Sign(Settings)", "Sign(Settings, extra='ignore')", "are frozen and refuse other keys", "class Sign"),
-    "no settings": ("Sign(Settings)", "Sign", "an optimiser is declared on a class of its settings", "class Sign"),
+    "no rate": ("Sign(Settings)", "Sign(Document)", "an optimiser must have a field 'lr'", "class Sign"),
+    "open": ("Sign(Settings)", "Sign(Settings, extra='ignore')", "must be frozen and forbid other keys", "class Sign"),
+    "no settings": ("Sign(Settings)", "Sign", "must be declared on the class of its settings", "class Sign"),
     "nothing below": ("@implements(Sign)", "", "optimiser 'sign' has no update", "class Sign"),
 }  # fmt: skip
 

@@ -69,7 +69,7 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
     ("old", "new", "said"),
     [
         ('reads="stream"', 'reads="steam"', "no probe reads 'steam'"),
-        ('source="this manual")\nclass', 'source="")\nclass', "a probe says where it is from"),
+        ('source="this manual")\nclass', 'source="")\nclass', "a probe must say where it is from"),
         ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
         ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
         ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),

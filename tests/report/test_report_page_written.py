@@ -132,7 +132,7 @@ def test_what_cannot_be_shown_is_told(world: Path, arguments: list[str], message
 
 def test_a_folder_without_results_and_a_question_that_was_not_run(world: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing was run in"):
-        reporting.asked("tiny", results=tmp_path)
+        reporting.last_request("tiny", results=tmp_path)
     with pytest.raises(RefusedError, match=r"no trial of tiny(.|\n)*ablate run "):
         reporting.report(api.load_space(world / "tiny.yaml"), results=tmp_path / "none")
     other = api.load_space(world / "tiny.yaml", settings=("recipe.steps=13",))
@@ -160,7 +160,7 @@ def test_a_search_has_its_page_from_its_run(tmp_path: Path) -> None:
     )
     path.write_text(text, encoding="utf-8")
     space = api.load_space(path)
-    with pytest.raises(RefusedError, match="is a search, whose page is written when it runs"):
+    with pytest.raises(RefusedError, match="is a search, whose page is written when it is run"):
         reporting.report(space, results=tmp_path / "results")
     page = tmp_path / "results" / "pages" / "tiny.html"
     page.parent.mkdir(parents=True)

@@ -164,7 +164,7 @@ def test_its_module_is_imported_by_its_own_name(distribution) -> None:
         ("gone = bringer.nothing\n", "there is no module bringer.nothing"),
         ("gone = no_such_package.nothing\n", "there is no module no_such_package.nothing"),
         ("empty = bringer\n", "RuntimeError: nobody may import me"),
-        ("broken = bringer.broken\n", "this is no Python: invalid syntax, in line 1 of"),
+        ("broken = bringer.broken\n", "this is not Python: invalid syntax, in line 1 of"),
         ("taken = bringer.taken\n", "there is a component 'mlp' already"),
     ],
 )

@@ -239,7 +239,7 @@ def test_the_files_a_document_names_exist_and_its_python_can_be_read(name):
 @pytest.mark.fast
 def test_readme_leads_to_every_page_and_is_short():
     own = {"component", "probe", "optimizer", "schedule", "sampler", "corpus", "install"}
-    linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go on")[2]))
+    linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go next")[2]))
     assert linked == MANUAL.keys() - own
     assert {topic for topic in own if f"ablate docs {topic}`" in MANUAL["extending"]} == own - {"install"}
     assert len(README.splitlines()) <= 250

@@ -92,7 +92,7 @@ def test_a_setting_leaves_the_rest_alone():
             "recipe.steps",
             "expected `path=value`\n --> --set:1:13\n  |\n1 | recipe.steps\n  |             ^ expected '='",
         ),
-        ("=20", "expected `path=value`\n --> --set:1:1\n  |\n1 | =20\n  | ^ here a key should stand"),
+        ("=20", "expected `path=value`\n --> --set:1:1\n  |\n1 | =20\n  | ^ expected a key here"),
         ("recipe.=20", "expected `path=value`\n --> --set:1:8\n"),
         ("recipe.steps=", "no value is given\n --> --set:1:13\n"),
         (

@@ -170,7 +170,7 @@ def test_a_run_that_is_stopped_waits_for_nothing_and_says_what_it_has_not_sent(t
         wait_until(lambda: sender._process is not None)
         began = time.monotonic()
     assert time.monotonic() - began < 3
-    assert said[-1:] == ["not, or not wholly, in MLflow yet: 6 trials; to send what is missing: ablate run it"]
+    assert said[-1:] == ["not yet, or not completely, in MLflow: 6 trials; to send what is missing: ablate run it"]
     with opened(tmp_path) as results:
         results.refresh()
     mirror(tmp_path)
@@ -200,7 +200,7 @@ def test_a_run_that_stops_just_when_a_batch_begins_does_not_wait_for_it(tmp_path
         assert starting.wait(20)
         began = time.monotonic()
     assert time.monotonic() - began < 6
-    assert said[-1] == "not, or not wholly, in MLflow yet: 1 trial; to send what is missing: ablate run it"
+    assert said[-1] == "not yet, or not completely, in MLflow: 1 trial; to send what is missing: ablate run it"
 
 
 def test_a_process_that_does_not_die_holds_nobody_up(tmp_path, monkeypatch):
@@ -216,7 +216,7 @@ def test_a_process_that_does_not_die_holds_nobody_up(tmp_path, monkeypatch):
     monkeypatch.undo()
     process.kill()
     process.wait()
-    assert said[-1:] == ["not, or not wholly, in MLflow yet: 1 trial; to send what is missing: ablate run it"]
+    assert said[-1:] == ["not yet, or not completely, in MLflow: 1 trial; to send what is missing: ablate run it"]
 
 
 def test_an_interrupt_while_all_is_brought_up_to_date_says_what_is_not(tmp_path, monkeypatch):
@@ -258,7 +258,7 @@ def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_
         results.refresh()
         sender.finish({"small": REPORT}, lambda text: None)
     assert said == [
-        f"{tmp_path / 'mlflow.db'} was deleted or replaced during this run; it is filled anew from the results"
+        f"{tmp_path / 'mlflow.db'} was deleted or replaced during this run; it is filled again from the results"
     ]
     assert len(sent_of(tmp_path)) == 6 and told(tmp_path) == [] and not mirror(tmp_path)
     assert {file.path for file in client_of(tmp_path).list_artifacts(verdicts_of(client_of(tmp_path)).info.run_id)} == {

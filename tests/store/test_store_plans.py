@@ -368,7 +368,7 @@ def test_one_plan_says_nothing(tmp_path):
 def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
     folder, *_ = twice
     said = CliRunner().invoke(app, ["status", "--results", str(folder)], catch_exceptions=False)
-    assert "small was asked as 2 plans; above is the last: ablate sql @plans shows the others" in said.output
+    assert "small was run as 2 plans; the last is shown: `ablate sql @plans` lists all" in said.output
     other = tmp_path_factory.mktemp("one")
     fill(other)
     assert "plans" not in CliRunner().invoke(app, ["status", "--results", str(other)]).output
