@@ -1,6 +1,6 @@
-"""What addresses keep apart: a component of one's own that stands in another's place under an address of its own.
+"""Unpaired addresses: a user's component that replaces another under a different address.
 
-Two models of one seed share the numbers of each address that both have. A mixer that replaces attention without
+Two models of one seed share the initial values of each address that both have. A mixer that replaces attention without
 `role="attention"` is at another address, and so are the norm and the residual named after it.
 """
 
@@ -18,7 +18,7 @@ SHIPPED = Path(__file__).parent.parent
 
 
 def pairing_notes(variants: Sequence[Variant], baseline: Variant, catalogue: Catalogue) -> Iterator[str]:
-    """For each such component, where it stands in what is compared, and what would pair it."""
+    """Describe, for each such component, the variants that have it, and how to pair it."""
     known = _principals(baseline.block, catalogue)
     told: dict[tuple[str, str], list[str]] = {}
     for variant in variants:
@@ -29,13 +29,13 @@ def pairing_notes(variants: Sequence[Variant], baseline: Variant, catalogue: Cat
                 told.setdefault((spec.name, gone[0]), []).append(variant.name)
     for (name, role), names in told.items():
         yield (
-            f"{name} is at an address of its own in {', '.join(names)}, where {baseline.name} has {role}: what is in "
-            f"it, and the norms and residuals named after it, share no starting numbers with those of {role}, and "
-            f'probes name other addresses; to pair them, say role="{role}" in its @component, in {catalogue[name].path}'
+            f"{name} has an address of its own in {', '.join(names)}, where {baseline.name} has {role}: its parts, and "
+            f"the norms and residuals named after it, share no initial values with those of {role}, and probes report "
+            f'different addresses; to pair them, set role="{role}" in its @component, in {catalogue[name].path}'
         )
 
 
 def _principals(block: Block, catalogue: Catalogue) -> dict[str, ComponentSpec]:
-    """Each part of a block that gives others their addresses, the first of its role."""
+    """Return the parts of a block that give others their addresses, the first of each role."""
     specs = [catalogue[node.name] for _, node in parts_of(block, catalogue)]
     return {spec.role: spec for spec in reversed(specs) if not spec.modifier}

@@ -27,17 +27,17 @@ from ablate.space.fair import Tune
 from ablate.space.space import Space
 
 FACTORIAL_SEEDS = 6
-"""Of fewer the effects of a factorial, each with an error of its own, are seldom found."""
+"""With fewer seeds the effects of a factorial, each with its own error, are rarely found."""
 
 
 def build_plan(
     space: Space, *, vocab_size: int, corpus: str, repetition: float | None = None, known: Known = NOTHING
 ) -> Plan:
-    """The plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
+    """Build the plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
 
-    Arms that are the same model, trained for as long, are one variant. A search has but its reference, and is open:
-    what it proposes joins the plan as it is proposed. So is a plan that is to learn from its trials (see `Known`):
-    what is trained once it has is not among its trials before.
+    Arms that are the same model, trained for as many steps, are one variant. A search starts with its reference alone
+    and is open: proposals join the plan as they are made. A plan whose later trials depend on the results of earlier
+    ones (see `Known`) is open too, and does not have those trials yet.
     """
     models, problems = Models(space, vocab_size, corpus, repetition), Problems()
     layout = lay_out(models, problems)
@@ -47,7 +47,7 @@ def build_plan(
     assert layout is not None
     arms = _with_baseline(layout, space)
     costs = _costs(arms, models, problems)
-    problems.raise_if_any()  # before identities, which take it that every arithmetic has a value here
+    problems.raise_if_any()  # before identities, which assume that every expression has a value here
     _check_different(layout, {arm.name: models.identity(arm.block) for arm in arms}, space, problems)
     problems.raise_if_any()
     terms = fit(arms, models, known, problems)
@@ -58,9 +58,9 @@ def build_plan(
     problems.raise_if_any()
     variants = [_tuned(variant, models, known) for variant in untuned]
     of = {
-        (one.terms, one.arm.name): variant
+        (fitted.terms, fitted.arm.name): variant
         for variant, group in zip(variants, folded.values(), strict=True)
-        for one in group
+        for fitted in group
     }
     baseline = of[next(iter(space.fair.terms)), space.judge.against]
     noise = _noise(space, models, baseline)
@@ -101,37 +101,37 @@ def build_plan(
 
 
 def _few_seeds(layout: Layout, space: Space, seeds: Sequence[int]) -> Iterator[str]:
-    """That seeds which are fixed decide nothing, or of a factorial little, where they are few."""
+    """Warn that a fixed number of seeds is too small to decide anything, or to find much in a factorial."""
     if space.auto is not None or space.design.search is not None:
         return
     if layout.factors is None and len(seeds) < 2:
-        yield "one seed tells nothing of noise: no interval and no verdict (seeds: 5, or seeds: auto)"
+        yield "one seed says nothing about noise: no interval and no verdict (seeds: 5, or seeds: auto)"
     if layout.factors is not None and len(seeds) < FACTORIAL_SEEDS:
         yield (
-            "each effect of a factorial is held against how that effect varies over seeds: fewer than "
-            f"{FACTORIAL_SEEDS} find little (seeds: 8, or seeds: auto)"
+            "each effect of a factorial is tested against its own variation over seeds: fewer than "
+            f"{FACTORIAL_SEEDS} seeds find little (seeds: 8, or seeds: auto)"
         )
 
 
 def _fold(fitted: Sequence[Fitted], models: Models) -> dict[str, list[Fitted]]:
-    """What is trained alike together, under the identity it shares, in order of first appearance."""
+    """Group arms that are trained identically by their identity, in order of first appearance."""
     folded: dict[str, list[Fitted]] = {}
-    for one in fitted:
-        steps = "not known yet" if one.setting.open else one.setting.steps or models.space.recipe.steps
-        folded.setdefault(digest([models.identity(one.block, one.setting), steps], 64), []).append(one)
+    for arm in fitted:
+        steps = "not known yet" if arm.setting.open else arm.setting.steps or models.space.recipe.steps
+        folded.setdefault(digest([models.identity(arm.block, arm.setting), steps], 64), []).append(arm)
     return folded
 
 
 def _variant(group: Sequence[Fitted], models: Models, costs: Mapping[str, Cost]) -> Variant:
-    first = next((one for one in group if one.as_it_is), group[0])
+    first = next((arm for arm in group if arm.as_it_is), group[0])
     counted = costs[first.arm.name] if first.as_it_is else models.cost(first.block, first.setting)
-    names = [first.name, *(one.name for one in group)]
-    terms = tuple(dict.fromkeys(one.terms for one in group if one.terms))
+    names = [first.name, *(arm.name for arm in group)]
+    terms = tuple(dict.fromkeys(arm.terms for arm in group if arm.terms))
     return models.variant(names, first.block, first.arm.edits, counted, first.setting, terms)
 
 
 def _tuned(variant: Variant, models: Models, known: Known) -> Variant:
-    """The variant with the setting that tuning chose for it, if it was tuned, or with the only one there is."""
+    """Return the variant with the setting that tuning chose for it, or with the only one there is."""
     settings = _settings(variant, models)
     if len(settings) == 1:
         return models.tuned(variant, settings[0])
@@ -139,7 +139,7 @@ def _tuned(variant: Variant, models: Models, known: Known) -> Variant:
 
 
 def _settings(variant: Variant, models: Models) -> tuple[Tuned, ...]:
-    """What a variant is tuned over: nothing where the space tunes nothing."""
+    """Return the settings a variant is tuned over; none where the space tunes nothing."""
     tune = models.space.fair.tune
     if not isinstance(tune, Tune):
         return ()
@@ -147,7 +147,7 @@ def _settings(variant: Variant, models: Models) -> tuple[Tuned, ...]:
 
 
 def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str, Tuned]], list[Trial]]:
-    """Every variant whose steps are known, under every setting that it is tuned over: what is tried, and the trials."""
+    """Return the settings tried and the tuning trials: every variant with known steps under each of its settings."""
     tune = models.space.fair.tune
     if not isinstance(tune, Tune):
         return [], []
@@ -164,12 +164,12 @@ def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str
 
 
 def _is_ready(variant: Variant, models: Models, known: Known) -> bool:
-    """Whether all that decides a variant's trials for the verdict is known."""
+    """Return whether everything that determines a variant's verdict trials is known."""
     return not variant.setting.open and (len(_settings(variant, models)) < 2 or variant.id in known.tuned)
 
 
 def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
-    """The baseline with another initialisation, to see what no change does."""
+    """Return the baseline with another initialisation (A/A), to measure the noise."""
     if space.noise is None:
         return None
     setting = replace(baseline.setting, salt=1)
@@ -177,14 +177,14 @@ def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
 
 
 def _noise_seeds(space: Space) -> tuple[int, ...]:
-    """The space's own seeds first, at which the baseline is trained anyway; then others, counted from 0."""
+    """Return the space's own seeds first, at which the baseline is trained anyway, then others, counted from 0."""
     wanted = space.noise.seeds if space.noise is not None else 0
     others = (seed for seed in count() if seed not in space.seeds)
     return tuple(islice(chain(space.seeds, others), wanted))
 
 
 def _check_objective(space: Space, problems: Problems) -> None:
-    """A model that sees what comes next has nothing to learn from predicting it."""
+    """Refuse a model that sees the next token: it has nothing to learn from predicting it."""
     if not space.model.causal:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
@@ -192,23 +192,23 @@ def _check_objective(space: Space, problems: Problems) -> None:
 
 
 def _check_reference(space: Space, problems: Problems) -> None:
-    """What a search finds is named by its edits from its reference, and judged against that."""
+    """Refuse a search whose reference, from which edits are named, is not the baseline of the judge."""
     search, against = space.design.search, space.judge.against
     if search is not None and search.from_ != against:
-        message = f"the search is from {search.from_}, but judged against {against}"
+        message = f"the search starts from {search.from_}, but is judged against {against}"
         place = place_of_block(space.located, against) or space.origins.section("judge")
-        problems.add(message, place, notes=(f"say against: {search.from_}, or search from: {against}",))
+        problems.add(message, place, notes=(f"set against: {search.from_}, or search from: {against}",))
 
 
 def _with_baseline(layout: Layout, space: Space) -> tuple[DesignArm, ...]:
-    """The design's arms, and the block they are judged against if it is none of them."""
+    """Return the design's arms, with the block they are judged against if it is not one of them."""
     named = {arm.name for arm in layout.arms}
     against = space.judge.against
     return layout.arms if against in named else (DesignArm(against, space.blocks[against]), *layout.arms)
 
 
 def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dict[str, Cost]:
-    """The cost of each arm; what cannot be built at the sizes of this space is noted once, with the arms it is in."""
+    """Return the cost of each arm; what cannot be built at these sizes is reported once, with the arms it is in."""
     space = models.space
     costs: dict[str, Cost] = {}
     broken: dict[str, list[str]] = {}
@@ -225,8 +225,8 @@ def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dic
 
 
 def _check_different(layout: Layout, identities: Mapping[str, str], space: Space, problems: Problems) -> None:
-    """A design whose models are all the same has no question."""
-    if space.design.search is not None:  # what differs is to be proposed yet
+    """Refuse a design whose models are all the same."""
+    if space.design.search is not None:  # other models are yet to be proposed
         return
     if len({identities[arm.name] for arm in layout.arms}) == 1:
         names = ", ".join(arm.name for arm in layout.arms)
@@ -236,23 +236,23 @@ def _check_different(layout: Layout, identities: Mapping[str, str], space: Space
 
 def _folding_notes(folded: Mapping[str, list[Fitted]]) -> Iterator[str]:
     for group in folded.values():
-        names = list(dict.fromkeys(one.arm.name for one in group))
+        names = list(dict.fromkeys(fitted.arm.name for fitted in group))
         if len(names) > 1:
             yield f"the same model, trained once: {', '.join(names)}"
 
 
 Variants: TypeAlias = Mapping[tuple[str, str], Variant]
-"""Variants by the name of their terms and their arm's."""
+"""Variants by the name of their terms and of their arm."""
 
 
 def _comparisons(
     layout: Layout, of: Variants, space: Space, baseline: Variant, noise: Variant | None
 ) -> Iterator[Comparison]:
-    """Under each set of terms what the design asks, then each other variant against the baseline; at last the noise."""
+    """Yield under each set of terms the design's contrasts, then each variant against the baseline; last the noise."""
     for terms in space.fair.terms:
         for contrast in layout.contrasts:
-            if (asked := _asked(contrast, of, terms)) is not None:
-                yield asked
+            if (comparison := _comparison(contrast, of, terms)) is not None:
+                yield comparison
         arms = (arm.name for arm in layout.arms) if layout.against is None else layout.against
         against = dict.fromkeys(of[terms, name] for name in arms)
         for variant in against:
@@ -269,14 +269,14 @@ def _comparisons(
         yield Comparison(
             kind="noise",
             change="nothing but the initialisation",
-            detail="the baseline against itself: what is seen is noise",
+            detail="the baseline against itself: any difference is noise",
             before=baseline.id,
             after=noise.id,
         )
 
 
-def _asked(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
-    """A contrast of arms as one of variants; None where it is between what is the same model."""
+def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
+    """Turn a contrast of arms into one of variants; None where both sides are the same model."""
     before = of[terms, contrast.before].id if contrast.before else ""
     after = of[terms, contrast.after].id if contrast.after else ""
     weights: dict[str, float] = {}
@@ -298,7 +298,7 @@ def _asked(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
 
 
 def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:
-    """The factorial of the design under each set of terms, its runs by variant."""
+    """Yield the factorial of the design under each set of terms, with its runs by variant."""
     if layout.factors is not None:
         for terms in space.fair.terms:
             runs = tuple((of[terms, name].id, levels) for name, levels in layout.factors.runs)

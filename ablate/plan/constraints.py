@@ -1,4 +1,4 @@
-"""What is said of constraints that a space lets through with a warning."""
+"""Notes on constraints that a space tolerates with a warning."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ablate.space.space import Space
 
 
 def constraint_notes(variants: Sequence[Variant], space: Space) -> Iterator[str]:
-    """Each constraint that is broken, with its reason and who breaks it; then those that nobody here breaks."""
+    """Describe each broken constraint, its reason and the blocks that break it; then those that no block breaks."""
     broken: dict[tuple[str, str], list[str]] = {}
     for variant in variants:
         for constraint in variant.breaks:
             broken.setdefault(constraint, []).append(variant.name)
     for (name, because), blocks in broken.items():
         who = ", ".join(dict.fromkeys(blocks))
-        yield f"warning: {name} is broken by {who}, and let through by this space: {because}"
+        yield f"warning: {name} is broken by {who}, which this space tolerates: {because}"
     for name in sorted(space.warned - {name for name, _ in broken}):
-        yield f"constraints: {{{name}: warn}} lets nothing through: no block here breaks {name}"
+        yield f"constraints: {{{name}: warn}} has no effect: no block here breaks {name}"

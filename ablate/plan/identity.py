@@ -1,8 +1,8 @@
-"""What a trial is: the hash of everything that decides its numbers, and of nothing else.
+"""The identity of a trial: the hash of everything that decides its numbers, and of nothing else.
 
-Names, notes and the order of keys do not enter, nor does any source text. What computes the numbers enters by the
-versions of what the trial uses (`versions.py`): its components, probes, optimiser and schedule, the shared parts, and
-the kernels where it has attention. A probe that nobody asked for, or a better name in the code, retrains nothing.
+Names, notes and the order of keys do not enter, nor does any source text. The code enters by the versions of what the
+trial uses (`versions.py`): its components, probes, optimiser and schedule, the shared parts, and the kernels where it
+has attention. A probe that is not used, or a better name in the code, retrains nothing.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ablate.plan.versions import ALWAYS, model_versions, probe_versions, recipe_
 
 ID_DIGITS = 16
 NOT_IDENTITY = ("id", "conditions", "variant", "data", "folder", "architecture", "measure")
-"""Fields of a trial that are names of something, or enter by what they mean: the text by the corpus's fingerprint."""
+"""Fields of a trial that are mere names, or enter by their content: the text by the corpus's fingerprint."""
 NOT_CONDITIONS = (*NOT_IDENTITY, "seed", "salt")
-"""Fields of a trial in which two may differ whose numbers scatter alike, for all that is known beforehand."""
+"""Fields that may differ between trials whose metrics are assumed to have the same noise."""
 
 
 SCHEME = 2
-"""Of identities; 1 hashed source text. What was trained under an earlier one stays in the results, and is not looked
-up by a plan."""
+"""The version of the identity scheme; 1 hashed source text. Trials of an earlier scheme stay in the results, and are
+not reused by a plan."""
 
 
 def trial_id(trial: Trial, catalogue: Catalogue) -> str:
-    """The identity of a trial, 16 hex digits; the `id` it has does not matter."""
+    """Return the identity of a trial, 16 hex digits, whatever `id` it has."""
     return trial_id_of(trial, computed(trial.architecture, catalogue), trained_by(trial, catalogue))
 
 
 def trial_id_of(trial: Trial, computed: str, trained_by: str) -> str:
-    """The identity of a trial whose model is known to be `computed`, and that is `trained_by` what it is, so that its
-    seeds need not work it out again.
+    """Return the identity of a trial from the hashes of its model, `computed`, and of its training, `trained_by`, so
+    that they are not computed again for each seed.
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
     whole = {**fields, "measure": _measured(trial), "computed": computed, "trained_by": trained_by, "scheme": SCHEME}
@@ -43,15 +43,15 @@ def trial_id_of(trial: Trial, computed: str, trained_by: str) -> str:
 
 
 def trained_by(trial: Trial, catalogue: Catalogue) -> str:
-    """Hash of the versions of what trains and measures a trial: its optimiser, schedule and probes."""
+    """Hash the versions of what trains and measures a trial: its optimiser, schedule and probes."""
     return digest([recipe_versions(trial.recipe, catalogue), probe_versions(trial.measure, catalogue)], 64)
 
 
 def conditions_of(trial: Trial, trained_by: str) -> str:
-    """What a trial is trained and measured under, 16 hex digits: all of it but its block, seed and salt.
+    """Hash the conditions a trial is trained and measured under, 16 hex digits: all but its block, seed and salt.
 
-    Recipe, corpus, measure, threads, split, what stands around the blocks, at which sizes, and the versions of what any
-    such trial uses. What initialisation alone does to a metric is taken to be the same wherever these are.
+    These are recipe, corpus, measure, threads, split, the model around the blocks, its sizes, and the versions of what
+    any such trial uses. The effect of the initialisation alone on a metric is assumed equal where these are equal.
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
     versions = [shared_versions(ALWAYS), trained_by]
@@ -60,10 +60,10 @@ def conditions_of(trial: Trial, trained_by: str) -> str:
 
 
 def training_of(trial: Trial) -> str:
-    """What a trial trains beside its block, and on which text, 16 hex digits.
+    """Hash how a trial is trained, apart from its block, and on which text, 16 hex digits.
 
-    Of `conditions_of` without what is measured on the way, the threads, and the source: a probe more, or a newer
-    version of this program, asks nothing new.
+    As `conditions_of`, without measurements during training, threads and code versions: another probe, or a newer
+    version of this program, does not make it a new question.
     """
     left_out = (*NOT_CONDITIONS, "threads")
     told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
@@ -81,12 +81,12 @@ def _measured(trial: Trial) -> dict[str, Any]:
 
 
 def computed(architecture: Architecture, catalogue: Catalogue) -> str:
-    """Hash of a model as what is computed, and of the versions of what computes it."""
+    """Hash a model by what it computes, and by the versions of the code that computes it."""
     return digest([model_identity(architecture, catalogue), model_versions(architecture, catalogue)], 64)
 
 
 def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
-    """A model as what is computed: each layer in normal form, arithmetic evaluated, runs of equal layers once."""
+    """Return a model by what it computes: layers in normal form, expressions evaluated, equal layers in a row once."""
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
     for layer in range(1, architecture.sizes.n_layers + 1):

@@ -1,4 +1,4 @@
-"""What a plan takes from results: the only way in which what was measured decides what is trained next."""
+"""What a plan uses of earlier results: the only way in which measurements decide what is trained next."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ablate.space.fair import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Nothing, before anything was trained.
+    """Results that a plan depends on; empty before anything was trained.
 
-    `seeds` are those that the looks taken so far ask for (None: the space's). `tuned` are the settings that tuning
-    chose, by variant id (none: the recipe's); `paces` seconds a step, by `Models.identity` of a model, measured once
-    and kept.
+    `seeds` are those that the looks so far require (None: the space's). `tuned` are the settings that tuning chose, by
+    variant id (none: the recipe's); `paces` are seconds per step, by `Models.identity` of a model, measured once and
+    kept.
     """
 
     seeds: tuple[int, ...] | None = None

@@ -1,4 +1,4 @@
-"""What blocks become in a space: models at its sizes, variants, trials with their identities."""
+"""From blocks to models at the sizes of a space, variants, and trials with their identities."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ablate.space.space import Space
 class Models:
     """A space over a corpus of that vocabulary and fingerprint.
 
-    `repetition` is as it was measured on the corpus, None where none was read: models that name it are then checked at
-    what tokens by Zipf's law would have (arXiv:2403.09635, App. A.1), and `notes` say so.
+    `repetition` is that measured on the corpus, None where the corpus was not read: models that use it are then checked
+    with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so.
     """
 
     space: Space
@@ -37,36 +37,36 @@ class Models:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the repetition, where a model names it."""
+        """The notes on the repetition, where a model uses it."""
         if not self.space.names_repetition:
             return ()
         if self.repetition is None:
-            expected = f"{self._expected:.4f}, as Zipf's law would give"
-            return (f"repetition is not known before the corpus is read: checked at {expected}",)
+            expected = f"{self._expected:.4f}, as predicted by Zipf's law"
+            return (f"repetition is not known before the corpus is read: checked with {expected}",)
         length = f"{self.space.model.context} tokens of the training split"
         return (f"repetition, measured in sequences of {length}: {self.repetition:.4f}",)
 
     def architecture(self, block: Block, setting: Setting = PLAIN) -> Architecture:
-        """The model around a block, with what tuning chose for it."""
-        found = None
+        """Return the model around a block, with the values that tuning chose."""
+        repetition = None
         if self.space.names_repetition:
-            found = self._expected if self.repetition is None else self.repetition
-        plain = self.space.architecture(block_at(self.space, block, setting.tuned), self.vocab_size, found)
+            repetition = self._expected if self.repetition is None else self.repetition
+        plain = self.space.architecture(block_at(self.space, block, setting.tuned), self.vocab_size, repetition)
         sizes = plain.sizes
         layers, width = setting.layers or sizes.n_layers, setting.width or sizes.d_model
         return dataclasses.replace(plain, sizes=dataclasses.replace(sizes, n_layers=layers, d_model=width))
 
     def recipe(self, setting: Setting = PLAIN) -> Recipe:
-        """How a model is trained under a setting."""
+        """Return the recipe of a model under a setting."""
         recipe = recipe_at(self.space, setting.tuned)
         return recipe.model_copy(update={"steps": setting.steps or recipe.steps})
 
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:
-        """The same for blocks that are the same model, at the sizes of this space or of the setting."""
+        """Return a hash that is equal for blocks that are the same model, at the sizes of the space or setting."""
         return digest(model_identity(self.architecture(block, setting), self.space.grammar.catalogue), 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
-        """Parameters and FLOPs; InputError where a component cannot be built at these sizes."""
+        """Compute parameters and FLOPs; InputError where a component cannot be built at these sizes."""
         return cost(self.architecture(block, setting), self.space.grammar.catalogue)
 
     def variant(
@@ -78,8 +78,8 @@ class Models:
         setting: Setting = PLAIN,
         terms: tuple[str, ...] = (),
     ) -> Variant:
-        """A block under its names, the first of which is shown. Its id is the block's fingerprint, or, where sizes,
-        steps or salt are not the space's, one of its own; what tuning chooses does not enter it.
+        """Make a variant of a block and its names, the first of which is shown. Its id is the block's fingerprint, or,
+        where sizes, steps or salt are not the space's, one of its own; tuned values do not enter it.
         """
         catalogue = self.space.grammar.catalogue
         mark, trained = fingerprint(block, catalogue), block_at(self.space, block, setting.tuned)
@@ -100,7 +100,7 @@ class Models:
         )
 
     def tuned(self, variant: Variant, tuned: Tuned) -> Variant:
-        """The same variant, trained with what tuning chose; its parameters, FLOPs and breaks are those it then has."""
+        """Return the variant with the values that tuning chose, and the parameters, FLOPs and breaks it then has."""
         setting = dataclasses.replace(variant.setting, tuned=tuned)
         if block_at(self.space, variant.block, tuned) == variant.block:
             return dataclasses.replace(variant, setting=setting)
@@ -108,7 +108,7 @@ class Models:
         return dataclasses.replace(like, id=variant.id, terms=variant.terms)
 
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
-        """Seed by seed, so that an interrupted run has whole pairs; evaluated on `split`."""
+        """Yield trials seed by seed, so that an interrupted run has complete pairs; evaluated on `split`."""
         space, catalogue = self.space, self.space.grammar.catalogue
         variants = {variant.id: variant for variant in variants}.values()
         architectures = {variant.id: self.architecture(variant.block, variant.setting) for variant in variants}

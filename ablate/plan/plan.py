@@ -19,8 +19,8 @@ class Variant:
     `edits` are the names of the edits applied to the design's start. `parameters` trained, `flops` of matrix products
     in one forward pass over one sequence, and those `spared` in training on it (see `Cost`), are of the model of its
     `setting`. `terms` are the names of the terms of
-    fairness that it stands under; none where the space declares but one. `breaks` are the constraints of the grammar
-    that it breaks and that the space lets through, each by its name and reason.
+    fairness that it is trained under; none where the space declares only one set. `breaks` are the constraints of the
+    grammar that it breaks and that the space tolerates, each by its name and reason.
     """
 
     id: str
@@ -51,15 +51,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A question the design asks: what does `change` do, from variant `before` to variant `after` (ids)?
+    """A comparison of the design: what does `change` do, from variant `before` to variant `after` (ids)?
 
     `kind` is `edit` (one edit), `baseline` (against the judge's baseline), `noise` (the baseline against itself with
-    another initialisation: nothing changes, so what is seen is noise), or, of a factorial, `main` or `interaction`.
-    The last two, and the interactions that other designs can ask about, are no difference of two variants: `weights`
-    says what they sum up, variant by variant, and `before` and `after` are empty. `terms` names the terms of fairness.
+    another initialisation: nothing changes, so any difference is noise), or, in a factorial, `main` or `interaction`.
+    The last two, and the interactions of other designs, are not differences of two variants: `weights` has the weight
+    of each variant in a sum, and `before` and `after` are empty. `terms` names the terms of fairness.
 
-    The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. Two edits
-    interact by how much more the one does where the other is there than where it is not.
+    The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
+    of two edits is how much the effect of one changes when the other is present.
     """
 
     kind: str
@@ -77,7 +77,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """An effect that a factorial estimates, and an effect it does not, which enters the estimate `times` over."""
+    """An effect that a factorial estimates, and one it does not, which enters the estimate with the factor `times`."""
 
     term: tuple[str, ...]
     other: tuple[str, ...]
@@ -86,12 +86,12 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """The runs of a factorial: for each variant (by id) whether each edit is there (+1) or not (-1).
+    """The runs of a factorial: for each variant (by id) whether each edit is present (+1) or not (-1).
 
     `effects` are those that are estimated, as tuples of edits, each with the comparison's name in `Comparison.change`;
-    `aliases` what else is in their estimates of the effects of one edit and of two, and, where no `resolution` says so,
-    of three edits (up to 12). `resolution` is the Roman number of a regular fraction, empty otherwise.
-    A variant may stand in several runs where edits make no difference. `how` says in words what was built and why.
+    `aliases` are the effects of one or two edits that enter their estimates, and, without a `resolution`, those of
+    three edits (up to 12 edits). `resolution` is the Roman numeral of a regular fraction, empty otherwise. A variant
+    may be several runs where edits make no difference. `how` describes how the runs were chosen.
     """
 
     edits: tuple[str, ...]
@@ -109,7 +109,7 @@ class Factors:
 class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
-    `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made without regard to any
+    `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made independently of any
     result.
     """
 
@@ -123,12 +123,12 @@ class KeptProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a space asks for. `notes` say what was folded, left out or assumed.
+    """The variants, comparisons and trials of a space. `notes` say what was merged, left out or assumed.
 
     `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
-    tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds after which it is looked
-    whether more are needed (none: the seeds are fixed). `factors` are a factorial's, by the name of their terms.
-    `tried` are the values that trials of tuning try, by trial id; a trial tries several settings that come to the same.
+    tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
+    after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
+    terms. `tried` are the values that tuning trials try, by trial id; one trial may try several equivalent settings.
     """
 
     space: str
@@ -151,5 +151,5 @@ class Plan:
         return f"<Plan of {self.space}: {self.design}, {size}{', open' if self.open else ''}>"
 
     def variant(self, id: str) -> Variant:
-        """The variant of that id; KeyError if the plan has none."""
+        """Return the variant of that id; KeyError if the plan has none."""
         return next(v for v in self.variants if v.id == id)

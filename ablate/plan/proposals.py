@@ -1,4 +1,4 @@
-"""A search's plan as it grows: what was proposed joins it, each block once, beside the reference."""
+"""The plan of a search as it grows: proposed blocks join it, each once, beside the reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ablate.space.space import Space
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A block that joins a plan: the variant, named by the proposal that was first, and how it differs."""
+    """A block that joins a plan: the variant, named after its first proposal, and its edits from the reference."""
 
     variant: Variant
     edits: tuple[Edit, ...]
@@ -25,40 +25,40 @@ class Joined:
 
 
 def search_notes(space: Space) -> tuple[str, ...]:
-    """What a search will do beyond training its reference; nothing for another design."""
+    """Describe what a search does beyond training its reference; empty for another design."""
     search, grammar = space.design.search, space.grammar
     return () if search is None else tuple(_notes(search, space, f"{grammar.count:.3g} derivations of {grammar.name}"))
 
 
 def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
-    goals = " and ".join(f"{metric} {goal}" for metric, goal in search.objective.items())
+    goals = " and ".join(f"{goal} {metric}" for metric, goal in search.objective.items())
     yield (
         f"a search for {goals} among {derivations}: proposals by {search.sampler} from seed {search.seed}, "
-        f"{search.parallel} at a time; each is trained once it is proposed, and none is known before"
+        f"{search.parallel} at a time, each trained as soon as it is proposed; none is known in advance"
     )
-    yield f"budget: {search.budget.described()}, {search.from_} among them, all workers together"
+    yield f"budget: {search.budget.described()}, {search.from_} included, for all workers together"
     for measure, bound in search.beforehand.veto.items():
-        said = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"
-        yield f"vetoed before training: {measure} above {said}"
+        limit = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"
+        yield f"vetoed before training: {measure} above {limit}"
     if (order := search.beforehand.order) is not None:
-        yield f"of {order.of} proposals each, the one with the least {order.by} is trained"
+        yield f"of every {order.of} proposals, the one with the lowest {order.by} is trained"
     yield (
-        f"stopped on the way: {search.pruner.described()}"
+        f"early stopping: {search.pruner.described()}"
         if isinstance(search.pruner, Pruner)
-        else "no trial is stopped on the way"
+        else "no trial is stopped early"
     )
     if isinstance(search.confirm, Confirm):
         most = search.confirm.seeds * (search.confirm.blocks + 1)
         yield (
-            f"then the best {search.confirm.blocks} beside {search.from_} at {search.confirm.seeds} fresh seeds, "
-            f"beyond the budget: at most {most} trials"
+            f"then the best {search.confirm.blocks} and {search.from_} are trained at {search.confirm.seeds} fresh "
+            f"seeds, in addition to the budget: at most {most} trials"
         )
     else:
         yield "the best are not confirmed at fresh seeds (design.search.confirm): they will look better than they are"
 
 
 def most_trials(space: Space) -> int | None:
-    """How many trials a search has at most; None where its budget does not say, and where trials pause on the way."""
+    """Return the most trials a search can have; None if its budget does not limit them, or trials are stopped early."""
     search, seeds = space.design.search, len(space.seeds)
     if search is None or search.budget.trials is None or isinstance(search.pruner, Pruner):
         return None
@@ -67,7 +67,7 @@ def most_trials(space: Space) -> int | None:
 
 
 def join(models: Models, name: str, block: Block, reference: Variant) -> Joined:
-    """What `block` is beside the reference, its edits in the order in which a path would apply them."""
+    """Return `block` as a variant, with its edits from the reference in the order in which a path applies them."""
     grammar = models.space.grammar
     edits = path_order(diff(reference.block, block, grammar.catalogue, defaults=grammar.defaults).edits)
     variant = models.variant([name], block, tuple(edit.name for edit in edits), models.cost(block))
@@ -79,11 +79,11 @@ def join(models: Models, name: str, block: Block, reference: Variant) -> Joined:
 def grown(
     plan: Plan, joined: Sequence[Joined], trials: Sequence[Trial], proposals: Sequence[KeptProposal], *, open: bool
 ) -> Plan:
-    """The plan of a search with what has joined it so far; `trials` are all of them."""
+    """Return the plan of a search with the blocks that joined so far; `trials` are all of its trials."""
     return dataclasses.replace(
         plan,
-        variants=(plan.variants[0], *(one.variant for one in joined)),
-        comparisons=tuple(one.comparison for one in joined),
+        variants=(plan.variants[0], *(block.variant for block in joined)),
+        comparisons=tuple(block.comparison for block in joined),
         trials=tuple({trial.id: trial for trial in (*plan.trials, *trials)}.values()),
         seeds=tuple(sorted({trial.seed for trial in (*plan.trials, *trials)})),
         proposals=tuple(proposals),

@@ -1,4 +1,4 @@
-"""What of a model and its training is not as the space has it for every block."""
+"""How a model and its training differ from the sizes and recipe of the space."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ablate.space.fair import Plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Sizes and steps that fairness asks for (None: the space's), what tuning chose, and the initialisation's salt.
+    """Sizes and steps that fairness requires (None: the space's), tuned values, and the initialisation's salt.
 
-    `tuned` are values of fields of the recipe and of the block, by the name that the space's `fair.tune` has for them:
-    `lr`, `recipe.clip`, `attention.scale`. While it is `open`, how many steps are fair is not known yet: nothing is
+    `tuned` are values of fields of the recipe and of the block, by their names in the space's `fair.tune`: `lr`,
+    `recipe.clip`, `attention.scale`. While it is `open`, the fair number of steps is not known yet, and nothing is
     trained under it.
     """
 
@@ -25,7 +25,7 @@ class Setting:
 
     @property
     def plain(self) -> bool:
-        """Whether all is as the space has it, but for what tuning chose."""
+        """Return whether all but the tuned values is as in the space."""
         return (self.layers, self.width, self.steps, self.salt, self.open) == (None, None, None, 0, False)
 
 

@@ -1,6 +1,6 @@
-"""The size of a model in closed form: parameters and FLOPs, from what each component declares, without torch.
+"""The size of a model in closed form: parameters and FLOPs from what each component declares, without torch.
 
-`compiler/size.py` counts the same on the meta device; a test holds the two together.
+`compiler/size.py` counts the same on the meta device; a test checks that both agree.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ablate.block.user_code import reporting_errors
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
-    """Parameters and FLOPs of the whole model; InputError where a component cannot be built at these sizes."""
+    """Compute parameters and FLOPs of the whole model; InputError where a component cannot be built at these sizes."""
     return sum(part_costs(architecture, catalogue).values(), Cost())
 
 
 def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Cost]:
-    """The cost of each part by address, in the order of the forward pass; a combinator's is its own gains alone."""
+    """Return the cost of each part by address, in forward order; a combinator's cost is that of its own gains."""
     return dict(_model_costs(architecture, catalogue))
 
 
 def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
-    """The cost of each part of one block, by its address in layer `layer`; parts that the layer leaves out are not."""
+    """Return the cost of each part of a block by its address in layer `layer`, without parts that the layer omits."""
     costing = _Costing(catalogue, Surroundings(sizes.at(layer)))
     costing.sequence(block, ())()
     parts = costing.parts
@@ -41,7 +41,7 @@ def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes))
-    architecture.numbers()  # free, but what has no value here is refused here
+    architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model
     yield "embedding", Cost(parameters=table)
@@ -60,7 +60,7 @@ def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> C
     with reporting_errors(spec, "cost"):
         declared = config.cost(sizes, *widths)
         if not isinstance(declared, Cost):
-            raise TypeError(f"it gives {declared!r}, which is no Cost")
+            raise TypeError(f"it gives {declared!r}, which is not a Cost")
     return declared
 
 
@@ -76,7 +76,7 @@ class _GainCost:
 
 @dataclass
 class _Costing:
-    """Makers of costs. A sequence costs its holder nothing: what is inside is kept by path, each part for itself."""
+    """Makers of costs. A sequence costs its parent nothing: the parts inside are kept one by one, by path."""
 
     catalogue: Catalogue
     surroundings: Surroundings

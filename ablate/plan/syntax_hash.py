@@ -1,7 +1,7 @@
-"""The hash of what a Python file computes: of its syntax, without what a reader alone needs.
+"""The hash of what a Python file computes: of its syntax, without what only readers need.
 
-Comments, layout, documentation, annotations of locals and the names of local variables are left out, so that none of
-them is a change; what is left is the syntax tree, and any change of it is one until it is proved otherwise.
+Comments, layout, documentation, annotations of locals and the names of local variables are left out, so that changing
+them is not a change; any change of the remaining syntax tree counts as one until it is proved otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.S
 
 
 def syntax_hash(source: str) -> str:
-    """SHA-256 of a Python text as what it computes; SyntaxError for a text that is no Python.
+    """Hash a Python text by what it computes, with SHA-256; SyntaxError for a text that is not Python.
 
     >>> syntax_hash('def f(x):\\n    "doc"\\n    y = x  # why\\n    g(y)') == syntax_hash("def f(x): z = x; g(z)")
     True
@@ -31,7 +31,7 @@ def syntax_hash(source: str) -> str:
 
 
 def _without_documentation(tree: ast.Module) -> None:
-    """Take out texts that stand alone, and leave `pass` where nothing else is."""
+    """Remove texts that stand alone, and leave `pass` where nothing else is left."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
@@ -39,16 +39,16 @@ def _without_documentation(tree: ast.Module) -> None:
 
 
 def _documents(statement: ast.stmt) -> bool:
-    """Whether a statement is a text alone: a docstring, or what is said below a constant."""
+    """Return whether a statement is only a text: a docstring, or the documentation below a constant."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 class _Renaming(ast.NodeTransformer):
-    """Gives the locals of every function names by number, in the order in which they are first written there.
+    """Renames the locals of every function by number, in the order in which they are first bound.
 
-    Parameters keep theirs, which callers may use. A function inside another sees the outer one's locals under their new
-    names, but for those that it has itself.
+    Parameters keep their names, which callers may use. A nested function sees the outer function's locals under their
+    new names, except those that it binds itself.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Renaming(ast.NodeTransformer):
         inside = self._visit_outside(node)
         first = None if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) else node.generators[0]
         outside = None if first is None else first.iter
-        if first is not None:  # what it goes through was looked up outside already
+        if first is not None:  # its iterable was visited in the outer scope already
             first.iter = ast.Constant(None)
         kept: dict[str, str | None] = dict.fromkeys(_parameters(node))
         own: dict[str, str | None] = {}
@@ -82,8 +82,8 @@ class _Renaming(ast.NodeTransformer):
         return node
 
     def _visit_outside(self, node: Scope) -> tuple[str, ...]:
-        """Visit what a scope looks up where it stands: decorators, defaults, the first thing that a comprehension goes
-        through. The fields that are left are its inside.
+        """Visit what a scope evaluates in the outer scope: decorators, defaults, the first iterable of a comprehension.
+        Return the fields that are evaluated inside.
         """
         if isinstance(node, ast.Lambda):
             node.args = self.visit(node.args)  # type: ignore[assignment]
@@ -98,21 +98,21 @@ class _Renaming(ast.NodeTransformer):
         return ("generators", *(("key", "value") if isinstance(node, ast.DictComp) else ("elt",)))
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        """A variable, by its new name."""
+        """Rename a variable."""
         return ast.Name(self._new(node.id), node.ctx)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """The name of an exception."""
+        """Rename a caught exception."""
         node.name = self._new(node.name) if node.name else None
         return self.generic_visit(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """The name of a class; its attributes keep theirs, since they are asked for by name."""
+        """Rename a class; its attributes keep their names, since they are accessed by name."""
         node.name = self._new(node.name)
         self.names.append(dict.fromkeys(_written(node.body)))
-        found = self.generic_visit(node)
+        visited = self.generic_visit(node)
         self.names.pop()
-        return found
+        return visited
 
     def _new(self, name: str) -> str:
         for scope in reversed(self.names):
@@ -130,7 +130,7 @@ def _parameters(scope: Scope) -> list[str]:
 
 
 def _locals(scope: Scope) -> Iterator[str]:
-    """The names that a function or a comprehension binds itself, in order; not those that it says are of others."""
+    """Yield the names that a function or comprehension binds itself, in order, without global and nonlocal ones."""
     if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
         apart = {
             name for node in _own(scope.body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
@@ -142,7 +142,7 @@ def _locals(scope: Scope) -> Iterator[str]:
 
 
 def _written(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """The names that statements bind, functions inside them left aside."""
+    """Yield the names that statements bind, without those inside nested functions."""
     for node in _own(body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
             yield node.id
@@ -153,7 +153,7 @@ def _written(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def _own(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Every node of statements in order, but for what stands inside another scope."""
+    """Yield every node of statements in order, except those inside another scope."""
     for node in body:
         yield node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -1,4 +1,4 @@
-"""A trial: everything that decides the numbers one training run gives, and nothing else."""
+"""A trial: everything that decides the numbers of one training run, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Trial:
     """One training run. Executing it needs no other input.
 
     `id` is the hash of what decides its numbers, and `conditions` that of what it shares with trials of other blocks
-    and seeds that are trained alike (see `plan/identity.py`).
+    and seeds trained under the same conditions (see `plan/identity.py`).
     `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation alone. `threads` is pinned
     on CPU.
     `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
-    `split` is what it is evaluated on: `tuning` where its numbers are to choose something, else `verdict`.
+    `split` is what it is evaluated on: `tuning` where its numbers are used for a choice, else `verdict`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Recipe and block as tuning sets them: the values of a setting, laid upon what the space has."""
+"""Recipe and block as tuned: the values of a setting applied to those of the space."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ablate.space.sections import Sections
 from ablate.space.space import Space
 
 Tuned: TypeAlias = tuple[tuple[str, Plain], ...]
-"""Values by the name that `fair.tune` has for their fields."""
+"""Values by the names of their fields in `fair.tune`."""
 
 
 def fields_of(tune: Tune, block: Block, catalogue: Catalogue) -> tuple[TunedField, ...]:
-    """What of a block can be tuned: every field of the recipe, and of its own those that it has."""
+    """Return the fields tuned for a block: every field of the recipe, and those block fields that it has."""
     return tuple(field for field in tune.fields if field.path or is_there(block, field.address, catalogue))
 
 
 def recipe_at(space: Space, tuned: Tuned) -> Recipe:
-    """The recipe of a space with these values."""
+    """Return the recipe of a space with these values."""
     chosen = [(field, field.at(value)) for field, value in _fields(space, tuned) if field.path]
     if not chosen:
         return space.recipe
     over = Mapping((), chosen[0][0].key.span)
     for field, value in chosen:
-        said: Mapping | Any = value
+        nested: Mapping | Any = value
         for step in reversed(field.path):
-            said = Mapping(((Scalar(step, step, field.key.span), said),), field.key.span)
-        over = overlay(over, said)
+            nested = Mapping(((Scalar(step, step, field.key.span), nested),), field.key.span)
+        over = overlay(over, nested)
     assert isinstance(space.located, Mapping)
     problems = Problems()
     recipe = Sections(space.located, space.grammar, problems, space.origins).recipe_with(over, problems)
@@ -47,7 +47,7 @@ def recipe_at(space: Space, tuned: Tuned) -> Recipe:
 
 
 def block_at(space: Space, block: Block, tuned: Tuned, problems: Problems | None = None) -> Block:
-    """A block with these values, where it has their fields. Raises Invalid where it refuses one; `problems` say why."""
+    """Return a block with these values, where it has the fields. Raises Invalid for a bad value; `problems` say why."""
     chosen = [(field, value) for field, value in _fields(space, tuned) if not field.path]
     reader = space.grammar.reader_for(Problems() if problems is None else problems)
     for field, value in chosen:
@@ -56,7 +56,7 @@ def block_at(space: Space, block: Block, tuned: Tuned, problems: Problems | None
 
 
 def value_in(recipe: Recipe, field: TunedField) -> str:
-    """What a recipe has in a field of it, in words."""
+    """Return the value of a recipe's field, in words."""
     value: Any = recipe.model_dump()
     for step in field.path[1:]:
         value = value[step]

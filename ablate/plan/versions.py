@@ -1,9 +1,9 @@
-"""The versions of the numbers that a trial uses: what its identity holds instead of source text.
+"""The versions of the code that a trial uses: what its identity contains instead of source text.
 
-Each thing of a kind declares the version of its numbers in its file (`@component("rms_norm", …, version=1)`). What
-every trial goes through is a few shared parts, each with a `VERSION` in the first of its files (`SHARED`). A version
-rises with a change of the code that changes a number, and with no other: tests hold the syntax of every file to the
-version that was declared with it (`tests/identity`). A user's own file has its hash for a version.
+Each declared thing (a component, a probe, …) has the version of its numbers in its file
+(`@component("rms_norm", …, version=1)`). Code that every trial uses is a few shared parts, each with a `VERSION` in the
+first of its files (`SHARED`). A version is raised by a code change that changes a number, and by no other: tests check
+the syntax of every file against its declared version (`tests/identity`). The version of a user's own file is its hash.
 """
 
 from __future__ import annotations
@@ -40,57 +40,57 @@ SHARED: Mapping[str, tuple[str, ...]] = {
 }
 """The files of each shared part, below the package; the first has its `VERSION`.
 
-A file is of the first part that names it, and of none where it declares a thing of a kind. What a part or a thing
-imports besides (`signal/`, say) is of each that does.
+A file belongs to the first part that names it, and to none if it declares a component or the like. Other modules that
+these import (`signal/`, say) belong to each importer.
 """
 KERNELS = tuple(name for name in SHARED if name.startswith("kernel"))
-"""Parts of a trial whose model has a component that asks for kernels. Which backend computes it, the device decides."""
+"""Parts used by a trial whose model has a component that uses kernels. The device decides which backend computes it."""
 ALWAYS = tuple(name for name in SHARED if name not in KERNELS)
 
 
 def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[str, Version]:
-    """The version of every component of a model, and of the shared parts that it goes through."""
+    """Return the version of every component of a model, and of the shared parts that it uses."""
     used = [catalogue[name] for name in components_used(architecture)]
     kernels = KERNELS if any(_asks_for_kernels(spec.path, spec.module) for spec in used) else ()
     return {**shared_versions((*ALWAYS, *kernels)), **_versions(used)}
 
 
 def recipe_versions(recipe: Recipe, catalogue: Catalogue) -> Mapping[str, Version]:
-    """The versions of a recipe's optimiser and schedule."""
+    """Return the versions of a recipe's optimiser and schedule."""
     chosen = {OPTIMIZER: recipe.optimizer, SCHEDULE: recipe.schedule.decay}
     return _versions(catalogue.others[kind.plural][choice.name] for kind, choice in chosen.items())
 
 
 def probe_versions(measure: Measure, catalogue: Catalogue) -> Mapping[str, Version]:
-    """The versions of the probes that read."""
+    """Return the versions of the probes in use."""
     known = known_probes(catalogue)
     return _versions(spec for name, spec in known.items() if name in measure.probes or not spec.asked)
 
 
 def components_used(architecture: Architecture) -> tuple[str, ...]:
-    """Names of every component in a model, sorted."""
+    """Return the names of all components in a model, sorted."""
     around: tuple[Node | None, ...] = (architecture.entry_norm, architecture.final_norm, architecture.init)
     nodes = [*walk(architecture.block), *(node for part in around for node in walk(part))]
     return tuple(sorted({node.name for node in nodes}))
 
 
 def shared_versions(names: Iterable[str]) -> Mapping[str, Version]:
-    """The versions of shared parts."""
+    """Return the versions of shared parts."""
     return {name: declared_version(PACKAGE / SHARED[name][0]) for name in names}
 
 
 def version_of(spec: Declaration) -> Version:
-    """The declared version of what ships; of a user's own file, or a distribution's, its hash."""
+    """Return the declared version of a shipped file; the hash of a user's own, or of another distribution's."""
     return spec.version if spec.path.is_relative_to(PACKAGE) else _hash(spec.path, spec.module)
 
 
 @functools.cache
 def declared_version(path: Path) -> int:
-    """The `VERSION` of a shared part, read and not imported."""
-    found = re.search(r"^VERSION: Final = (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
+    """Return the `VERSION` of a shared part, read from its text without an import."""
+    match = re.search(r"^VERSION: Final = (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
         raise LookupError(f"{path} declares no VERSION")
-    return int(found[1])
+    return int(match[1])
 
 
 def _versions(specs: Iterable[Declaration]) -> dict[str, Version]:
@@ -99,7 +99,7 @@ def _versions(specs: Iterable[Declaration]) -> dict[str, Version]:
 
 @functools.cache
 def _asks_for_kernels(path: Path, module: str) -> bool:
-    """Whether a file names kernels; a plugin that was changed is another `module`."""
+    """Return whether a file uses kernels; a changed plugin has another `module`, so the cache is not stale."""
     return "ablate.kernels" in path.read_text(encoding="utf-8")
 
 

@@ -1,19 +1,19 @@
-"""Signal: how signals propagate at initialisation, in closed form; what initialisations are solved from.
+"""Signal: how signals propagate at initialisation, in closed form; initialisations are derived from it.
 
     moments.py               mean, variance and correlation between tokens through each component, and backwards
-    sublayers.py             the same through an attention block and an MLP block as a whole
-    stack.py                 the same through a whole model
+    sublayers.py             the moments through an attention block and an MLP block as a whole
+    stack.py                 the moments through a whole model
     deep_scale.py            DeepScaleLM: the correlation, layer by layer, that weights are scaled by
-    kernel_maps.py           what an activation does to size and correlation of wide layers' signals
+    kernel_maps.py           the effect of an activation on size and correlation of wide layers' signals
     affine.py                the affine maps around an activation
     shaping.py               the affine maps that give a deep network chosen kernel maps
     leaky_relu_shaping.py    a leaky ReLU shaped by its own slope
     subnetworks.py           from the maps of a whole network to those of one nonlinear layer
-    skipless.py              how similar tokens may be behind each layer, so that rank does not collapse
+    skipless.py              how similar tokens may be after each layer, so that rank does not collapse
     skipless_exponential.py  E-SPA's attention matrices
     skipless_uniform.py      U-SPA's attention matrices
-    skipless_mlp.py          attention that undoes what an MLP did to the similarity of tokens
-    skipless_softmax.py      a given attention matrix as what a softmax can give
+    skipless_mlp.py          attention that undoes the effect of an MLP on the similarity of tokens
+    skipless_softmax.py      a given attention matrix as the output of a softmax
 
 Float64 numbers by numpy and scipy. Never here: torch, a component, or anything that trains.
 """

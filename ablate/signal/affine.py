@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """Four numbers; as they are left out, they change nothing."""
+    """Four numbers; the defaults change nothing."""
 
     input_scale: float = 1.0
     input_shift: float = 0.0
@@ -16,7 +16,7 @@ class Affine:
     output_scale: float = 1.0
 
     def before(self, x: str) -> str:
-        """The input map as text, of the text x.
+        """Write the input map as text, applied to the text x.
 
         >>> Affine(0.5, -1).before("x"), Affine(0.5).before("x W")
         ('0.5 x - 1', '0.5 (x W)')
@@ -24,7 +24,7 @@ class Affine:
         return f"{self.input_scale:.4g} {_one_term(x)}{_added(self.input_shift)}"
 
     def after(self, y: str) -> str:
-        """The output map as text.
+        """Write the output map as text.
 
         >>> Affine(output_shift=0.25, output_scale=2).after("f(x)"), Affine(output_scale=2).after("f(x; 0.1)")
         ('2 (f(x) + 0.25)', '2 f(x; 0.1)')

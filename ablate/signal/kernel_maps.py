@@ -1,4 +1,4 @@
-"""Kernel maps: what an activation does to the size and the correlation of wide layers' signals.
+"""Kernel maps: the effect of an activation on the size and the correlation of wide layers' signals.
 
 In a wide layer with independent zero-mean weights every hidden input is Gaussian. With z ~ N(0, 1), and u, v of unit
 variance and correlation c, an activation φ maps the mean square q of the input, at q = 1, and the cosine c of two
@@ -9,8 +9,8 @@ inputs to those of its outputs by
 
     Poole et al. 2016, arXiv:1606.05340; Martens et al. 2021, arXiv:2110.01765.
 
-An activation is known by its `curve`: x -> (φ, φ', φ''), float64 arrays. Where φ' jumps the activation says so in
-`kinks`; φ'' leaves the jump out there, so that C''(1) is infinite whatever φ'' says.
+An activation is given by its `curve`: x -> (φ, φ', φ''), float64 arrays. Jumps of φ' are listed in `kinks`; φ'' leaves
+them out, so that C''(1) is infinite whatever φ'' is.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ REACH = 10.0
 NODES = 16
 """Gauss-Legendre nodes between two breakpoints."""
 AROUND = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0, 36.0)
-"""Distances, in the activation's own input, at which a smooth one is cut: what happens happens near 0, on scale 1."""
+"""Distances, in the activation's input, at which integration intervals end: a smooth one varies near 0, on scale 1."""
 
 
 @runtime_checkable
 class Curved(Protocol):
-    """An activation as numbers. Where φ' jumps, it has `kinks: tuple[float, ...]` too."""
+    """An activation with derivatives. If φ' jumps, it has `kinks: tuple[float, ...]` too."""
 
     def curve(self, x: Any) -> Derivatives:
-        """(φ, φ', φ'') at the float64 array x, each of its shape."""
+        """Return (φ, φ', φ'') at the float64 array x, each of its shape."""
 
 
 def kinks(activation: Curved) -> tuple[float, ...]:
-    """The inputs at which φ' jumps."""
+    """Return the inputs at which φ' jumps."""
     return tuple(getattr(activation, "kinks", ()))
 
 
 def curved(activation: Any, name: str) -> Curved:
-    """The activation, known to have a curve; InputError if it has none. `name` is what the user calls it."""
+    """Return the activation, checked to have a curve; InputError if it has none. `name` is the user's name of it."""
     if not isinstance(activation, Curved):
         raise InputError(
-            f"{name} does not say its derivatives, so nothing can be solved from them\n"
+            f"{name} does not give its derivatives, which this method needs\n"
             "  = give its Config a method curve(x) -> (f, f', f''), each a NumPy array"
         )
     return activation
@@ -70,12 +70,12 @@ class Shaped:
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Where the input map meets the kinks of the activation."""
+        """The inputs that the input map takes to the kinks of the activation."""
         a = self.affine
         return tuple(sorted((kink - a.input_shift) / a.input_scale for kink in kinks(self.activation)))
 
     def curve(self, x: Any) -> Derivatives:
-        """(φ̂, φ̂', φ̂'') by the chain rule."""
+        """Return (φ̂, φ̂', φ̂'') by the chain rule."""
         a = self.affine
         f, df, ddf = self.activation.curve(a.input_scale * x + a.input_shift)
         slope = a.output_scale * a.input_scale
@@ -96,7 +96,7 @@ class LocalMaps:
 
 
 def local_maps(activation: Curved, affine: Affine = UNCHANGED) -> LocalMaps:
-    """Q, Q'(1), C(0), C'(0), C'(1) and C''(1) of φ̂, within 1e-12 for activations that vary on scale 1."""
+    """Compute Q, Q'(1), C(0), C'(0), C'(1) and C''(1) of φ̂, within 1e-12 for activations that vary on scale 1."""
     z, weight = normal_nodes_of(activation, affine)
     f, df, ddf = Shaped(activation, affine).curve(z)
     mean, q = float(weight @ f), float(weight @ f**2)
@@ -112,9 +112,9 @@ def local_maps(activation: Curved, affine: Affine = UNCHANGED) -> LocalMaps:
 
 
 def correlation_map(activation: Curved, c: float, affine: Affine = UNCHANGED) -> float:
-    """C(c) of φ̂ for a correlation c in [-1, 1], within 1e-10; ValueError outside.
+    """Compute C(c) of φ̂ for a correlation c in [-1, 1], within 1e-10; ValueError outside.
 
-    E[φ̂(u) φ̂(v)] with v = c u + √(1 - c²) y: for each u an integral over y, cut where v meets what u is cut at.
+    E[φ̂(u) φ̂(v)] with v = c u + √(1 - c²) y: for each u an integral over y, cut where v reaches a cut of u.
     """
     if not -1 <= c <= 1:
         raise ValueError(f"a correlation is within [-1, 1], not {c}")
@@ -146,18 +146,18 @@ class CorrelationMap:
     coefficients: tuple[float, ...]
 
     def __call__(self, c: Floats | float) -> Floats:
-        """C(c), within 1e-9."""
+        """Return C(c), within 1e-9."""
         theta = np.arccos(np.clip(c, 0.0, 1.0))
         return np.asarray(np.polynomial.chebyshev.chebval(4 * theta / math.pi - 1, self.coefficients))
 
 
 MAP_NODES = 18
-"""Of them, C of GeLU, ReLU and their shaped forms is within 1e-10 of `correlation_map`."""
+"""With this many, C of GeLU, ReLU and their shaped forms is within 1e-10 of `correlation_map`."""
 _MAPS: dict[tuple[bytes, tuple[float, ...]], CorrelationMap] = {}
 
 
 def correlations_through(activation: Curved) -> CorrelationMap:
-    """C of an activation, found once a process: layers share theirs."""
+    """Return C of an activation, computed once per process, as layers share it."""
     key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), kinks(activation))
     if key not in _MAPS:
         places = np.cos(math.pi * (np.arange(MAP_NODES) + 0.5) / MAP_NODES)
@@ -168,25 +168,25 @@ def correlations_through(activation: Curved) -> CorrelationMap:
 
 
 def normal_nodes_of(activation: Curved, affine: Affine) -> tuple[Floats, Floats]:
-    """Nodes z and weights w with w @ f(z) = E[f(z)] for an f made of φ̂ and its derivatives."""
+    """Return nodes z and weights w with w @ f(z) = E[f(z)] for an f made of φ̂ and its derivatives."""
     return normal_nodes(_cuts(activation, affine))
 
 
 def normal_nodes(cuts: Iterable[float] = ()) -> tuple[Floats, Floats]:
-    """Nodes z and weights w with w @ f(z) = E[f(z)], z ~ N(0, 1), for an f that is smooth between `cuts`."""
+    """Return nodes z and weights w with w @ f(z) = E[f(z)], z ~ N(0, 1), for an f that is smooth between `cuts`."""
     inside = np.array([cut for cut in cuts if -REACH < cut < REACH])
     z, weight = _nodes_between(_merge(inside[None, :]))
     return z[0], weight[0] * np.exp(-(z[0] ** 2) / 2) / math.sqrt(2 * math.pi)
 
 
 def _merge(breaks: Floats) -> Floats:
-    """Each row's breaks together with whole steps over the reach of a normal, sorted: [rows, breaks + steps]."""
+    """Merge each row's breaks with unit steps over the range of a normal, sorted: [rows, breaks + steps]."""
     steps = np.broadcast_to(np.arange(-REACH, REACH + 1), (len(breaks), int(2 * REACH) + 1))
     return np.sort(np.concatenate((breaks, steps), axis=1), axis=1)
 
 
 def _nodes_between(breaks: Floats) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights over the intervals of each row of sorted breaks, [rows, nodes] each."""
+    """Return Gauss-Legendre nodes and weights over the intervals of each row of sorted breaks, [rows, nodes] each."""
     points, weights = _gauss_legendre()
     low, width = breaks[:, :-1, None], np.diff(breaks, axis=1)[:, :, None]
     return (low + width * points).reshape(len(breaks), -1), (width * weights).reshape(len(breaks), -1)
@@ -194,12 +194,12 @@ def _nodes_between(breaks: Floats) -> tuple[Floats, Floats]:
 
 @functools.cache
 def _gauss_legendre() -> tuple[Floats, Floats]:
-    """NODES nodes and weights on [0, 1]."""
+    """Return NODES nodes and weights on [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(NODES)
     return (points + 1) / 2, weights / 2
 
 
 def _cuts(activation: Curved, affine: Affine) -> tuple[float, ...]:
-    """Where z is cut, so that φ̂ is smooth and varies little between two cuts."""
+    """Return the cuts of z between which φ̂ is smooth and varies little."""
     near = {sign * step for step in AROUND for sign in (-1, 1)}
     return tuple((u - affine.input_shift) / affine.input_scale for u in sorted({*near, *kinks(activation)}))

@@ -22,14 +22,14 @@ from ablate.signal.subnetworks import ResidualStack, bisect
 
 @dataclass(frozen=True, slots=True)
 class ShapedLeakyReLU:
-    """The slope s of negative inputs, and the maps around."""
+    """The slope s of negative inputs, and the affine maps around."""
 
     slope: float
     affine: Affine
 
 
 def leaky_correlation(c: float, slope: float) -> float:
-    """C(c) of leaky ReLU without shifts, for c in [-1, 1].
+    """Compute C(c) of leaky ReLU without shifts, for c in [-1, 1].
 
     >>> leaky_correlation(0.5, 1.0), leaky_correlation(1.0, 0.2)
     (0.5, 1.0)
@@ -49,7 +49,7 @@ def leaky_by_correlation(eta: float, stack: ResidualStack) -> ShapedLeakyReLU:
         raise InputError(
             f"TAT finds no leaky ReLU that brings C(0) to eta {eta:g} over {stack}; "
             f"the largest is {largest:.4g}, that of ReLU\n"
-            f"  = take an eta below {math.floor(1000 * largest) / 1000:g}, or more layers"
+            f"  = choose an eta below {math.floor(1000 * largest) / 1000:g}, or more layers"
         )
     slope = bisect(lambda s: eta - _network_correlation(s, stack), 0.0, 1.0)
     return ShapedLeakyReLU(slope, Affine(output_scale=math.sqrt(2 / (1 + slope**2))))
@@ -67,9 +67,9 @@ def leaky_by_slope(zeta: float, stack: ResidualStack) -> ShapedLeakyReLU:
     if k < 0:
         largest = math.pi / (math.pi - 1)
         raise InputError(
-            f"DKS finds no leaky ReLU with C'(1) = {psi:.4g}, as zeta {zeta:g} over {stack} asks; "
+            f"DKS finds no leaky ReLU with C'(1) = {psi:.4g}, as zeta {zeta:g} over {stack} requires; "
             f"the largest is {largest:.4g}, that of ReLU, which makes zeta {stack.slope(largest):.4g}\n"
-            "  = take a smaller zeta, or more layers"
+            "  = choose a smaller zeta, or more layers"
         )
     slope = k / (1 + math.sqrt((1 - k) * (1 + k)))
     mean = (1 - slope) / math.sqrt(2 * math.pi)
@@ -77,5 +77,5 @@ def leaky_by_slope(zeta: float, stack: ResidualStack) -> ShapedLeakyReLU:
 
 
 def _network_correlation(slope: float, stack: ResidualStack) -> float:
-    """The largest C(0) of the network's subnetworks."""
+    """Return the largest C(0) of the network's subnetworks."""
     return stack.largest(lambda c: leaky_correlation(min(c, 1.0), slope), 0.0)

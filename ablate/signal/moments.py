@@ -1,12 +1,12 @@
 """Moments: mean, variance and correlation between tokens through each component of a transformer, and backwards.
 
 A signal is X [tokens, channels]: every entry of mean μ and variance σ², channels independent, and the same channel of
-two tokens correlated by r. Its covariance is rσ². A gradient is a signal of mean 0. For a gradient the maps go from
-that of a component's output to that of its input, which they take where they depend on it.
+two tokens correlated by r. Its covariance is rσ². A gradient is a signal of mean 0. Maps of gradients go from a
+component's output to its input, and take the moments of that input where they depend on them.
 
     Kedia et al. 2024, arXiv:2403.09635, Tables 1, 16 to 18 and 20; derivations in App. A. All numbers are float64.
 
-Exact for normal inputs and independent normal weights of mean 0, but for what depends on the number of tokens
+Exact for normal inputs and independent normal weights of mean 0, except for what depends on the number of tokens
 (softmax, attention), which holds for many.
 """
 
@@ -27,12 +27,12 @@ class Moments:
 
     @property
     def covariance(self) -> float:
-        """Of one channel at two tokens: rσ²."""
+        """The covariance of one channel at two tokens: rσ²."""
         return self.correlation * self.variance
 
     @staticmethod
     def of(variance: float, covariance: float, mean: float = 0.0) -> Moments:
-        """From a covariance; the correlation of a signal without variance is 0."""
+        """Make moments from a covariance; the correlation of a signal without variance is 0."""
         return Moments(variance, covariance / variance if variance else 0.0, mean)
 
 
@@ -72,12 +72,12 @@ def linear_backward(g: Moments, d_out: int, weight_variance: float) -> Moments:
 
 
 def dropout(x: Moments, p: float) -> Moments:
-    """A share p dropped, the rest divided by 1 - p: (σ² + pμ²) / (1 - p); the covariance stays."""
+    """A share p dropped, the rest divided by 1 - p: (σ² + pμ²) / (1 - p), at the same covariance."""
     return Moments.of((x.variance + p * x.mean**2) / (1 - p), x.covariance, x.mean)
 
 
 def dropout_backward(g: Moments, p: float) -> Moments:
-    """σ_g² / (1 - p); the covariance stays."""
+    """σ_g² / (1 - p), at the same covariance."""
     return Moments.of(g.variance / (1 - p), g.covariance)
 
 

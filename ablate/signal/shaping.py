@@ -6,12 +6,12 @@ are those of `kernel_maps`, ψ and κ come from a target for the whole network, 
     DKS    Q(1) = 1, Q'(1) = 1, C(0) = 0, C'(1) = ψ        Martens et al. 2021, arXiv:2110.01765
     TAT    Q(1) = 1, Q'(1) = 1, C'(1) = 1, C''(1) = κ      Zhang et al. 2022, arXiv:2203.08120; smooth activations
 
-ReLU, and whatever else is linear on both sides of 0, cannot tell input_scale from output_scale: under DKS its
-input_shift is 1 or -1, and Q'(1) is left as it comes.
+ReLU, and whatever else is linear on both sides of 0, does not distinguish input_scale from output_scale: under DKS its
+input_shift is 1 or -1, and Q'(1) is not constrained.
 
 **The numbers are not unique.** Newton's method (Powell's hybrid, MINPACK) starts from a fixed list, then from seeded
-random points, and the first solution counts; of a solution and its mirror images, input_scale > 0, and input_shift > 0
-for functions that are odd around 0. Solutions are kept for the process: layers share theirs.
+random points, and the first solution is taken; of a solution and its mirror images, that with input_scale > 0, and
+input_shift > 0 for functions that are odd around 0. Solutions are cached per process, as layers share them.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
 
 SCALES, SHIFTS = (1.0, 0.1), (0.0, 1.0, -1.0)
-"""Of the fixed starts, in the order of their product."""
+"""The values of the fixed starts, in the order of their product."""
 RANDOM_STARTS, SEED = 40, 123
 HALVINGS_OF_REACH = 16
-"""Steps in which the largest target within reach is looked for, to say so in a refusal."""
+"""Bisection steps for the largest reachable target, which a refusal reports."""
 TOLERANCE = 1e-9
-"""Of each condition, as a share of the target's distance from a linear network's."""
+"""The tolerance of each condition, relative to the target's distance from a linear network's."""
 STEEPEST = 2.0
 """TAT's solutions come in two kinds; the steep ones, output_scale · φ'(…) · input_scale at 2 and above, are refused."""
 
 
 @functools.lru_cache(maxsize=256)
 def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack) -> Affine:
-    """DKS: the maps around `activation`, which the user calls `name`, for a network whose largest C'(1) is ζ > 1.
+    """DKS: the maps around `activation`, named `name` by the user, for a network whose largest C'(1) is ζ > 1.
 
     Raises InputError where no maps are found, with the largest ζ within reach, and for an activation without a curve.
     """
@@ -56,14 +56,14 @@ def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack
         return _shape_homogeneous(activation, name, psi, zeta, stack)
     search = _Search(
         lambda slope: _dks_conditions(activation, slope),
-        lambda found: _standardised(activation, found[0], found[1]),
+        lambda numbers: _standardised(activation, numbers[0], numbers[1]),
         starts=tuple(itertools.product(SCALES, SHIFTS)),
     )
-    found = search.first(psi)
-    if found is None:
+    affine = search.first(psi)
+    if affine is None:
         reach = search.furthest(min(1.01, psi), psi)
         raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
-    return found
+    return affine
 
 
 @functools.lru_cache(maxsize=256)
@@ -83,8 +83,8 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
     kappa = stack.local_curvature(tau)
     steepest = min(1.0, float(np.abs(activation.curve(np.linspace(-8.0, 8.0, 1601))[1]).max()))
 
-    def affine(found: Vector) -> Affine | None:
-        scale, shift, output_shift = found
+    def affine(numbers: Vector) -> Affine | None:
+        scale, shift, output_shift = numbers
         q = _q(activation, Affine(scale, shift, output_shift))
         canonical = Affine(scale, shift, output_shift, q**-0.5)
         return canonical if scale * canonical.output_scale * steepest < STEEPEST else None
@@ -95,15 +95,15 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
         starts=tuple(itertools.product(SCALES, SHIFTS, SHIFTS)),
         odd_around=float(activation.curve(np.zeros(1))[0][0]),
     )
-    found = search.first(kappa)
-    if found is None:
+    maps = search.first(kappa)
+    if maps is None:
         reach = search.furthest(min(1e-3, kappa), kappa)
         raise _out_of_reach("TAT", name, f"C''(1) = {kappa:.4g}", f"tau {tau:g}", stack, reach, stack.curvature, "tau")
-    return found
+    return maps
 
 
 def is_homogeneous(activation: Curved) -> bool:
-    """Whether φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
+    """Return whether φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
     if kinks(activation) != (0.0,):
         return False
     f = activation.curve(np.array([0.0, 1.0, 2.0, 7.0, -1.0, -2.0, -7.0]))[0]
@@ -112,7 +112,7 @@ def is_homogeneous(activation: Curved) -> bool:
 
 @dataclass(frozen=True)
 class _Search:
-    """Looks for the numbers that meet `conditions(target)`; `affine` makes them maps, or None where they are unwanted.
+    """A search for numbers that meet `conditions(target)`; `affine` turns them into maps, or None where unwanted.
 
     The numbers are (input_scale, input_shift) or (input_scale, input_shift, output_shift). `odd_around` is φ(0), about
     which an odd function's output is mirrored where output_shift is one of the numbers.
@@ -124,24 +124,27 @@ class _Search:
     odd_around: float = 0.0
 
     def first(self, target: float) -> Affine | None:
-        """The maps at the first solution, None if no start leads to one."""
+        """Return the maps at the first solution, None if no start leads to one."""
         for start in (*self.starts, *self._random_starts()):
-            found = self._solve(target, start)
-            affine = None if found is None else self.affine(found)
+            solution = self._solve(target, start)
+            affine = None if solution is None else self.affine(solution)
             if affine is not None:
                 return affine
         return None
 
     def furthest(self, easy: float, target: float) -> float | None:
-        """The largest target found between one that is easily met and one that is not; None if neither is met."""
+        """Return the largest target met between an easy one and one that is not met; None if neither is."""
         reached: float | None = None
         last: tuple[tuple[float, ...], ...] = ()
         middle = easy
         for _ in range(HALVINGS_OF_REACH):
             solved = (self._solve(middle, start) for start in (*last, *self.starts))
-            found = next((one for one in solved if one is not None and self.affine(one) is not None), None)
-            if found is not None:
-                reached, easy, last = middle, middle, (found,)
+            solution = next(
+                (candidate for candidate in solved if candidate is not None and self.affine(candidate) is not None),
+                None,
+            )
+            if solution is not None:
+                reached, easy, last = middle, middle, (solution,)
             elif reached is None:
                 return None
             else:
@@ -154,10 +157,10 @@ class _Search:
 
         conditions = self.conditions(target)
         with np.errstate(all="ignore"):
-            found = root(conditions, start, method="hybr", options={"xtol": 1e-14}).x
-            if not self._met(conditions, found):
+            solution = root(conditions, start, method="hybr", options={"xtol": 1e-14}).x
+            if not self._met(conditions, solution):
                 return None
-            numbers = [abs(float(found[0])), *map(float, found[1:])]
+            numbers = [abs(float(solution[0])), *map(float, solution[1:])]
             mirror = [numbers[0], -numbers[1], *(-2 * self.odd_around - shift for shift in numbers[2:])]
             return tuple(mirror if numbers[1] < 0 and self._met(conditions, mirror) else numbers)
 
@@ -195,7 +198,7 @@ def _tat_conditions(activation: Curved, kappa: float) -> Conditions:
 
 
 def _standardised(activation: Curved, scale: float, shift: float) -> Affine | None:
-    """The maps with E[φ̂] = 0 and E[φ̂²] = 1, None where φ(scale · z + shift) does not vary."""
+    """Return the maps with E[φ̂] = 0 and E[φ̂²] = 1, None where φ(scale · z + shift) does not vary."""
     affine = Affine(float(scale), float(shift))
     if not _usable(affine):
         return None
@@ -216,8 +219,8 @@ def _usable(affine: Affine) -> bool:
 
 
 def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, stack: ResidualStack) -> Affine:
-    """DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale that gives C'(1) = ψ."""
-    scales = np.geomspace(0.125, 1e6, 128)  # below, the kink is out of reach of a normal: φ̂ is linear or nothing
+    """Solve DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale with C'(1) = ψ."""
+    scales = np.geomspace(0.125, 1e6, 128)  # below, a normal does not reach the kink: φ̂ is linear or 0
     reach = 1.0
     for shift in (1.0, -1.0):
         slope_at = functools.partial(_slope, activation, shift)
@@ -226,9 +229,9 @@ def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, s
         for low, high, before, after in zip(scales, scales[1:], slopes, slopes[1:], strict=False):
             if min(before, after) < psi <= max(before, after):
                 scale = _crossing(slope_at, psi, float(low), float(high), rising=before < after)
-                found = _standardised(activation, scale, shift)
-                assert found is not None
-                return found
+                affine = _standardised(activation, scale, shift)
+                assert affine is not None
+                return affine
     raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
 
 
@@ -238,7 +241,7 @@ def _crossing(function: Callable[[float], float], level: float, low: float, high
 
 
 def _slope(activation: Curved, shift: float, scale: float) -> float:
-    """C'(1) of the standardised activation; 1 where it is constant."""
+    """Return C'(1) of the standardised activation; 1 where it is constant."""
     affine = _standardised(activation, scale, shift)
     return 1.0 if affine is None else local_maps(activation, affine).c_slope_at_1
 
@@ -253,8 +256,9 @@ def _out_of_reach(
     whole: Callable[[float], float],
     field: str,
 ) -> InputError:
-    found = "" if reach is None else f"; the largest found is {reach:.4g}, which makes {field} {whole(reach):.4g}"
+    largest = "" if reach is None else f"; the largest found is {reach:.4g}, which makes {field} {whole(reach):.4g}"
     way_out = f"another {field} or activation" if reach is None else f"a smaller {field}, or more layers"
     return InputError(
-        f"{method} finds no maps around {name} with {local}, as {target} over {stack} asks{found}\n  = take {way_out}"
+        f"{method} finds no maps around {name} with {local}, as {target} over {stack} requires{largest}\n"
+        f"  = choose {way_out}"
     )

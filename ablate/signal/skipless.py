@@ -1,14 +1,14 @@
-"""Skipless: how similar tokens may be behind each layer, so that attention without skips does not collapse in rank.
+"""Skipless: how similar tokens may be after each layer, so that attention without skips does not collapse in rank.
 
-Signal Preserving Attention gives the token covariance behind layer l a form that is chosen beforehand, and solves for
-the attention matrix A that makes it of the one before, Σ_l = A Σ_{l-1} Aᵀ:
+Signal Preserving Attention gives the token covariance after layer l a form chosen in advance, and solves for the
+attention matrix A that produces it from the one before, Σ_l = A Σ_{l-1} Aᵀ:
 
     E-SPA   Σ_ij = exp(-γ_l |i - j|)            γ_0 = ∞ and γ_l falls to γ_L;  a(γ) = √(1 - exp(-2γ)),  a_l = a_L^(l/L)
     U-SPA   Σ = (1 - ρ_l) I + ρ_l 11ᵀ           ρ_l grows from ρ_0 to ρ_L: linearly, or with another power of l/L
 
     He et al. 2023, arXiv:2302.10322, Sec. 3.2 and App. C; beside normalised skips (α² + β² = 1): Sec. 3.4 and App. F.
 
-These are numbers alone; the matrices are in `skipless_exponential` and `skipless_uniform`.
+Only scalars are computed here; the matrices are in `skipless_exponential` and `skipless_uniform`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ablate.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class LayerStep:
-    """One layer: the decay rate (E-SPA) or correlation (U-SPA) of its input, and that of what its attention gives."""
+    """One layer: the decay rate (E-SPA) or correlation (U-SPA) of its input, and that of its attention's output."""
 
     incoming: float
     outgoing: float
@@ -61,7 +61,7 @@ def decay_of(a: float) -> float:
 
 
 def scheduled_decay(layer: int, n_layers: int, final: float) -> float:
-    """γ_l = -½ log(1 - a(γ_L)^(2l/L)) behind layer l; γ_0 = ∞ (App. C).
+    """γ_l = -½ log(1 - a(γ_L)^(2l/L)) after layer l; γ_0 = ∞ (App. C).
 
     >>> scheduled_decay(0, 6, 0.005), scheduled_decay(6, 6, 0.005)
     (inf, 0.005)
@@ -72,7 +72,7 @@ def scheduled_decay(layer: int, n_layers: int, final: float) -> float:
 
 
 def scheduled_correlation(layer: int, n_layers: int, final: float, initial: float, power: float = 1.0) -> float:
-    """ρ_l = ρ_0 + (ρ_L - ρ_0) (l/L)^p behind layer l (App. C: the paper's p is 1, and others did as well).
+    """ρ_l = ρ_0 + (ρ_L - ρ_0) (l/L)^p after layer l (App. C: the paper's p is 1, and others worked as well).
 
     >>> scheduled_correlation(3, 4, 0.5, 0.0)
     0.375
@@ -85,7 +85,7 @@ def scheduled_correlation(layer: int, n_layers: int, final: float, initial: floa
 
 
 def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> LayerStep:
-    """E-SPA's decay rates around the attention of layer l, from 1 (App. C).
+    """Return E-SPA's decay rates around the attention of layer l, from 1 (App. C).
 
     With a normalised skip α around the attention, its own outgoing rate keeps α² + (1 - α²) λ² at what λ² is without
     (Eq. 26): λ_α² = (λ_0² - α²) / (1 - α²), λ_0 = a(γ_l) / a(γ_{l-1}), and a(γ_{l,α}) = λ_α a(γ_{l-1}).
@@ -101,7 +101,7 @@ def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0)
     if kept <= skip**2:
         raise InputError(
             f"E-SPA with a decay of {final:g} has {math.sqrt(kept):.4g} on the diagonal of its attention in each of "
-            f"{n_layers} layers, and a skip of {skip:g} alone keeps more: no attention makes up for it "
+            f"{n_layers} layers, and a skip of {skip:g} alone keeps more: no attention compensates for that "
             "(arXiv:2302.10322, Eq. 24)\n  = choose a larger final decay, more layers or a smaller skip"
         )
     log_lambda = math.log((kept - skip**2) / (1 - skip**2))
@@ -111,7 +111,7 @@ def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0)
 def uniform_step(
     layer: int, n_layers: int, final: float, initial: float = 0.0, skip: float = 0.0, power: float = 1.0
 ) -> LayerStep:
-    """U-SPA's correlations around the attention of layer l, from 1, growing with the `power` of l/L (App. C).
+    """Return U-SPA's correlations around the attention of layer l, from 1, growing with the `power` of l/L (App. C).
 
     With a normalised skip α around the attention, it gives (ρ_l - α² ρ_{l-1}) / (1 - α²) itself (Sec. 3.4).
 
@@ -131,14 +131,14 @@ def uniform_step(
     if outgoing >= 1:
         raise InputError(
             f"U-SPA beside a skip of {skip:g}: the attention of layer {layer} of {n_layers} would have to give a "
-            f"correlation of {outgoing:.4g}, and below 1 is possible (arXiv:2302.10322, Sec. 3.4)\n"
+            f"correlation of {outgoing:.4g}, which must be below 1 (arXiv:2302.10322, Sec. 3.4)\n"
             "  = choose a smaller final correlation, more layers or a smaller skip"
         )
     return LayerStep(incoming, outgoing)
 
 
 def check_repetition(repetition: float) -> None:
-    """InputError unless it is a share of pairs of tokens below 1."""
+    """Check that a repetition is a share of pairs of tokens below 1; InputError otherwise."""
     if not 0 <= repetition < 1:
         raise InputError(
             f"a repetition of {repetition:g}: it is the chance that two tokens of a sequence are the same\n"
@@ -147,7 +147,7 @@ def check_repetition(repetition: float) -> None:
 
 
 def _decay_at(log_squared: float) -> float:
-    """γ where log a(γ)² is given."""
+    """Return γ, given log a(γ)²."""
     return -log_complement(log_squared) / 2
 
 

@@ -23,7 +23,7 @@ from ablate.signal.skipless import check_repetition, diagonal
 Array: TypeAlias = NDArray[np.float64]
 
 NOISE = 1e-13
-"""What is less than this in a matrix from eigenvectors, whose largest entries are about 1, is rounding."""
+"""Entries below this, in a matrix from eigenvectors with largest entries of about 1, are rounding errors."""
 
 
 def exponential_matrix(
@@ -64,7 +64,7 @@ def exponential_factor(length: int, decay: float) -> Array:
 
 
 def squared_norms(length: int, decay: float, repetition: float, *, causal: bool = True) -> Array:
-    """D̄ [T] = Diag(L Σ̄_0 Lᵀ) = (1 - r) + r (L 1)²: what repeated tokens do to the norm at each place (App. B)."""
+    """D̄ [T] = Diag(L Σ̄_0 Lᵀ) = (1 - r) + r (L 1)²: how repeated tokens change the norm at each position (App. B)."""
     if math.isinf(decay):
         return np.ones(length)
     if causal:
@@ -76,7 +76,7 @@ def squared_norms(length: int, decay: float, repetition: float, *, causal: bool 
 
 
 def _causal(length: int, incoming: float, outgoing: float) -> Array:
-    """Theorem 3, with its differences of exponentials written as products, which lose no digits."""
+    """Compute A by Theorem 3, with differences of exponentials written as products, which lose no digits."""
     faster = incoming - outgoing
     lost = -math.expm1(-faster)  # 1 - e^-(γ_in - γ_out)
     kept = diagonal(outgoing) / diagonal(incoming)  # ρ
@@ -91,7 +91,7 @@ def _causal(length: int, incoming: float, outgoing: float) -> Array:
 
 
 def _symmetric(length: int, incoming: float, outgoing: float) -> Array:
-    before = _root(length, incoming, -0.5) if math.isfinite(incoming) else None  # the layer before has just left it
+    before = _root(length, incoming, -0.5) if math.isfinite(incoming) else None  # cached by the previous layer
     matrix = _root(length, outgoing, 0.5)
     if before is not None:
         matrix = matrix @ before
@@ -106,7 +106,7 @@ def _root(length: int, decay: float, power: float) -> Array:
 
 @functools.lru_cache(maxsize=2)
 def _spectrum(length: int, decay: float) -> tuple[Array, Array]:
-    """Eigenvalues [T] and eigenvectors [T, T] of Σ(γ): what one layer gives, the next one takes."""
+    """Return eigenvalues [T] and eigenvectors [T, T] of Σ(γ); the output of one layer is the input of the next."""
     values, vectors = np.linalg.eigh(np.exp(-decay * _distances(length)))
     for array in (values, vectors):
         array.setflags(write=False)

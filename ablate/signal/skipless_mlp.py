@@ -1,10 +1,10 @@
-"""Skipless behind MLPs: attention that undoes what the MLP before it has done to the similarity of tokens.
+"""Skipless after MLPs: attention that undoes the effect of the preceding MLP on the similarity of tokens.
 
     A_l = L_l L̂_{l-1}⁻¹        L_l L_lᵀ = Σ_l,  L̂_l L̂_lᵀ = Σ̂_l = C(Σ_l)  entry by entry
 
-C is the correlation map of the MLP's activation (`kernel_maps`): behind attention tokens are as Σ_l has them, behind
-the MLP as Σ̂_l. Layer 1 reads the embedding, behind no MLP: Σ̂_0 = Σ_0. Nothing makes the entries of A positive, so it is
-looked at, and refused where one is not.
+C is the correlation map of the MLP's activation (`kernel_maps`): tokens have the covariance Σ_l after attention,
+and Σ̂_l after the MLP. Layer 1 reads the embedding, after no MLP: Σ̂_0 = Σ_0. Nothing ensures that the entries of A are
+positive, so this is checked, and A is refused where one is not.
 
     He et al. 2023, arXiv:2302.10322, Sec. 3.4, which leaves the MLP out: A_l = L_l L_{l-1}⁻¹.
 
@@ -26,7 +26,7 @@ from ablate.signal.skipless_exponential import NOISE, Array, exponential_factor,
 
 @functools.lru_cache(maxsize=4)
 def exponential_through(length: int, incoming: float, outgoing: float, through: CorrelationMap, causal: bool) -> Array:
-    """E-SPA's A from C(Σ(γ_in)) to Σ(γ_out), read-only; γ_in = ∞ is the embedding, behind no MLP.
+    """E-SPA's A from C(Σ(γ_in)) to Σ(γ_out), read-only; γ_in = ∞ is the embedding, after no MLP.
 
     Raises InputError where C(Σ(γ_in)) has no Cholesky factor in float64, and where A has negative entries.
     """
@@ -46,17 +46,17 @@ def exponential_through(length: int, incoming: float, outgoing: float, through: 
 
 
 def uniform_through(step: LayerStep, layer: int, through: CorrelationMap) -> LayerStep:
-    """U-SPA's correlations around the attention of layer l whose input is behind an MLP: C(Σ(ρ)) is Σ(C(ρ)).
+    """Return U-SPA's correlations around the attention of layer l whose input is an MLP's output: C(Σ(ρ)) is Σ(C(ρ)).
 
-    Raises InputError where the MLP brings tokens closer than they are to be behind the attention.
+    Raises InputError where the MLP brings tokens closer than they are to be after the attention.
     """
     if layer == 1:
         return step
     incoming = max(0.0, float(through(step.incoming)))
     if incoming > step.outgoing:
         raise InputError(
-            f"U-SPA behind an MLP: it takes a correlation of {step.incoming:.4g} to {incoming:.4g}, above the "
-            f"{step.outgoing:.4g} that the attention of layer {layer} is to give: no attention takes tokens apart\n"
+            f"U-SPA after an MLP: it raises a correlation of {step.incoming:.4g} to {incoming:.4g}, above the "
+            f"{step.outgoing:.4g} that the attention of layer {layer} must give: no attention moves tokens apart\n"
             "  = choose an activation that is closer to linear, such as dks; mlp: none leaves the MLP out"
         )
     return LayerStep(incoming, step.outgoing)
@@ -73,7 +73,7 @@ def _root_ratio(outgoing: float, before: Array) -> Array:
     (after_values, after), (values, vectors) = (
         np.linalg.eigh(kernel) for kernel in (np.exp(-outgoing * np.abs(places[:, None] - places)), before)
     )
-    _cholesky(before)  # which has a say in whether there is an inverse
+    _cholesky(before)  # refuses a kernel without an inverse
     return np.asarray((after * after_values**0.5) @ after.T @ (vectors * values**-0.5) @ vectors.T)
 
 
@@ -82,7 +82,7 @@ def _cholesky(kernel: Array) -> Array:
         return np.asarray(np.linalg.cholesky(kernel))
     except np.linalg.LinAlgError:
         raise InputError(
-            "E-SPA behind an MLP: it brings tokens so close to each other that no attention can tell them apart\n"
+            "E-SPA after an MLP: it brings tokens so close together that no attention can separate them\n"
             "  = choose an activation that is closer to linear, such as dks; mlp: none leaves the MLP out"
         ) from None
 
@@ -92,7 +92,7 @@ def _check(matrix: Array) -> None:
     if least < -NOISE * float(np.abs(matrix).max()):
         i, j = np.unravel_index(matrix.argmin(), matrix.shape)
         raise InputError(
-            f"E-SPA behind an MLP: its attention would have the entry {least:.3g} (query {i + 1}, key {j + 1}), and a "
+            f"E-SPA after an MLP: its attention would have the entry {least:.3g} (query {i + 1}, key {j + 1}), and a "
             "softmax gives no negative weights (arXiv:2302.10322, Sec. 3.4)\n"
             "  = choose an activation that is closer to linear, such as dks; mlp: none leaves the MLP out"
         )

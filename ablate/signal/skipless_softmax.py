@@ -1,4 +1,4 @@
-"""A given attention matrix as what a softmax can give: a bias on its scores, and a factor on each of its rows.
+"""A given attention matrix as the output of a softmax: a bias on its scores, and a factor on each of its rows.
 
 A v = D softmax(B) v        D = Diag(row sums of A),  P = D⁻¹ A,  B = log P
 

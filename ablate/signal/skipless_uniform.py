@@ -1,4 +1,4 @@
-"""U-SPA's matrices: attention from tokens that are all equally similar to tokens that are so at another correlation.
+"""U-SPA's matrices: attention from tokens that are all equally correlated to tokens at another common correlation.
 
     Σ(ρ) = (1 - ρ) I + ρ 11ᵀ        A = L(ρ_out) L(ρ_in)⁻¹,  L the Cholesky factor, or the symmetric root if not causal
 

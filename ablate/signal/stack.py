@@ -3,7 +3,7 @@
     Pre-LN    x ← λ x + β·f(norm(x))         Post-LN   x ← norm(λ x + β·f(x))
 
 A branch and its skip are taken as uncorrelated, forwards and backwards. At `length` inf and `scores` 0 these are the
-paper's recursions; finite ones add what is left of short sequences and of gradients through attention weights.
+paper's recursions; other values add the terms of short sequences and of gradients through attention weights.
 
     Kedia et al. 2024, arXiv:2403.09635, App. E.1 to E.4 and F.
 """
@@ -45,7 +45,7 @@ class _Sublayer:
 
 
 def forward(stack: Stack, x: Moments) -> tuple[Moments, ...]:
-    """The residual stream before each of the 2N sublayers, and after the last."""
+    """Compute the residual stream before each of the 2N sublayers, and after the last."""
     states = [x]
     for sublayer in _sublayers(stack):
         x = _sum(stack, states[-1], sublayer)
@@ -54,7 +54,7 @@ def forward(stack: Stack, x: Moments) -> tuple[Moments, ...]:
 
 
 def backward(stack: Stack, states: tuple[Moments, ...], g: Moments) -> tuple[Moments, ...]:
-    """The gradient at each of the `states` of `forward`, from `g` at the last."""
+    """Compute the gradient at each of the `states` of `forward`, from `g` at the last."""
     gradients = [g]
     for sublayer, x in reversed(list(zip(_sublayers(stack), states[:-1], strict=True))):
         g = gradients[-1]
@@ -74,7 +74,7 @@ def _sublayers(stack: Stack) -> Iterator[_Sublayer]:
 
 
 def _sum(stack: Stack, x: Moments, sublayer: _Sublayer) -> Moments:
-    """λx + β·f of what the branch gets."""
+    """Return λx + β·f of the branch's input."""
     seen = _seen(stack, x)
     if sublayer.attends:
         branch = attention(seen, sublayer.strength, stack.p, stack.length, stack.width, stack.scores)
@@ -90,10 +90,10 @@ def _branch_backward(stack: Stack, g: Moments, x: Moments, sublayer: _Sublayer) 
 
 
 def _seen(stack: Stack, x: Moments) -> Moments:
-    """What a branch gets: the stream itself in Post-LN, whose norms stand behind the sums."""
+    """Return the input of a branch: the stream itself in Post-LN, whose norms follow the sums."""
     return x if stack.post else _norm(x)
 
 
 def _norm(x: Moments) -> Moments:
-    """Variance 1; the 1 - 1/d of `layer_norm` is left out, since a stream that was centred once stays so."""
+    """Normalise to variance 1; the 1 - 1/d of `layer_norm` is left out, since a centred stream stays centred."""
     return Moments(1.0, x.correlation)

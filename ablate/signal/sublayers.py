@@ -17,7 +17,7 @@ from math import acos, asin, inf, pi, sqrt
 from ablate.signal.moments import Moments
 
 WIDE = 2**62
-"""A width at which nothing is left of what falls with it."""
+"""A width at which terms that fall with it vanish."""
 
 
 def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0) -> Moments:
@@ -40,11 +40,11 @@ def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p
 def attention_mean_backward(
     g: Moments, x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0
 ) -> Moments:
-    """The gradient that reaches the x_j through values and, where there are `scores`, through the weights too.
+    """Compute the gradient that reaches the x_j through values and, where there are `scores`, through the weights too.
 
     variance σ_g² (1 + (L-1) r_g (1-p)) / (L (1-p)),  covariance σ_g² (1 + (L-1) r_g) / L
 
-    These are the paper's, at scores 0: weights all alike, and nothing through queries and keys. With s = scores σ⁴
+    These are the paper's, at scores 0: all weights equal, and nothing through queries and keys. With s = scores σ⁴
 
     variance σ_g² {[e^{(1-r)s} (1 + s(1-r)(2-r)) / (1-p) + (L-1) r_g e^{r(1-r)s} (1 + s r(1-r))] / L + s(1-r)²/d}
 

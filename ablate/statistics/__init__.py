@@ -2,20 +2,20 @@
 
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
-    worst_rank.py      the same by ranks, where runs were lost
-    adjust.py          many p-values at once
-    sequential.py      levels of interim analyses at more and more seeds
+    worst_rank.py      the test by ranks, where runs were lost
+    adjust.py          p-values adjusted for multiple comparisons
+    sequential.py      levels of interim analyses as seeds are added
     alpha_spending.py  levels for judging a question again
     factorial.py       effects of edits tried together, and their analysis of variance
     blocked.py         least squares with seeds as blocks
-    sphericity.py      whether all contrasts of a table vary over seeds alike
-    planning.py        seeds, power and what is visible
-    floor.py           by how much differences vary, of edits or of nothing but another initialisation
+    sphericity.py      whether all contrasts of a table vary equally over seeds
+    planning.py        seeds, power and the smallest visible difference
+    floor.py           the noise floor: how much differences vary, of edits or of the initialisation alone
     spread.py          standard deviations and their limits
     proportions.py     Wilson's interval
-    bisection.py       where a rising function is zero
+    bisection.py       the zero of an increasing function
 
-Of SciPy it loads `special` alone, the distributions: the rest takes longer to import than anything here to compute.
+Of SciPy only `special` is loaded (the distributions): the rest takes longer to import than anything here to compute.
 """
 
 from ablate.statistics.adjust import benjamini_hochberg, holm

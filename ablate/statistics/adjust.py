@@ -1,11 +1,11 @@
-"""Many tests at once: p-values adjusted for the number of them.
+"""Multiple comparisons: p-values adjusted for the number of tests.
 
     Holm 1979                    p̃_(i) = max over j ≤ i of min(1, (m - j + 1)·p_(j))
     Benjamini & Hochberg 1995    q_(i) = min over j ≥ i of min(1, m·p_(j)/j)               p_(1) ≤ … ≤ p_(m)
 
-With p̃ < α some claim is false in at most α of tables; with q < α a share of at most α of the claims is, on average.
+With p̃ < α the chance of any false claim is at most α; with q < α at most a share α of the claims is false on average.
 None stands for a test that was planned but could not be made: it stays None and counts in m, so that what fails to run
-does not make the rest look surer.
+does not make the rest look more certain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Holm's step-down adjusted p-values: each may be held against α, and all such claims together err with at most α.
+    """Return Holm's step-down adjusted p-values: compared with α, all claims together err with probability at most α.
 
     >>> holm([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -28,9 +28,9 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Step-up adjusted p-values q: of the claims with q < level, at most that share is false on average.
+    """Return step-up adjusted p-values q: of the claims with q < level, at most that share is false on average.
 
-    This holds where tests are independent, or depend on each other positively as those that share a baseline do.
+    This holds where tests are independent, or positively dependent as those that share a baseline are.
 
     >>> benjamini_hochberg([0.01, 0.04, 0.03])
     (0.03, 0.04, 0.04)

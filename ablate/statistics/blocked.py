@@ -1,7 +1,7 @@
-"""Least squares beside blocks: what is the same for all cells of a block is taken off before anything is fitted.
+"""Least squares with blocks: block means are subtracted before anything is fitted.
 
 A model of block means and columns X has the same coefficients and residuals as X alone, after each block's means are
-taken off both sides (Frisch & Waugh 1933, Lovell 1963).
+subtracted on both sides (Frisch & Waugh 1933, Lovell 1963).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 RANK = 1e-9
-"""An eigenvalue of XᵀX that is less than this share of the largest is none."""
+"""An eigenvalue of XᵀX below this share of the largest counts as zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Coefficients of least length, the sum of squares `left`, and the rank of X.
+    """The minimum-norm coefficients, the residual sum of squares `left`, and the rank of X.
 
     `weights` [columns, cells] are those with which y enters the coefficients, `shares` the variances of the
-    coefficients in units of that of the error. `told` [columns, columns] projects on what can be told of the
-    coefficients: where its diagonal is 1 the coefficient is one number, and other columns that a row is not 0 at are
-    what it cannot be told from.
+    coefficients in units of the error variance. `told` [columns, columns] projects on the estimable part of the
+    coefficients: where its diagonal is 1 the coefficient is estimable, and the other columns at which a row is not 0
+    are those it is confounded with.
     """
 
     coefficients: Floats
@@ -36,7 +36,7 @@ class Fit:
 
 
 def apart(columns: Floats, blocks: NDArray[np.intp]) -> Floats:
-    """The columns [cells, columns] less the means of their blocks, which are numbered from 0."""
+    """Subtract from columns [cells, columns] the means of their blocks, which are numbered from 0."""
     counts = np.maximum(np.bincount(blocks), 1)
     sums = np.zeros((counts.size, columns.shape[1]))
     np.add.at(sums, blocks, columns)
@@ -44,7 +44,7 @@ def apart(columns: Floats, blocks: NDArray[np.intp]) -> Floats:
 
 
 def fit(x: Floats, y: Floats) -> Fit:
-    """Least squares of y [cells] on x [cells, columns], of any rank."""
+    """Fit y [cells] on x [cells, columns], of any rank, by least squares."""
     if not x.shape[1]:
         none = np.zeros(0)
         empty = np.zeros((0, y.size))

@@ -1,16 +1,16 @@
-"""Factorials: the effects of edits that were tried together, from the values of runs over seeds.
+"""Factorials: the effects of edits that were combined, from the values of runs over seeds.
 
     y[run, seed] = block(seed) + Σ over effects β_e(seed)·x_e(run) + error    x_e: product of its edits' levels -1, +1
 
-The effect of an edit is 2β: the mean difference that it makes over the other edits' levels. Of a pair it is 4β: how
-much more the one does where the other is there than where it is not; of j edits 2^j·β. β by least squares. With an
-effect that is there but not fitted, estimates are off by what the alias table says.
+The effect of an edit is 2β: the mean difference that it makes over the other edits' levels. For a pair it is 4β: how
+much the effect of one edit changes when the other is present; for j edits 2^j·β. β is by least squares. An effect that
+exists but is not fitted biases the estimates as the alias table says.
 
-An edit's effect varies over seeds, and one edit's more than another's, so that no error is common to all effects. Each
-is held against its own: least squares at every seed by itself give an effect for each, and their mean is judged as the
-differences of pairs are, with S-1 degrees of freedom for S seeds (`paired.of_differences`). Of the seven effects of
-three edits, or the fifteen of five in sixteen runs, where an edit's effect varies over seeds with an sd of 0, 1 and 3
-times a run's noise, tables with some false find by Bonferroni, and how often an interval of 95 % covers a main effect:
+An edit's effect varies over seeds, and one edit's more than another's, so there is no error common to all effects. Each
+is tested against its own: least squares at each seed gives the effects at that seed, and their mean is judged like the
+differences of pairs, with S-1 degrees of freedom for S seeds (`paired.of_differences`). For the seven effects of three
+edits, or the fifteen of five in sixteen runs, where an edit's effect varies over seeds with an sd of 0, 1 and 3 times a
+run's noise: tables with a false positive by Bonferroni, and how often an interval of 95 % covers a main effect:
 
                                              sd 0             1              3
     2^3, 5 seeds      its own error      4.9 %  95 %    4.9 %  95 %    5.0 %  95 %
@@ -18,24 +18,24 @@ times a run's noise, tables with some false find by Bonferroni, and how often an
     2^(5-1), 5 seeds  its own error      4.8    95      5.1    95      4.8    95
                       one for all        4.7    95       20    82       33    75
 
-(20,000 tables each; with eight seeds the same within 1.4 points.) What one error for all would gain where it is right
-is power: an effect of one sd of a run is found at 5 %/7 in 22 % of tables of 2^3 with five seeds and 60 % with eight;
-with one error for all it would be 60 and 87 %.
+(20,000 tables each; with eight seeds the same within 1.4 points.) Where it is valid, one error for all would gain
+power: an effect of one sd of a run is found at 5 %/7 in 22 % of tables of 2^3 with five seeds and 60 % with eight; with
+one error for all it would be 60 and 87 %.
 
-Effects are of complete seeds alone, those at which every run has a value that has one at any: least squares over what
-is left of a table would weigh the only value of a run by the variance of the others. Fewer than two complete seeds of
-several give no error: then estimates are over the cells there are, and nothing is said of them. In a table of one seed
-there is nothing but what the effects leave unexplained, and then this is taken for an error.
+Effects use complete seeds only, those at which every run that has any value has one: least squares over an incomplete
+table would weight the only value of a run by the variance of the others. With fewer than two complete seeds of several
+there is no error: then estimates are over the available cells, and are not tested. In a table of one seed the only
+error available is what the effects leave unexplained (lack of fit).
 
 Where runs are `lost`, complete seeds are those of survivors, and p is by ranks (`worst_rank`) over all seeds that have
-each run, lost or not. For the effect of one edit a seed goes upwards by as many lost runs as there are more with the
-edit than without; that supposes that runs with and without it enter alike, as in a balanced design they do. Elsewhere,
-and for what edits do together, the seed is open: were two edits each to lose every run, what they do together would
-come out as a gain, since nothing is worse than lost.
+each run, lost or not. For the effect of one edit, a seed with lost runs counts as upwards by the number of lost runs
+with the edit minus those without; this requires equal weights for both, as in a balanced design. Otherwise, and for
+interactions, the seed is open: if two edits each lost every run, their interaction would look like a gain, since
+nothing is worse than lost.
 
 The analysis of variance: sums of squares are partial, of each term given all others (Yates 1934; type III). The error
-of an effect is how it varies over seeds, so that its F is t². What the runs' means leave beside the effects fitted is
-lack of fit, held against how that varies over seeds, with degrees of freedom times ε (see `sphericity`).
+of an effect is its variation over seeds, so that its F is t². What the fitted effects leave of the runs' means is lack
+of fit, tested against its own variation over seeds, with degrees of freedom times ε (see `sphericity`).
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ Mask = NDArray[np.bool_]
 Levels: TypeAlias = NDArray[np.int64] | Floats
 
 TOLD = 1e-6
-"""Rounding of what can be told of an effect: 1 for all of it, 0 for nothing."""
+"""Rounding tolerance of estimability, which is 1 for an estimable effect."""
 
-NO_CHANGE = "the runs with results are alike in it"
+NO_CHANGE = "it does not vary among the runs with results"
 
 ErrorOf: TypeAlias = Literal["seeds", "lack of fit", "none"]
-"""What the standard errors come from: how each effect varies over seeds, or what one seed leaves unexplained."""
+"""The source of standard errors: the variation of each effect over seeds, or the lack of fit at one seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """One effect, as the indices of its edits. `error` is the standard error, with `df` degrees of freedom.
 
-    An effect that the runs with results do not tell has no `estimate`, `reason` says why, and `entangled` are the
-    effects that it cannot be told from. Nothing but `estimate` is known where there is no error to hold it against.
-    `method` is that of its values over `n` seeds, as for pairs; `pooled` where one seed's lack of fit is the error.
-    `ranks` are there where runs were lost, over all seeds. `over_seeds` is the effect at each seed, where the error is
-    by how these vary.
+    An effect that is not estimable from the runs with results has no `estimate`, `reason` says why, and `entangled` are
+    the effects that it is confounded with. Where there is no error to test against, only `estimate` is known. `method`
+    is that of its values over `n` seeds, as for pairs; `pooled` where one seed's lack of fit is the error. `ranks`,
+    over all seeds, exist where runs were lost. `over_seeds` is the effect at each seed, where the error is from their
+    variation.
     """
 
     effect: tuple[int, ...]
@@ -97,7 +97,7 @@ class Estimate:
     over_seeds: tuple[float, ...] = ()
 
     def p_equivalent(self, margin: float) -> float | None:
-        """The greater p of the two one-sided tests against ±margin; None where there is no error to test with."""
+        """Return the larger p of the two one-sided tests against ±margin; None where there is no error to test with."""
         if self.estimate is None or self.error is None:
             return None
         return one_sided_p(self.estimate, margin, self.error, self.df, self.n)
@@ -107,8 +107,8 @@ class Estimate:
 class AnovaLine:
     """A line of the analysis of variance: `term` is `effect`, `seed`, `lack of fit` or `error`.
 
-    `effect` has the indices of its edits, None where it is none. F is against how the term varies over seeds, None for
-    what is not tested: the seeds, the error itself, and what does not vary.
+    `effect` has the indices of its edits, None for the other terms. F is against the term's variation over seeds, None
+    for what is not tested: the seeds, the error itself, and what does not vary.
     """
 
     term: str
@@ -121,11 +121,11 @@ class AnovaLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The estimates, in the order asked for, and the analysis of variance of the effects that can be told.
+    """The estimates, in the order requested, and the analysis of variance of the estimable effects.
 
-    `cells`, `runs` and `seeds` are how many the estimates are from, `complete` the positions of the seeds at which
-    every run has a value that has one at all, `lost` those of the runs that have none. `lines` are of complete seeds,
-    and there are none where the error is for want of such. `sphericity` is of all contrasts of the runs.
+    `cells`, `runs` and `seeds` are the numbers of these that the estimates use, `complete` the positions of the seeds
+    at which every run that has any value has one, `lost` those of the runs that have none. `lines` are over complete
+    seeds, and empty where there are too few of these. `sphericity` is of all contrasts of the runs.
     """
 
     estimates: tuple[Estimate, ...]
@@ -150,23 +150,23 @@ def analyse(
     only_student: bool = False,
     gone: Floats | None = None,
 ) -> Analysis:
-    """The effects of a factorial with `levels` [runs, edits] from `values` [runs, seeds], NaN where there is none.
+    """Estimate the effects of a factorial with `levels` [runs, edits] from `values` [runs, seeds], NaN where missing.
 
-    `gone` [runs, seeds] is 1 where a run was lost and stands above all values, -1 where below, NaN where it is not said
-    on which side, 0 elsewhere. `size` is that of the values the present ones come from, which rounding goes by (1 for
-    logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes do not fit, levels are others
-    than -1 and +1, an effect is asked for twice, or a value is infinite.
+    `gone` [runs, seeds] is 1 where a run was lost and counts as above all values, -1 where below, NaN where the side is
+    not known, 0 elsewhere. `size` is the magnitude of the original values, which sets the rounding error (1 for
+    logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes do not fit, levels are other
+    than -1 and +1, an effect is requested twice, or a value is infinite.
     """
     levels, values = np.asarray(levels, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(levels, effects, values)
-    found = _over_values(
+    analysis = _over_values(
         levels, effects, values, size=size, confidence=confidence, level=level, only_student=only_student
     )
-    if gone is None or found.lost or not gone.any():
-        return found
+    if gone is None or analysis.lost or not gone.any():
+        return analysis
     ranked = _ranked(levels, effects, values, np.asarray(gone, dtype=np.float64), size=size)
-    estimates = (replace(one, ranks=ranks) for one, ranks in zip(found.estimates, ranked, strict=True))
-    return replace(found, estimates=tuple(estimates))
+    estimates = (replace(estimate, ranks=ranks) for estimate, ranks in zip(analysis.estimates, ranked, strict=True))
+    return replace(analysis, estimates=tuple(estimates))
 
 
 def _over_values(
@@ -179,7 +179,7 @@ def _over_values(
     level: float | None,
     only_student: bool,
 ) -> Analysis:
-    """The same from the values alone."""
+    """Estimate the effects from the values alone."""
     there = ~np.isnan(values)
     kept: Mask = np.logical_or.reduce(there, axis=1)
     lost = tuple(np.flatnonzero(~kept).tolist())
@@ -195,8 +195,8 @@ def _over_values(
     x = _columns(levels[kept], effects)
     x = x - x.mean(axis=0)
     means = table.mean(axis=1)
-    found = fit(x, means - means.mean())
-    over_seeds = np.array([2.0 ** len(effect) for effect in effects])[:, None] * (found.weights @ table)
+    fitted = fit(x, means - means.mean())
+    over_seeds = np.array([2.0 ** len(effect) for effect in effects])[:, None] * (fitted.weights @ table)
 
     def judged(i: int) -> Estimate:
         paired = of_differences(over_seeds[i], size=size, confidence=confidence, level=level, only_student=only_student)
@@ -215,12 +215,12 @@ def _over_values(
             over_seeds=paired.differences,
         )
 
-    untold = {i: _untold(effects, i, found, x, n) for i in range(len(effects)) if found.told[i, i] < 1 - TOLD}
+    untold = {i: _untold(effects, i, fitted, x, n) for i in range(len(effects)) if fitted.told[i, i] < 1 - TOLD}
     estimates = tuple(untold[i] if i in untold else judged(i) for i in range(len(effects)))
     contrasts = _basis(np.ones((table.shape[0], 1))) @ table
     return Analysis(
         estimates=estimates,
-        lines=tuple(_lines(estimates, found, x, table, size)),
+        lines=tuple(_lines(estimates, fitted, x, table, size)),
         cells=table.size,
         runs=table.shape[0],
         seeds=n,
@@ -234,7 +234,7 @@ def _over_values(
 def _ranked(
     levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats, gone: Floats, *, size: float
 ) -> list[Ranked | None]:
-    """The ranks of each effect; None of those that the runs do not tell, and where no seed that counts lost a run."""
+    """Return the ranks of each effect; None where it is not estimable, and where no seed that counts lost a run."""
     counted: Mask = np.logical_and.reduce(~np.isnan(values) | (gone != 0), axis=0)
     some: Mask = counted & np.logical_or.reduce(gone != 0, axis=0)
     if not some.any():
@@ -245,18 +245,18 @@ def _ranked(
     fitted = fit(x, np.zeros(x.shape[0]))
     table, without = values[:, complete], gone[:, some]
     size = max(size, float(np.abs(table).max(initial=0.0)))
-    found: list[Ranked | None] = []
+    ranks: list[Ranked | None] = []
     for i, effect in enumerate(effects):
         weights = fitted.weights[i]
         if fitted.told[i, i] < 1 - TOLD:
-            found.append(None)
+            ranks.append(None)
             continue
         alike = len(effect) == 1 and float(np.ptp(np.abs(weights))) < TOLD * float(np.abs(weights).max())
         more = np.rint(np.sign(weights) @ without) if alike else np.full(without.shape[1], np.nan)
         sided = more[~np.isnan(more)].astype(int).tolist()
         differences = 2.0 ** len(effect) * (weights @ table)
-        found.append(worst_rank(differences, sided, len(more) - len(sided), size=size))
-    return found
+        ranks.append(worst_rank(differences, sided, len(more) - len(sided), size=size))
+    return ranks
 
 
 def _of_cells(
@@ -269,28 +269,28 @@ def _of_cells(
     size: float,
     alpha: float,
 ) -> Analysis:
-    """What the cells there are tell where fewer than two seeds are complete, seeds as blocks.
+    """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete.
 
-    In a table of one seed what the effects leave unexplained is the error, if anything is left.
+    In a table of one seed, what the effects leave unexplained is the error, if any degrees of freedom are left.
     """
     runs, seeds = np.nonzero(~np.isnan(values))
     _, seeds = np.unique(seeds, return_inverse=True)
     y = values[~np.isnan(values)]
     x = apart(_columns(levels, effects)[runs], seeds)
-    found = fit(x, apart(y[:, None], seeds)[:, 0])
+    fitted = fit(x, apart(y[:, None], seeds)[:, 0])
     one_seed = values.shape[1] == 1
-    lacking = y.size - 1 - found.rank if one_seed else 0
-    sd = math.sqrt(found.left / lacking) if lacking else 0.0
+    lacking = y.size - 1 - fitted.rank if one_seed else 0
+    sd = math.sqrt(fitted.left / lacking) if lacking else 0.0
     sd = sd if sd > ROUNDING * max(size, float(np.abs(y).max())) else 0.0
 
     def held(i: int) -> Estimate:
         scale = 2.0 ** len(effects[i])
-        estimate = scale * float(found.coefficients[i])
+        estimate = scale * float(fitted.coefficients[i])
         if not lacking:
             return Estimate(effect=effects[i], n=len(complete), estimate=estimate)
         if not sd:
             return _without_spread(effects[i], estimate, alpha)
-        error = scale * sd * math.sqrt(float(found.shares[i]))
+        error = scale * sd * math.sqrt(float(fitted.shares[i]))
         low, high = student_interval(estimate, error, lacking, alpha / 2)
         tost_low, tost_high = student_interval(estimate, error, lacking, alpha)
         return Estimate(
@@ -308,18 +308,18 @@ def _of_cells(
         )
 
     n = len(complete)
-    untold = {i: _untold(effects, i, found, x, n) for i in range(len(effects)) if found.told[i, i] < 1 - TOLD}
+    untold = {i: _untold(effects, i, fitted, x, n) for i in range(len(effects)) if fitted.told[i, i] < 1 - TOLD}
     estimates = tuple(untold[i] if i in untold else held(i) for i in range(len(effects)))
     lines: list[AnovaLine] = []
     if one_seed:
         for i, effect in enumerate(effects):
             if i not in untold:
-                squares = float(found.coefficients[i] ** 2 / found.shares[i])
+                squares = float(fitted.coefficients[i] ** 2 / fitted.shares[i])
                 f = squares / sd**2 if sd else None
                 p = float(fdtrc(1, lacking, f)) if f is not None else None
                 lines.append(AnovaLine(term="effect", effect=effect, sum_of_squares=squares, df=1, f=f, p=p))
         if lacking:
-            lines.append(AnovaLine(term="lack of fit", effect=None, sum_of_squares=found.left, df=lacking))
+            lines.append(AnovaLine(term="lack of fit", effect=None, sum_of_squares=fitted.left, df=lacking))
     return Analysis(
         estimates=estimates,
         lines=tuple(lines),
@@ -333,7 +333,7 @@ def _of_cells(
 
 
 def _without_spread(effect: tuple[int, ...], estimate: float, alpha: float) -> Estimate:
-    """Of a single seed that the effects explain to the last digit: one sign."""
+    """Return the estimate of a single seed that the effects fit exactly: one sign."""
     low, high = bounds_without_spread(estimate, 1, alpha)
     tost_low, tost_high = bounds_without_spread(estimate, 1, 2 * alpha)
     return Estimate(
@@ -351,7 +351,7 @@ def _without_spread(effect: tuple[int, ...], estimate: float, alpha: float) -> E
 
 
 def _columns(levels: Levels, effects: Sequence[tuple[int, ...]]) -> Floats:
-    """The products of levels [runs, effects]."""
+    """Return the products of levels [runs, effects]."""
     x = np.ones((levels.shape[0], len(effects)))
     for column, effect in enumerate(effects):
         x[:, column] = levels[:, list(effect)].prod(axis=1)
@@ -359,23 +359,23 @@ def _columns(levels: Levels, effects: Sequence[tuple[int, ...]]) -> Floats:
 
 
 def _basis(x: Floats) -> Floats:
-    """Orthonormal rows that span what is orthogonal to the columns of x."""
+    """Return orthonormal rows that span the orthogonal complement of the columns of x."""
     vectors, sizes, _ = np.linalg.svd(x, full_matrices=True)
     rank = int((sizes > TOLD * max(float(sizes.max(initial=0.0)), 1.0)).sum())
     return vectors[:, rank:].T
 
 
 def _varies(contrasts: Floats, size: float) -> bool:
-    """Whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
+    """Return whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
     left = contrasts - contrasts.mean(axis=1, keepdims=True)
     return bool(contrasts.size) and float(np.sqrt((left**2).mean())) > ROUNDING * size
 
 
-def _lines(estimates: Sequence[Estimate], found: Fit, x: Floats, table: Floats, size: float) -> Iterator[AnovaLine]:
+def _lines(estimates: Sequence[Estimate], fitted: Fit, x: Floats, table: Floats, size: float) -> Iterator[AnovaLine]:
     runs, n = table.shape
-    for estimate, beta, share in zip(estimates, found.coefficients, found.shares, strict=True):
+    for estimate, beta, share in zip(estimates, fitted.coefficients, fitted.shares, strict=True):
         if estimate.estimate is not None:
-            # F is t²: an effect is of one degree of freedom, and so is its error at each seed after the first.
+            # F is t²: an effect has one degree of freedom, and its error one for each seed after the first.
             f = (estimate.estimate / estimate.error) ** 2 if estimate.error else None
             p = student_p(estimate.estimate, estimate.error, n - 1) if estimate.error else None
             squares = n * float(beta**2 / share)
@@ -393,7 +393,7 @@ def _lines(estimates: Sequence[Estimate], found: Fit, x: Floats, table: Floats, 
 
 
 def _lack_of_fit(contrasts: Floats, size: float) -> AnovaLine:
-    """That of the contrasts [contrasts, seeds] which no effect fits, against how they vary over seeds."""
+    """Test the contrasts [contrasts, seeds] that no effect fits against their variation over seeds."""
     df, n = contrasts.shape
     means = contrasts.mean(axis=1)
     squares = n * float((means**2).sum())
@@ -411,16 +411,16 @@ def _check(levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats) -
     if levels.ndim != 2 or values.ndim != 2 or levels.shape[0] != values.shape[0]:
         raise ValueError(f"a factorial needs levels and values of the same runs, got {levels.shape} and {values.shape}")
     if not (np.abs(levels) == 1).all():
-        raise ValueError("levels are -1 and +1")
+        raise ValueError("levels must be -1 or +1")
     if np.isinf(values).any():
         raise ValueError("a factorial needs finite values, and NaN where there is none")
     if len({frozenset(effect) for effect in effects}) < len(effects) or not all(effects):
-        raise ValueError(f"effects are distinct and of one edit or more, got {list(effects)}")
+        raise ValueError(f"effects must be distinct and of one edit or more, got {list(effects)}")
 
 
-def _untold(effects: Sequence[tuple[int, ...]], i: int, found: Fit, x: Floats, n: int) -> Estimate:
-    """An effect that cannot be told, why, and from which others."""
-    others = tuple(effect for j, effect in enumerate(effects) if j != i and abs(found.told[i, j]) > TOLD)
+def _untold(effects: Sequence[tuple[int, ...]], i: int, fitted: Fit, x: Floats, n: int) -> Estimate:
+    """Return an effect that is not estimable, with the reason and the effects that it is confounded with."""
+    others = tuple(effect for j, effect in enumerate(effects) if j != i and abs(fitted.told[i, j]) > TOLD)
     varies = float(np.abs(x[:, i]).max()) > TOLD
-    reason = "cannot be told from other effects in the runs with results" if varies else NO_CHANGE
+    reason = "confounded with other effects in the runs with results" if varies else NO_CHANGE
     return Estimate(effect=effects[i], n=n, reason=reason, entangled=others)

@@ -2,8 +2,8 @@
 
     p = share of the 2^n signs s with |Σ s_i·d_i| ≥ |Σ d_i|        Fisher 1935, Pitman 1937
 
-It supposes of the differences only that they lie symmetrically around their mean, and its p is never below 2^(1-n).
-The interval that goes with it holds every shift that the test of the shifted differences does not reject.
+It assumes only that the differences are distributed symmetrically around their mean; its p is never below 2^(1-n).
+The matching interval holds every shift for which the test of the shifted differences does not reject.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 EXACT = 32
-"""Up to as many pairs all 2^n signs are gone through, beyond that `DRAWS` at random with a fixed seed."""
+"""Up to this many pairs all 2^n signs are enumerated; beyond, `DRAWS` are drawn with a fixed seed."""
 
 DRAWS = 99_999
 
 HALVINGS = 32
-"""Steps in which the end of an interval is found."""
+"""Bisection steps for the end of an interval."""
 
 TIE = 1e-9
-"""Sums closer than this share of Σ|d_i| are the same: rounding makes no sum the lesser."""
+"""Sums closer than this share of Σ|d_i| count as equal, so that rounding does not decide."""
 
 
 def sign_flip_p(differences: Floats) -> float:
-    """The p of sign flips for two sides: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
+    """Return the two-sided p of sign flips: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
     reached = abs(float(differences.sum())) - TIE * float(np.abs(differences).sum())
     if reached <= 0:
         return 1.0
@@ -37,10 +37,10 @@ def sign_flip_p(differences: Floats) -> float:
 
 
 def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
-    """The shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
+    """Return the shifts δ for which flips of d_i - δ have p ≥ `miss`: the interval at confidence 1 - miss.
 
-    p falls as δ leaves the mean on either side, so that each end is found by halving, to a share of 1e-9 of the range
-    of the differences. Infinite where so few pairs can reject no shift at all.
+    p falls as δ leaves the mean on either side, so each end is found by bisection, to a share of 1e-9 of the range of
+    the differences. Infinite where there are too few pairs to reject any shift.
 
     >>> low, high = sign_flip_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 0.05)
     >>> round(low, 6), round(high, 6)
@@ -53,11 +53,13 @@ def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
     ends = _end(differences, mean, low - spread, miss), _end(differences, mean, high + spread, miss)
     if sign_flip_p(differences) < miss:
         return ends
-    return min(ends[0], 0.0), max(ends[1], 0.0)  # no shift is not rejected, however an end was rounded
+    return min(ends[0], 0.0), max(
+        ends[1], 0.0
+    )  # a shift of 0 is not rejected, so it is inside even if an end was rounded
 
 
 def _end(differences: Floats, inside: float, outside: float, miss: float) -> float:
-    """Where p reaches `miss` between a shift that is not rejected and one that is."""
+    """Find where p reaches `miss` between a shift that is not rejected and one that is."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
         if sign_flip_p(differences - middle) < miss:
@@ -68,12 +70,12 @@ def _end(differences: Floats, inside: float, outside: float, miss: float) -> flo
 
 
 def least_p(n: int) -> float:
-    """The least p that flips of n pairs can come to."""
+    """Return the smallest p that flips of n pairs can give."""
     return max(2.0 ** (1 - n), 0.0 if n <= EXACT else 1 / (1 + DRAWS))
 
 
 def _exact(differences: Floats, reached: float) -> float:
-    """All signs of one half against all of the other, sorted (Horowitz & Sahni 1974); what is negative, by symmetry."""
+    """Count all signs of one half against the sorted ones of the other (Horowitz & Sahni 1974), doubled by symmetry."""
     half = differences.size // 2
     some, others = _sums(differences[:half]), np.sort(_sums(differences[half:]))
     count = others.size * some.size - int(np.searchsorted(others, reached - some).sum())

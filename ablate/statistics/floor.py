@@ -1,7 +1,7 @@
-"""The noise floor: by how much differences between two trainings vary over seeds.
+"""The noise floor: how much differences between two training runs vary over seeds.
 
-What is judged is how an edit's differences vary, so pairs of an edit tell it where there are any. A/A pairs, which
-differ in their initialisation alone, stand in for them: they share no initialisation, as an edit and its baseline do,
+Verdicts depend on how an edit's differences vary, so pairs of an edit are used where there are any. A/A pairs, which
+differ in their initialisation alone, are a substitute: unlike an edit and its baseline they share no initialisation,
 and where that matters their differences vary more than those that are judged.
 """
 
@@ -24,10 +24,10 @@ Pairs: TypeAlias = Sequence[tuple[float, float]]
 class Floor:
     """The standard deviation of the differences of pairs on one metric, and `whose` pairs they are.
 
-    Of A/A pairs (`edits` is 0) it is over n ≥ 2 of them. Of the pairs of one or more `edits` it is pooled, each around
-    its own mean; then n is how many the edit has that has most, and what is known of the sd goes by these: all share
-    the baseline's runs. `pairs` are all of them. On the log scale it is that of log ratios. What is planned from it
-    supposes that the differences of an edit vary as these do: normally, with this standard deviation.
+    For A/A pairs (`edits` is 0) it is over n ≥ 2 of them. For the pairs of one or more `edits` it is pooled, each
+    around its own mean; n is then the largest number of pairs of an edit, which limits how well the sd is known, since
+    all share the baseline's runs. `pairs` is the total number. On the log scale it is that of log ratios. Planning from
+    it assumes that the differences of an edit vary as these do: normally, with this standard deviation.
     """
 
     metric: str
@@ -39,13 +39,13 @@ class Floor:
     pairs: int = 0
 
     def sd_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The interval of the true standard deviation by χ², at 95 % where nothing else is asked for."""
+        """Return the χ² interval of the true standard deviation, at 95 % by default."""
         return sd_interval(self.sd, self.n, level)
 
     def visible(self, n: int, alpha: float = 0.05, power: float = POWER) -> tuple[float, float, float]:
-        """The smallest difference that n pairs find at level α with that power, and its 95 % interval.
+        """Return the smallest difference that n pairs find at level α with that power, and its 95 % interval.
 
-        It is proportional to the standard deviation, so that its interval is as sure as that of the latter. Without
+        It is proportional to the standard deviation, and so is its interval to that of the latter. Without
         spread the sign test decides: any difference is found from `seeds_for_signs(alpha)` pairs on, none (infinite)
         from fewer.
         """
@@ -57,9 +57,9 @@ class Floor:
         return at * self.sd, at * low, at * high
 
     def seeds_for_margin(self, margin: float, alpha: float = 0.05) -> int | None:
-        """The fewest pairs for an interval, at 1-2α, of half the margin to each side, from the 80 % upper limit of sd.
+        """Return the fewest pairs for an interval, at 1-2α, of ± half the margin, from the 80 % upper limit of sd.
 
-        Without spread those that the sign test for one side takes. None if no affordable number would do.
+        Without spread, those that the one-sided sign test takes. None if no affordable number is enough.
         """
         if self.sd == 0:
             return seeds_for_signs(2 * alpha)
@@ -69,13 +69,13 @@ class Floor:
 def floor_of(
     metric: str, before: Sequence[float], after: Sequence[float], *, log: bool = False, whose: str = ""
 ) -> Floor:
-    """The floor of a metric from A/A pairs that share a seed, position by position. ValueError as `paired`."""
-    found = paired(before, after, log=log)
-    return Floor(metric=metric, scale="log" if log else "linear", n=found.n, sd=found.sd, whose=whose, pairs=found.n)
+    """Compute the floor of a metric from A/A pairs that share a seed, position by position. ValueError as `paired`."""
+    result = paired(before, after, log=log)
+    return Floor(metric=metric, scale="log" if log else "linear", n=result.n, sd=result.sd, whose=whose, pairs=result.n)
 
 
 def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, whose: str = "") -> Floor:
-    """The floor of a metric from the pairs (before, after) of edits, each at two seeds or more.
+    """Compute the floor of a metric from the pairs (before, after) of edits, each at two seeds or more.
 
         s² = Σ_e Σ_i (d_ei - d̄_e)² / Σ_e (n_e - 1)
 
@@ -83,14 +83,14 @@ def floor_of_edits(metric: str, edits: Sequence[Pairs], *, log: bool = False, wh
     """
     if not edits:
         raise ValueError("a floor of edits needs the pairs of one edit or more")
-    found = [paired([x for x, _ in pairs], [y for _, y in pairs], log=log) for pairs in edits]
-    df = sum(one.n - 1 for one in found)
+    results = [paired([x for x, _ in pairs], [y for _, y in pairs], log=log) for pairs in edits]
+    df = sum(result.n - 1 for result in results)
     return Floor(
         metric=metric,
         scale="log" if log else "linear",
-        n=max(one.n for one in found),
-        sd=math.sqrt(sum((one.n - 1) * one.sd**2 for one in found) / df),
+        n=max(result.n for result in results),
+        sd=math.sqrt(sum((result.n - 1) * result.sd**2 for result in results) / df),
         whose=whose,
-        edits=len(found),
-        pairs=sum(one.n for one in found),
+        edits=len(results),
+        pairs=sum(result.n for result in results),
     )

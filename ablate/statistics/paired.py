@@ -3,12 +3,12 @@
 With d_i = y_i - x_i over the n seeds two variants share (of logarithms where differences are ratios):
 
     interval      d̄ ± t(n-1, 1-α/2)·s/√n                  Student 1908
-    p             of t; of sign flips from as many pairs on as have enough of their p's below α/m, with m tests in the
-                  family: from 10 at 5 % with one test, from 11 with three
+    p             by t; by sign flips once there are enough pairs for several of their p-values to be below α/m, with m
+                  tests in the family: from 10 at 5 % with one test, from 11 with three
     equivalence   d̄ ± t(n-1, 1-α)·s/√n inside ±margin     two one-sided tests, Schuirmann 1987; by t at every n
 
-Where every difference is the same number there is no spread to put a Student interval around. Then the order statistics
-speak: [min d, max d] covers the median difference with probability 1 - 2^(1-n), and the sign test gives p = 2^(1-n).
+Where all differences are the same number there is no spread for a Student interval. Then order statistics are
+used: [min d, max d] covers the median difference with probability 1 - 2^(1-n), and the sign test gives p = 2^(1-n).
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from ablate.statistics.spread import spread
 Floats = NDArray[np.float64]
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign"]
-"""What made the interval and p: t for both; t and sign flips; the sign test."""
+"""The method of the interval and of p: t for both; t and sign flips; the sign test."""
 
 FLIPS_BELOW = 16
-"""How many times the least p of sign flips, 2^(1-n), must go into α/m for them to be used.
+"""Sign flips are used where α/m is at least this many times their smallest p, 2^(1-n).
 
-Were it once, as few as two of all signs would decide, and what t finds with a power of 80 % flips would find with 60 %.
-At sixteen times they lose 4 points at most, so that the power printed is the power had.
+At one time, as few as two of all signs would decide, and flips would have a power of 60 % where t has 80 %. At sixteen
+times they lose 4 points at most, so the power shown for t holds.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """The differences of n ≥ 2 pairs. `low` and `high` bound the interval at the confidence 1-α that was asked for.
+    """The differences of n ≥ 2 pairs. `low` and `high` bound the interval at the requested confidence 1-α.
 
-    `tost_low` and `tost_high` bound the narrower one, at 1-2α, that two one-sided tests at α amount to. `p` is for two
-    sides. Without spread (`sd` is 0) an interval has no width, or no bounds where n is too small for its confidence.
-    `df` are the degrees of freedom of t, n - 1; None with the sign test, which has none. `differences` are the d_i.
+    `tost_low` and `tost_high` bound the narrower one, at 1-2α, equivalent to two one-sided tests at α. `p` is
+    two-sided. Without spread (`sd` is 0) an interval has no width, or no bounds where n is too small for its
+    confidence. `df` are the degrees of freedom of t, n - 1; None with the sign test, which has none. `differences` are
+    the d_i.
     """
 
     n: int
@@ -60,13 +61,13 @@ class Paired:
     differences: tuple[float, ...] = ()
 
     def inside(self, margin: float) -> bool:
-        """Whether two one-sided tests find the mean difference inside ±margin."""
+        """Return whether two one-sided tests find the mean difference inside ±margin."""
         return -margin < self.tost_low and self.tost_high < margin
 
     def p_equivalent(self, margin: float) -> float:
-        """The p of equivalence: the greater one of the tests against a difference of -margin or less, margin or more.
+        """Return the p of equivalence: the larger of the tests against a difference of -margin or less, margin or more.
 
-        Without spread each is a sign test for one side, 2^-n where the differences lie on the right side of it.
+        Without spread each is a one-sided sign test, 2^-n where the differences lie on the right side of it.
         """
         return one_sided_p(self.mean, margin, self.sd / math.sqrt(self.n), self.df, self.n)
 
@@ -82,8 +83,8 @@ def paired(
 ) -> Paired:
     """Compare values that share a seed, position by position; on the log scale as ratios after/before.
 
-    `level` is what this p, of a family the least, is held against (default: α), `only_student` asks for t at every n,
-    which the boundaries of looks are made for.
+    `level` is what the smallest p of a family is compared with (default: α); `only_student` uses t at every n, as the
+    boundaries of interim analyses require.
 
     ValueError for fewer than two pairs, for sides of different length, and for a value without a logarithm.
 
@@ -111,7 +112,7 @@ def of_differences(
     level: float | None = None,
     only_student: bool = False,
 ) -> Paired:
-    """The same from the differences themselves; `size` is that of the values they come from, which rounding goes by.
+    """Compare from the differences themselves; `size` is the magnitude of the original values, for the rounding error.
 
     ValueError for fewer than two of them, and for one that is not finite.
     """
@@ -145,35 +146,35 @@ def of_differences(
 
 
 def flips_suffice(n: int, level: float) -> bool:
-    """Whether n pairs have so many p's of sign flips below the level that these take the place of t."""
+    """Return whether n pairs are enough for sign flips to replace t at that level."""
     return FLIPS_BELOW * least_p(n) < level
 
 
 def flips_from(level: float) -> int | None:
-    """The fewest pairs at which p is by sign flips at that level of a single test; None where none are enough."""
+    """Return the fewest pairs at which sign flips replace t at that level of one test; None where no number does."""
     return next((n for n in range(2, EXACT + 1) if flips_suffice(n, level)), None)
 
 
 def student_interval(mean: float, error: float, df: float, tail: float) -> tuple[float, float]:
-    """The interval by t that leaves out `tail` on each side, given the standard error of the mean."""
+    """Return the interval by t that leaves out `tail` on each side, given the standard error of the mean."""
     half = float(stdtrit(df, 1 - tail)) * error
     return mean - half, mean + half
 
 
 def student_p(mean: float, error: float, df: float) -> float:
-    """The p of t for two sides."""
+    """Return the two-sided p by t."""
     return 2 * float(stdtr(df, -abs(mean) / error))
 
 
 def one_sided_p(mean: float, margin: float, error: float, df: float | None, n: int) -> float:
-    """The p of two one-sided tests against ±margin; by signs of n differences where they do not vary."""
+    """Return the p of two one-sided tests against ±margin; by the sign test where the n differences do not vary."""
     if df is None or error == 0:
         return 2.0**-n if abs(mean) < margin else 1.0
     return float(stdtr(df, (abs(mean) - margin) / error))
 
 
 def bounds_without_spread(shift: float, n: int, miss: float) -> tuple[float, float]:
-    """The interval of n differences that are all the same: that number, or no bounds where n is too small."""
+    """Return the interval of n identical differences: that number, or no bounds where n is too small."""
     return (shift, shift) if 2.0 ** (1 - n) <= miss else (-math.inf, math.inf)
 
 

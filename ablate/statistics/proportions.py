@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927); it stays honest at 0 of n and n of n, and is (0, 1) at n = 0.
+    """Return Wilson's score interval of a proportion (1927); it is valid at 0 of n and n of n, and (0, 1) at n = 0.
 
     ValueError for more successes than n, or fewer than none.
     """

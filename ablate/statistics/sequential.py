@@ -1,28 +1,28 @@
-"""Levels at which to test after each of several looks, so that looking often errs no more often than looking once.
+"""Levels of interim analyses (looks), so that several looks together err no more often than a single one.
 
-At look j, with n_j seeds, each test's p is adjusted by Holm over the family of m comparisons and held against the level
+At look j, with n_j seeds, each test's p is adjusted by Holm over the family of m comparisons and compared with
 
     a_j = c·n_j/n_J
 
-Early looks have the smaller levels: the last keeps most of what a single look would have, and what a few seeds show
-must be plain. Of the levels c·(n_j/n_J)^ρ those with ρ = 0 (Pocock 1977) find less at the last look, and those with
-ρ = 3 (near O'Brien & Fleming 1979) hardly ever stop at an early one, where t has so few degrees of freedom. With looks
-at 4, 6, 9, 13 and 20 and six comparisons, a difference of one standard deviation is found with ρ = 0, 1, 3 in 73, 80,
-85 % of sweeps, and one of three takes 6.8, 7.4, 8.7 seeds on average.
+Early looks have smaller levels: the last look keeps most of the level of a single one, and what few seeds show must be
+clear. Of the levels c·(n_j/n_J)^ρ those with ρ = 0 (Pocock 1977) find less at the last look, and those with ρ = 3
+(close to O'Brien & Fleming 1979) hardly ever stop at an early one, where t has so few degrees of freedom. With looks at
+4, 6, 9, 13 and 20 and six comparisons, a difference of one standard deviation is found with ρ = 0, 1, 3 in 73, 80, 85 %
+of sweeps, and one of three takes 6.8, 7.4, 8.7 seeds on average.
 
-c is such that in at most α of sweeps any verdict at any look is false, "better" or "worse" where there is no difference
-or "equivalent" where it is as large as the margin, whichever comparisons are which:
+c is such that the chance of any false verdict at any look is at most α ("better" or "worse" where there is no
+difference, or "equivalent" where it is as large as the margin), whichever comparisons are which:
 
     max over k of  k·π₂(c/k) + (m - k)·π₁(c/(m - k))  =  α
     π(u) = P(at some look j the p of one comparison is below u·n_j/n_J)
 
 Where k comparisons have no difference and one of them is called different, the first has p ≤ a_j/k (Holm 1979), and
 where m - k are at the margin and one is called equivalent, the first has p ≤ a_j/(m - k). π₂ is of t for two sides, π₁
-of t for one: that is what two one-sided tests come to at the margin when it is wide, and narrower ones find less. Sums
-of probabilities hold however these depend on each other. Nor does it matter when one stops, as no look is left out.
+of t for one: that is what two one-sided tests amount to at a wide margin, and at narrower ones they find less. Sums of
+probabilities are valid under any dependence, and under any stopping rule, as no look is left out.
 
-π is simulated, with a fixed seed. A plain simulation would seldom see what is rare, so paths are drawn given that look
-j is crossed, whose chance is known exactly, and each counts by one over the number of looks that it crosses:
+π is simulated, with a fixed seed. A plain simulation would seldom see rare events, so paths are drawn given that look
+j is crossed, whose chance is known exactly, and each is weighted by one over the number of looks that it crosses:
 
     π(u) = Σ_j P(j crossed)·E[1/number of looks crossed | j crossed]              Karp & Luby 1983
 """
@@ -44,7 +44,7 @@ from ablate.statistics.bisection import root
 Floats = NDArray[np.float64]
 
 RHO = 1.0
-"""The power of n_j/n_J by which levels grow from look to look."""
+"""The exponent of n_j/n_J by which levels grow from look to look."""
 
 PATHS = 20_000
 """Paths simulated through each look."""
@@ -55,11 +55,11 @@ LEVELS = np.geomspace(1e-7, 0.2, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundaries:
-    """What to hold p-values against at each of `looks`.
+    """The levels that p-values are compared with at each of `looks`.
 
     `levels`: for the Holm-adjusted p-values of the family, of superiority and of equivalence. `interval_levels`: 1 -
-    the confidence of the interval of one comparison by itself at each look, which holds its difference at every look at
-    once with confidence 1-α (a repeated confidence interval, Jennison & Turnbull 1989).
+    the confidence of the interval of a single comparison at each look, such that the intervals of all looks together
+    hold its difference with confidence 1-α (a repeated confidence interval, Jennison & Turnbull 1989).
     """
 
     looks: tuple[int, ...]
@@ -69,14 +69,14 @@ class Boundaries:
 
 @cache
 def boundaries(looks: tuple[int, ...], comparisons: int, *, alpha: float = 0.05, margin: bool = True) -> Boundaries:
-    """The boundaries of a family of that many comparisons; with a `margin`, equivalence is tested too.
+    """Compute the boundaries of a family of that many comparisons; with a `margin`, equivalence is tested too.
 
-    ValueError where looks do not grow from 2 or more, and without a comparison.
+    ValueError where looks do not increase from 2 or more, and without a comparison.
     """
     if not looks or looks[0] < 2 or any(a >= b for a, b in pairwise(looks)):
-        raise ValueError(f"looks grow from two or more seeds, got {looks}")
+        raise ValueError(f"looks must increase and start at two or more seeds, got {looks}")
     if comparisons < 1:
-        raise ValueError(f"a family has one comparison or more, got {comparisons}")
+        raise ValueError(f"a family needs one comparison or more, got {comparisons}")
     different = np.arange(comparisons + 1) if margin else np.array([comparisons])
 
     def errs(c: float) -> float:
@@ -90,8 +90,8 @@ def boundaries(looks: tuple[int, ...], comparisons: int, *, alpha: float = 0.05,
         c = root(lambda c: errs(c) - alpha, alpha / len(looks) / 4, alpha)
         return tuple(float(c * share) for share in _shape(looks))
 
-    one = scaled(lambda c: float(_crossing(looks, 2, np.array([c]))[0]))
-    return Boundaries(looks=looks, levels=scaled(errs), interval_levels=one)
+    interval_levels = scaled(lambda c: float(_crossing(looks, 2, np.array([c]))[0]))
+    return Boundaries(looks=looks, levels=scaled(errs), interval_levels=interval_levels)
 
 
 def _shape(looks: tuple[int, ...]) -> Floats:
@@ -99,24 +99,24 @@ def _shape(looks: tuple[int, ...]) -> Floats:
 
 
 def _crossing(looks: tuple[int, ...], sides: int, levels: Floats) -> Floats:
-    """π at each of the levels."""
+    """Return π at each of the levels."""
     return levels * np.interp(np.log(levels), np.log(LEVELS), _inflation(looks, sides))
 
 
 @cache
 def _inflation(looks: tuple[int, ...], sides: int) -> Floats:
-    """π(u)/u at `LEVELS`: one for a single look, and up to the sum of the shape for many that were independent."""
+    """Return π(u)/u at `LEVELS`: one for a single look, up to the sum of the shape for many independent looks."""
     random = np.random.default_rng(0)
     through = [_Through(looks, j, sides, random) for j in range(len(looks))]
     shape = _shape(looks)
-    return np.array([sum(s * one.share(u) for s, one in zip(shape, through, strict=True)) for u in LEVELS])
+    return np.array([sum(s * paths.share(u) for s, paths in zip(shape, through, strict=True)) for u in LEVELS])
 
 
 class _Through:
-    """Paths of one comparison through look j, but for the t they reach there.
+    """Paths of one comparison through look j, apart from the t they reach there.
 
     Up to look j differences are R·(cos θ·1/√n + sin θ·e), where t = √(n-1)·cot θ, a random direction e orthogonal to
-    ones, and R² of χ² with n degrees of freedom are independent. Behind it come fresh ones.
+    ones, and R² of χ² with n degrees of freedom are independent. After look j differences are new draws.
     """
 
     def __init__(self, looks: tuple[int, ...], j: int, sides: int, random: np.random.Generator) -> None:
@@ -133,7 +133,7 @@ class _Through:
         self.at = random.permutation((np.arange(PATHS) + 0.5) / PATHS)
 
     def share(self, level: float) -> float:
-        """E[1/number of looks crossed | this look is crossed] when u is `level`."""
+        """Return E[1/number of looks crossed | this look is crossed] when u is `level`."""
         tails = level * _shape(self.looks) / self.sides
         critical = stdtrit(np.array(self.looks) - 1, 1 - tails)
         crossed = np.zeros(PATHS)
@@ -142,7 +142,7 @@ class _Through:
         return float((1 / (1 + crossed)).mean())
 
     def _reached(self, tail: float) -> Iterator[tuple[int, Floats]]:
-        """The t of every other look."""
+        """Yield the index and t of every other look."""
         n = self.looks[self.j]
         grid = np.linspace(0, 1, 257)[1:]
         t = np.interp(np.log(self.at), np.log(grid), stdtrit(n - 1, 1 - tail * grid))
@@ -162,7 +162,7 @@ class _Through:
 
 
 def _cumulated(counts: tuple[int, ...], random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Sums and sums of squares of the first n standard normal values, for each n of `counts`."""
+    """Return sums and sums of squares of the first n standard normal values, for each n of `counts`."""
     steps = np.diff(np.array((0, *counts)))[:, None]
     sums = random.standard_normal((len(counts), PATHS)) * np.sqrt(steps)
     apart = np.where(steps > 1, random.chisquare(np.maximum(steps - 1, 1), (len(counts), PATHS)), 0.0)

@@ -1,11 +1,11 @@
-"""Sphericity: whether everything that a table of runs by seeds could be asked varies over seeds by the same amount.
+"""Sphericity: whether all contrasts of a table of runs by seeds vary equally over seeds.
 
     S = covariance over n seeds of p contrasts of the runs, orthonormal        U = p·tr S²/(tr S)² - 1        John 1971
-    ε = 1/(1 + U)                                                      1 where they all vary alike, 1/p at the least
+    ε = 1/(1 + U)                                                      1 where they all vary equally, 1/p at the least
 
-U is 0 where one error would do for all effects. Of normal values without any structure its law depends on p and n alone
-and is simulated with a fixed seed, since the limits in use (Mauchly's, Nagao's) need more seeds than there are, and
-Mauchly's more than contrasts. ε is what multiplies the degrees of freedom of an F over several contrasts (Box 1954,
+U is 0 where one error is valid for all effects. For unstructured normal values its distribution depends only on p and n
+and is simulated with a fixed seed, since the usual approximations (Mauchly's, Nagao's) need more seeds than there are,
+and Mauchly's more than contrasts. ε multiplies the degrees of freedom of an F over several contrasts (Box 1954,
 Greenhouse & Geisser 1959).
 """
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 DRAWS = 9_999
-"""Tables simulated without any structure."""
+"""The number of simulated unstructured tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Sphericity:
 
 
 def sphericity(contrasts: Floats) -> Sphericity | None:
-    """The test of orthonormal `contrasts` [contrasts, seeds]; None for one alone, for one seed, and without spread.
+    """Test orthonormal `contrasts` [contrasts, seeds]; None for a single one, for one seed, and without spread.
 
     p = (1 + number of simulated tables with U or more)/(1 + `DRAWS`).
     """
@@ -48,7 +48,7 @@ def sphericity(contrasts: Floats) -> Sphericity | None:
 
 
 def _u(tables: Floats) -> Floats:
-    """U of each of several tables [tables, contrasts, seeds]; NaN where one does not vary."""
+    """Compute U of each of several tables [tables, contrasts, seeds]; NaN where one does not vary."""
     apart = tables - tables.mean(axis=2, keepdims=True)
     p, n = apart.shape[1:]
     products = apart @ apart.swapaxes(1, 2) if p <= n else apart.swapaxes(1, 2) @ apart
@@ -60,7 +60,7 @@ def _u(tables: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def _without_structure(p: int, n: int) -> Floats:
-    """U of normal tables whose contrasts vary alike, in order."""
+    """Simulate U of normal tables whose contrasts vary equally; sorted."""
     random = np.random.default_rng(0)
     at_once = max(1, 2_000_000 // (p * n))
     drawn = [_u(random.standard_normal((min(at_once, DRAWS - start), p, n))) for start in range(0, DRAWS, at_once)]

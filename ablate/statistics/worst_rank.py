@@ -1,22 +1,22 @@
-"""Differences of seeds at which some run was lost: signed ranks, a lost run being worse than any number.
+"""Paired differences where some run was lost: signed ranks, a lost run being worse than any number.
 
-Those that survive are not a fair sample of a variant whose worst seeds diverge: by Student's t over the survivors a
-variant that differs in nothing but that its worst 40 % diverge would be called better in 5 to 12 % of tables. So every
-seed counts, with a rank:
+The survivors are a biased sample of a variant whose worst seeds diverge: by Student's t over the survivors, a variant
+that differs only in that its worst 40 % diverge would be called better in 5 to 12 % of tables. So every seed counts,
+with a rank:
 
-    d_i     y_i - x_i where both runs have a number; beyond all of these, upwards, where the one after alone was lost
-            (of what is better when lower), downwards where the one before alone was; 0, a tie, where both were
-    R_i     the rank of |d_i| among those that are not 0, the mean of their ranks where several are alike
+    d_i     y_i - x_i where both runs have a number; above all of these where only the run after was lost (for a metric
+            that is better when lower), below all where only the run before was; 0, a tie, where both were
+    R_i     the rank of |d_i| among those that are not 0, the mean rank where several are equal
     T       Σ sign(d_i)·R_i                                                                             Wilcoxon 1945
-    p       share of the 2^n signs s with |Σ s_i·R_i| ≥ |T|, over the n seeds that are no ties
+    p       share of the 2^n signs s with |Σ s_i·R_i| ≥ |T|, over the n seeds that are not ties
 
-Exact for any law of the runs and of what loses them, as long as a seed could as well have had its two runs exchanged;
-worst ranks: Lachin 1999. Of several lost runs at a seed, as a factorial may have, a seed with more comes beyond one
-with fewer. p is never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
+Exact for any distribution of the runs and of their losses, as long as the two runs of a seed are exchangeable; worst
+ranks: Lachin 1999. Where a seed has several lost runs, as in a factorial, a seed with more ranks beyond one with fewer.
+p is never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
 
-Where it is not said on which side a lost run would stand, as in a sum of more than two runs, whose symmetry nothing
-gives, the seed is `open`: it takes the highest rank against whatever the others say. The p is then no smaller than that
-of signed ranks had there been a number, whichever it were (where no two are of the same size).
+Where the side of a lost run is not known, as in a sum of more than two runs, which has no such symmetry, the seed is
+`open`: it takes the highest rank against the direction of the others. The p is then no smaller than that of signed
+ranks with any number in its place (where no two are of the same size).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """The signed ranks of n seeds, of which `ties` say nothing and `open` count against whatever the others say.
+    """The signed ranks of n seeds, of which `ties` carry no information and `open` count against the others' direction.
 
-    `total` is T, above zero where it goes up; `p` is for two sides. `tendency` estimates the chance that of two other
-    seeds the mean goes up (ties count half): what a later number of seeds is planned from. `signed` are the ranks with
-    their signs of the seeds that are not open, 0 for a tie.
+    `total` is T, above zero for an increase; `p` is two-sided. `tendency` estimates the chance that the mean of two
+    other seeds increases (ties count half), from which numbers of seeds are planned. `signed` are the signed ranks of
+    the seeds that are not open, 0 for a tie.
     """
 
     n: int
@@ -55,7 +55,7 @@ class Ranked:
     signed: tuple[float, ...]
 
     def mirrored(self) -> Ranked:
-        """The same with before and after changed about."""
+        """Return the same ranks with before and after swapped."""
         signed = tuple(-rank for rank in self.signed)
         return replace(self, total=-self.total, tendency=1 - self.tendency, signed=signed)
 
@@ -63,9 +63,9 @@ class Ranked:
 def worst_rank(
     differences: Sequence[float] | Floats, lost: Sequence[int] = (), open: int = 0, *, size: float = 0.0
 ) -> Ranked:
-    """Ranks `differences`, beyond them the seeds with a `lost` run: so many more upwards (downwards below 0) each.
+    """Rank `differences`, and beyond them seeds with `lost` runs: each their excess upwards (downwards below 0).
 
-    `size` is that of the values that the differences come from: what is mere rounding of these is a tie.
+    `size` is the magnitude of the original values: a difference within their rounding error is a tie.
     ValueError for a difference that is not finite, and without a seed.
 
     >>> worst_rank([-0.3, -0.1, -0.2, -0.4, -0.5, -0.6]).p, worst_rank([-0.3, -0.1, -0.2, -0.4, -0.5], [1]).p
@@ -83,7 +83,7 @@ def worst_rank(
         more = np.concatenate([more, np.full(open, against * (1 + np.abs(more).max(initial=0)))])
     ranks = _signed_ranks(more, d)
     total = float(ranks.sum())
-    # Where those that are open outweigh the others there is nothing that all of them bear out.
+    # Where the open seeds outweigh the others no direction is certain.
     p = 1.0 if open and total * against >= 0 else sign_flip_p(ranks[ranks != 0])
     return Ranked(
         n=d.size,
@@ -98,7 +98,7 @@ def worst_rank(
 
 @cache
 def fewest_seeds(level: float, *, open: int = 0) -> int | None:
-    """The fewest seeds of which none is a tie at which ranks can have p < level; None where `EXACT` are not enough.
+    """Return the fewest seeds, none a tie, at which ranks can have p < level; None where `EXACT` are not enough.
 
     >>> fewest_seeds(0.05), fewest_seeds(0.05 / 3), fewest_seeds(0.05, open=1)
     (6, 7, 12)
@@ -111,11 +111,12 @@ def fewest_seeds(level: float, *, open: int = 0) -> int | None:
 
 
 def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWER) -> int | None:
-    """The fewest seeds at which signed ranks at level α find such a tendency with that power; None beyond `MOST_SEEDS`.
+    """Return the fewest seeds at which signed ranks at level α find that tendency with that power; None past
+    `MOST_SEEDS`.
 
     n = (z(1-α/2) + z(power))² / (3·(tendency - 1/2)²)                                              Noether 1987
 
-    It takes the spread of ranks that lean nowhere: where they lean far, up to half as many would do.
+    It uses the spread of ranks under no tendency: where that is strong, up to half as many are enough.
     """
     apart = abs(tendency - 0.5)
     n = (float(ndtri(1 - alpha / 2)) + float(ndtri(power))) ** 2 / (3 * apart**2) if apart else math.inf
@@ -123,10 +124,10 @@ def seeds_for_ranks(tendency: float, *, alpha: float = 0.05, power: float = POWE
 
 
 def seeds_for_agreement(ranks: Ranked, *, alpha: float = 0.05, least: int = 0) -> int | None:
-    """The fewest seeds in all, `least` or more, at which p < α if every further one agrees; None beyond `MOST_SEEDS`.
+    """Return the fewest seeds in all, at least `least`, with p < α if all further ones agree; None above `MOST_SEEDS`.
 
-    Those have ranks as high as the highest seen on the side that leads, with its sign; those seen stay and `open` ones
-    count against. p is exact up to `EXACT` seeds with a rank, beyond by the normal law that T/√ΣR² tends to.
+    Further seeds have the highest rank seen on the leading side, with its sign; those seen stay and `open` ones count
+    against. p is exact up to `EXACT` seeds with a rank, beyond by the normal limit of T/√ΣR².
 
     >>> seeds_for_agreement(worst_rank([-0.10, -0.05, -0.02, 0.01], [1, 1, 1]), alpha=0.008)
     13
@@ -145,14 +146,14 @@ def seeds_for_agreement(ranks: Ranked, *, alpha: float = 0.05, least: int = 0) -
 
 
 def _planned_p(signed: Floats) -> float:
-    """p for planning: what takes long to draw is by the normal law."""
+    """Return p for planning: by the normal limit where drawing would take long."""
     if signed.size <= EXACT:
         return sign_flip_p(signed)
     return 2 * float(ndtr(-abs(signed.sum()) / math.sqrt((signed**2).sum())))
 
 
 def _signed_ranks(more: Floats, d: Floats) -> Floats:
-    """The rank of each by |more|, then by |d|, with its sign; 0 for ties, which have no rank."""
+    """Return the rank of each by |more|, then by |d|, with its sign; 0 for ties, which have no rank."""
     signs = np.where(more != 0, np.sign(more), np.sign(d))
     told = signs != 0
     _, place, counts = np.unique(
@@ -164,7 +165,7 @@ def _signed_ranks(more: Floats, d: Floats) -> Floats:
 
 
 def _tendency(more: Floats, d: Floats) -> float:
-    """The share of pairs of seeds whose mean goes up."""
+    """Return the share of pairs of seeds whose mean increases."""
     first, second = np.triu_indices(d.size, 1)
     if not first.size:
         return 0.5

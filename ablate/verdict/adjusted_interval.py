@@ -1,14 +1,14 @@
-"""The interval that agrees with a verdict: at the level at which Holm's procedure holds the p of its comparison.
+"""The interval that agrees with a verdict: at the level that Holm's procedure tests its comparison at.
 
-Of m comparisons, k of which are found before this one,
+Of m comparisons, k of which are rejected before this one,
 
     better, worse     estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
     equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
-    undecided         what either holds, with k all that are found       holds zero, and is not inside the margin
+    undecided         the union of both, with k all those rejected       holds zero, and is not inside the margin
 
-and likewise by sign flips, or by signs where nothing varies, where these made the p. α is what the judgement, or the
-look, may spend. Where runs were lost and ranks decide, no interval of the survivors goes with the verdict: there is
-none. Nor is there before a verdict, or where nothing is left of α.
+and likewise by sign flips, or by the sign test where nothing varies, if that gave the p-value. α is what the judgement
+or the look may spend. Where runs were lost and ranks decide, no interval over the survivors agrees with the verdict, so
+there is none; nor is there one before a verdict, or where no α is left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ablate.verdict.summary import Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdjustedInterval:
-    """The bounds, and the `confidence` of this one interval by itself; infinite where n is too small for it."""
+    """The bounds, and the `confidence` of this interval taken alone; infinite where n is too small for it."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class AdjustedInterval:
 
 
 def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> AdjustedInterval | None:
-    """The interval that goes with the verdict of a test; None where none does."""
+    """Return the interval that agrees with the verdict of a test; None where none does."""
     if test.ranks is not None or verdict == "diverged" or test.estimate is None or test.error is None:
         return None
     of_zero = None if corrected.level is None else _of_difference(test, corrected.level)
@@ -51,7 +51,7 @@ def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> A
 
 
 def _of_difference(test: Tested, level: float) -> AdjustedInterval:
-    """Of the test for two sides at that level."""
+    """Compute the interval of the two-sided test at that level."""
     if test.method == "sign_flip":
         low, high = sign_flip_interval(np.array(test.differences), level)
         return AdjustedInterval(low=low, high=high, confidence=1 - level)
@@ -59,7 +59,7 @@ def _of_difference(test: Tested, level: float) -> AdjustedInterval:
 
 
 def _of_equivalence(test: Tested, level: float) -> AdjustedInterval:
-    """Of the two one-sided tests, each at that level; by t at every n."""
+    """Compute the interval of the two one-sided tests, each at that level; by t at every n."""
     return _by_student(test, level)
 
 

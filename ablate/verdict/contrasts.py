@@ -1,4 +1,4 @@
-"""What a plan's comparisons ask of the data, so that what is asked twice is counted once."""
+"""The contrasts that a plan's comparisons test, so that a contrast tested twice is counted once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Protocol, TypeAlias
 from ablate.plan.plan import Comparison, Factors
 
 CROSS = " × "
-"""Between the edits of an interaction, in its name."""
+"""Separates the edits in the name of an interaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of two variants (ids, in the order of the alphabet: which is before and which after changes only the sign)."""
+    """The difference of two variants (ids in alphabetical order: swapping before and after changes only the sign)."""
 
-    one: str
-    other: str
+    first: str
+    second: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +39,39 @@ Contrast: TypeAlias = Difference | WeightedSum | Term
 
 
 def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast:
-    """What a comparison asks. ValueError for an effect that its factorial does not estimate."""
+    """Return the contrast of a comparison. ValueError for an effect that its factorial does not estimate."""
     if comparison.weights:
         return WeightedSum(comparison.weights)
     if comparison.before and comparison.after:
-        one, other = sorted((comparison.before, comparison.after))
-        return Difference(one, other)
+        first, second = sorted((comparison.before, comparison.after))
+        return Difference(first, second)
     design = factors.get(comparison.terms)
     for edits in design.effects if design else ():
         if design and CROSS.join(edits) == comparison.change:
             return Term(edits, design.runs)
-    raise ValueError(f"{comparison.change!r} is no effect of this plan's factorial under {comparison.terms!r}")
+    raise ValueError(f"{comparison.change!r} is not an effect of this plan's factorial under {comparison.terms!r}")
 
 
 class ContrastSource(Protocol):
-    """What asks: a plan, or an experiment."""
+    """A source of comparisons: a plan, or an experiment."""
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """What it asks of the data."""
+        """The comparisons to be tested."""
 
     @property
     def factors(self) -> tuple[tuple[str, Factors], ...]:
-        """The runs of its factorials, by terms."""
+        """The runs of its factorials, by the name of their terms."""
 
 
 def contrasts(design: ContrastSource) -> tuple[Contrast | None, ...]:
-    """What each comparison asks, in its order; None for noise, which is not judged."""
+    """Return the contrast of each comparison, in order; None for noise, which is not judged."""
     factors = dict(design.factors)
-    return tuple(None if one.kind == "noise" else contrast(one, factors) for one in design.comparisons)
+    return tuple(
+        None if comparison.kind == "noise" else contrast(comparison, factors) for comparison in design.comparisons
+    )
 
 
 def family_size(design: ContrastSource, *, metrics: int = 1) -> int:
-    """How many distinct questions are asked of so many metrics together."""
+    """Return the number of distinct contrasts over that many metrics."""
     return len(set(contrasts(design)) - {None}) * metrics

@@ -1,4 +1,4 @@
-"""An experiment: what a verdict needs to know of variants, comparisons and runs, and nothing of how these were made.
+"""An experiment: what verdicts need to know about variants, comparisons and runs, and nothing about how they were made.
 
 A plan gives one (`experiment_of`), and so does a table of runs that were trained elsewhere.
 """
@@ -14,9 +14,9 @@ from ablate.verdict.seeds import Seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
-    """One variant as verdicts know it. `edits` are those that lead to it; what it costs is None where it is not known.
+    """One variant as verdicts see it. `edits` are those that lead to it; costs are None where they are not known.
 
-    `noise`: it is the baseline with another initialisation, which is shown and never judged.
+    `noise`: the baseline with another initialisation, which is shown and never judged.
     """
 
     id: str
@@ -31,11 +31,11 @@ class Treatment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Variants, what is asked of them, and which runs they have.
+    """Variants, the comparisons between them, and their runs.
 
-    `baseline` is a variant's id. `trials` has by variant (id) and seed the id of the run, under which its final metrics
-    are found. `seeds`, `looks` and `factors` are as `plan.Plan` has them. `elsewhere`: its runs are of a table, so
-    that neither what varies from seed to seed is known, nor what variants cost, nor how often they were judged.
+    `baseline` is a variant's id. `trials` maps variant (id) and seed to the id of the run, under which its final
+    metrics are stored. `seeds`, `looks` and `factors` are as in `plan.Plan`. `elsewhere`: the runs come from a table,
+    so it is not known what varies from seed to seed, what variants cost, or how often they were judged.
     """
 
     space: str
@@ -52,7 +52,7 @@ class Experiment:
     elsewhere: bool = False
 
     def variant(self, id: str) -> Treatment:
-        """The variant of that id; KeyError if there is none."""
+        """Return the variant of that id; KeyError if there is none."""
         for variant in self.variants:
             if variant.id == id:
                 return variant
@@ -60,8 +60,8 @@ class Experiment:
 
 
 def experiment_of(plan: Plan) -> Experiment:
-    """What a plan gives verdicts to judge: its trials on the verdict split, since those that tuning or a search chose
-    by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
+    """Return the experiment of a plan: its trials on the verdict split, since trials that tuning or a search made its
+    choices by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
     """
     trials: dict[str, dict[Seed, str]] = {variant.id: {} for variant in plan.variants}
     steps: dict[str, int] = {}

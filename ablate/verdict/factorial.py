@@ -23,7 +23,7 @@ from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric, Summary
 
 MOST_NAMED = 6
-"""Runs without some result that are named; more are counted."""
+"""The most runs without a result that are listed by name; further ones are only counted."""
 
 Levels = NDArray[np.float64]
 
@@ -45,18 +45,18 @@ def analyse(
     metric: Metric,
     ruling: Ruling,
 ) -> Analysed:
-    """Every effect that `factors` names, from the variants `of` at these seeds; `names` are the variants'.
+    """Estimate every effect of `factors` from the variants `of` at these seeds; `names` are the variants'.
 
-    Effects are judged at the seeds at which every run has a value, and where runs were lost by ranks, also at those
-    that lack nothing else. Where a run has none at any seed they are shown as the others tell them, with what is then
-    mixed in, and not judged. A variant that stands in several runs is one run, the first: it was trained once, and
-    repeats of the same numbers would pass for independent ones.
+    Effects are judged at the seeds at which every run has a value; where runs were lost, by ranks, which also count the
+    seeds that lack only the lost runs. Where a run has no value at any seed, effects are estimated from the other runs,
+    shown with the aliases that this adds, and not judged. A variant that appears in several runs counts as one run, the
+    first: it was trained once, and repeated numbers would pass for independent ones.
     """
     runs = dict(reversed(factors.runs))
     runs = {variant: runs[variant] for variant, _ in factors.runs}
     named = [(names[variant], of[variant]) for variant in runs]
-    found, fates, lacking = cells(named, seeds, metric.name, log=metric.log)
-    values = np.array(found, dtype=np.float64).reshape(len(runs), len(seeds))
+    cell_values, fates, lacking = cells(named, seeds, metric.name, log=metric.log)
+    values = np.array(cell_values, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
         values = np.log(values)
     diverged = worse(metric) * np.array(fates, dtype=np.float64).reshape(values.shape)
@@ -90,8 +90,8 @@ def analyse(
 
 
 def averaged(summary: Summary) -> bool:
-    """Whether an edit's effect is the plain mean difference over the other edits: every run has some result, or none
-    has yet, and levels are balanced over them.
+    """Return whether an edit's effect is the plain mean difference over the other edits: every run has a result, or
+    none has yet, and the levels are balanced.
     """
     for _, factors in summary.factors:
         runs = dict(reversed(factors.runs))
@@ -109,7 +109,7 @@ def _named(effect: Sequence[int], factors: Factors) -> str:
 
 
 def _tested(
-    found: Estimate,
+    estimate: Estimate,
     factors: Factors,
     metric: Metric,
     ruling: Ruling,
@@ -118,50 +118,50 @@ def _tested(
     mixed: str,
 ) -> Tested:
     notes = list(common)
-    if found.estimate is None:
-        others = ", ".join(_named(effect, factors) for effect in found.entangled)
-        notes += [found.reason + (f": {others}" if others else "")] if analysis.runs else []
-        return Tested(n=found.n, method=found.method, notes=tuple(notes))
+    if estimate.estimate is None:
+        others = ", ".join(_named(effect, factors) for effect in estimate.entangled)
+        notes += [estimate.reason + (f": {others}" if others else "")] if analysis.runs else []
+        return Tested(n=estimate.n, method=estimate.method, notes=tuple(notes))
     if mixed:
-        notes.append(f"in the runs with results the estimate has in it also {mixed}")
-    if found.ranks is not None:
-        ranked = by_ranks(_of_values(found, metric, ruling, analysis), found.ranks, ruling)
+        notes.append(f"among the runs with results, the estimate also contains {mixed}")
+    if estimate.ranks is not None:
+        ranked = by_ranks(_of_values(estimate, metric, ruling, analysis), estimate.ranks, ruling)
         return replace(ranked, notes=(*notes, *ranked.notes))
-    if found.error == 0 and not analysis.lost and analysis.error_of != "none":
+    if estimate.error == 0 and not analysis.lost and analysis.error_of != "none":
         notes.append("the same at every seed: no spread, so the sign test decides")
-    return replace(_of_values(found, metric, ruling, analysis), notes=tuple(notes))
+    return replace(_of_values(estimate, metric, ruling, analysis), notes=tuple(notes))
 
 
-def _of_values(found: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
-    """What the values of runs tell: of survivors, where some were lost."""
+def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
+    """Return the test by the values of runs: those of the survivors, where some were lost."""
     if analysis.error_of == "none":
-        return Tested(n=found.n, estimate=found.estimate, method=found.method)
+        return Tested(n=estimate.n, estimate=estimate.estimate, method=estimate.method)
     judged = not analysis.lost
-    over_seeds = judged and analysis.error_of == "seeds" and found.error is not None
+    over_seeds = judged and analysis.error_of == "seeds" and estimate.error is not None
     margin = metric.margin if judged else None
     return Tested(
-        n=found.n,
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        tost_low=found.tost_low,
-        tost_high=found.tost_high,
-        sd=found.error * math.sqrt(found.n) if over_seeds and found.error is not None else None,
-        df=found.df,
-        p=found.p if judged else None,
-        p_equivalent=None if margin is None else found.p_equivalent(margin),
-        method="repeated" if ruling.look and found.method == "student" else found.method,
-        error=found.error,
-        differences=found.over_seeds,
+        n=estimate.n,
+        estimate=estimate.estimate,
+        low=estimate.low,
+        high=estimate.high,
+        tost_low=estimate.tost_low,
+        tost_high=estimate.tost_high,
+        sd=estimate.error * math.sqrt(estimate.n) if over_seeds and estimate.error is not None else None,
+        df=estimate.df,
+        p=estimate.p if judged else None,
+        p_equivalent=None if margin is None else estimate.p_equivalent(margin),
+        method="repeated" if ruling.look and estimate.method == "student" else estimate.method,
+        error=estimate.error,
+        differences=estimate.over_seeds,
     )
 
 
 Lacking = Mapping[str, Mapping[str, Sequence[Seed]]]
-"""By reason at which seeds which runs have no value."""
+"""By reason: for each run, the seeds at which it has no value."""
 
 
 def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking) -> list[str]:
-    """Why there is no verdict, or no interval either, or what stands for the error."""
+    """Explain why there is no verdict, or no interval either, or what serves as the error."""
     notes = []
     if not analysis.runs:
         return [f"no run has a result ({', '.join(lacking)})"]
@@ -169,22 +169,26 @@ def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], 
         why = ", ".join(reason for reason, runs in lacking.items() if any(name in runs for name in gone))
         notes.append(f"no verdict: {_some(gone)} {'has' if len(gone) == 1 else 'have'} no result ({why})")
     if analysis.error_of == "lack of fit":
-        notes.append("one seed: the error is what the effects asked for leave unexplained, other interactions too")
+        notes.append(
+            "one seed: the error is what the requested effects leave unexplained, including other interactions"
+        )
     elif analysis.error_of == "none" and len(seeds) == 1:
-        notes.append("no interval: as many effects as runs, and one seed, leave nothing to tell how far runs vary")
+        notes.append(
+            "no interval: with one seed and as many effects as runs, nothing is left to estimate an error from"
+        )
     elif analysis.error_of == "none":
-        every = "every run that has one at all" if gone else "every run"
-        at = f"one seed alone, {seeds[analysis.complete[0]]}, has" if analysis.complete else "no seed has"
+        every = "every run that has any" if gone else "every run"
+        at = f"only one seed, {seeds[analysis.complete[0]]}, has" if analysis.complete else "no seed has"
         ranked = any(estimate.ranks is not None for estimate in analysis.estimates)
         what = "no interval" if ranked else "no interval and no verdict"
-        notes.append(f"{what}: {at} a result of {every}, and two are the least that tell an error")
+        notes.append(f"{what}: {at} a result of {every}; estimating an error takes two")
     return notes
 
 
 def _left_out(
     analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking, ranked: Sequence[Seed]
 ) -> list[str]:
-    """The seeds that lack some of the runs that have results, by what they lack; the `ranked` only have ranks."""
+    """List seeds that lack some of the runs with results, by what they lack; the `ranked` ones count by rank only."""
     reasons: dict[Seed, str] = {}
     for position, seed in enumerate(seeds):
         if position in analysis.complete:
@@ -205,19 +209,21 @@ def _left_out(
 
 
 def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[str]:
-    """That effects not asked for are there, where every run has results and the analysis of variance finds it."""
+    """Report unmodelled effects, where every run has results and the test for lack of fit is significant."""
     alpha = 1 - ruling.confidence
-    found = [line.p for line in analysis.lines if line.term == "lack of fit" and line.p is not None and line.p < alpha]
-    if analysis.lost or not found:
+    significant = [
+        line.p for line in analysis.lines if line.term == "lack of fit" and line.p is not None and line.p < alpha
+    ]
+    if analysis.lost or not significant:
         return []
     pairs = sum(len(effect) == 2 for effect in factors.effects)
-    what = "edits do together what each by itself does not say"
+    what = "edits interact"
     if pairs == math.comb(len(factors.edits), 2):
-        what = "three edits or more do together what pairs do not say"
+        what = "three or more edits interact"
     elif pairs:
-        what = "other pairs, or three edits or more, do together what these do not say"
+        what = "other pairs, or three or more edits, interact"
     left = "what these effects leave unexplained is more than noise"
-    return [f"{left} (lack of fit, p {_equals(chance(found[0]))}): {what}"]
+    return [f"{left} (lack of fit, p {_equals(chance(significant[0]))}): {what}"]
 
 
 def _equals(p: str) -> str:
@@ -225,7 +231,7 @@ def _equals(p: str) -> str:
 
 
 def _mixed(factors: Factors, effects: Sequence[tuple[int, ...]], levels: Levels) -> dict[str, str]:
-    """Of each effect, by name, what else of one to three edits is in its estimate from these runs."""
+    """Return, by effect name, which other effects of one to three edits enter its estimate from these runs."""
     told = estimable(levels, effects)
     aliases = tuple(
         Alias(

@@ -1,7 +1,7 @@
 """What was not equal between the variants of a plan, whatever its terms declare.
 
-Counted, not measured, but for seconds: parameters and FLOPs in closed form, training FLOPs those of a sequence (see
-`Cost`) × batch × steps, tokens steps × batch × context. Evaluations are in none of it.
+Everything but seconds is counted, not measured: parameters and FLOPs in closed form, training FLOPs as those of one
+sequence (see `Cost`) × batch × steps, and tokens as steps × batch × context. Evaluations are not included.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from ablate.plan.tuned import value_in
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
 
 UNKNOWN = "not known yet"
-PARAMETERS, FLOPS, PACE, TIME = "parameters", "training FLOPs", "time of a step", "time of all steps"
+PARAMETERS, FLOPS, PACE, TIME = "parameters", "training FLOPs", "time per step", "total time"
 DECLARED: Mapping[str, tuple[str, ...]] = {
     "steps": ("steps", "tokens"),
     "tokens": ("steps", "tokens"),
     "flops": (FLOPS,),
     "wallclock": (TIME,),
 }
-"""What a budget says is equal; batches are equally large, so steps and tokens are one."""
+"""The quantities that a budget makes equal; batch sizes are equal, so equal steps are equal tokens."""
 WORDS = {"steps": "steps", "tokens": "tokens", "flops": FLOPS, "wallclock": "wall-clock time of all steps"}
 
 Value: TypeAlias = "float | str | None"
-"""A number, words, or None where it is not known."""
+"""A number, a text, or None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnequalQuantity:
-    """One quantity in which a variant (its id, and the name shown) is not as the baseline.
+    """One quantity in which a variant (its id, and the name shown) differs from the baseline.
 
-    `share` is here / baseline - 1, None where it has none. `baseline` and `here` are numbers or words as they are
-    shown. `declared`: the terms say that it is equal, so that this is how near it came; `within` is the share by which
-    they let it be off, where they do and it is off by no more.
+    `share` is here / baseline - 1, None where that is undefined. `baseline` and `here` are numbers or texts as shown.
+    `declared`: the terms declare it equal, so the difference is the error of the match; `within` is the tolerance that
+    the terms allow, where they allow one and the difference is within it.
     """
 
     variant: str
@@ -54,7 +54,7 @@ class UnequalQuantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unequal:
-    """Under one set of terms (by name): what the terms declare, where variants differ, and what all have alike."""
+    """One set of terms (by name): what it declares equal, where variants differ, and what is equal for all."""
 
     terms: str
     declared: str
@@ -63,9 +63,9 @@ class Unequal:
 
 
 def unequal(plan: Plan, fair: Fair, seconds: Mapping[str, float] | None = None) -> tuple[Unequal, ...]:
-    """For each set of terms every variant against the baseline, A/A arms aside.
+    """Compare every variant with the baseline under each set of terms, except A/A arms.
 
-    `seconds` are those of a training step by variant id, where they were measured.
+    `seconds` are the seconds per training step by variant id, where they were measured.
     """
     of = _Quantities(plan, fair, seconds or {})
     return tuple(_under(name, terms, of) for name, terms in fair.terms.items())
@@ -76,7 +76,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
     variants = [v for v in plan.variants if not v.setting.salt and (not name or name in v.terms)]
     baseline = of.all(plan.variant(plan.baseline))
     others = [(variant, of.all(variant)) for variant in variants if variant.id != plan.baseline]
-    said = {*DECLARED[terms.budget], *([PARAMETERS] if isinstance(terms.match, Match) else [])}
+    declared = {*DECLARED[terms.budget], *([PARAMETERS] if isinstance(terms.match, Match) else [])}
     rows = tuple(
         UnequalQuantity(
             variant=variant.id,
@@ -85,7 +85,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
             baseline=_shown(quantity, wanted),
             here=_shown(quantity, here[quantity]),
             share=_share(wanted, here[quantity]),
-            declared=quantity in said,
+            declared=quantity in declared,
             within=_within(quantity, terms, _share(wanted, here[quantity])),
         )
         for variant, here in others
@@ -106,7 +106,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
 
 
 def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
-    """By how much it may be off, where it is off by no more."""
+    """Return the tolerance of a match, where the difference is within it."""
     if quantity != PARAMETERS or not isinstance(terms.match, Match) or share is None:
         return None
     return terms.match.parameters if abs(share) <= terms.match.parameters else None
@@ -114,20 +114,20 @@ def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Quantities:
-    """What of a variant can be compared."""
+    """The quantities in which variants are compared."""
 
     plan: Plan
     fair: Fair
     seconds: Mapping[str, float]
 
     def all(self, variant: Variant) -> dict[str, Value]:
-        """Every quantity by name, in the order in which they are shown."""
-        found: dict[str, Value] = {PARAMETERS: variant.parameters, "FLOPs of a forward pass": variant.flops}
+        """Return every quantity by name, in the order shown."""
+        quantities: dict[str, Value] = {PARAMETERS: variant.parameters, "FLOPs of a forward pass": variant.flops}
         like = self._like()
-        return found if like is None else found | dict(self._trained(variant, like))
+        return quantities if like is None else quantities | dict(self._trained(variant, like))
 
     def _like(self) -> Trial | None:
-        """A trial of a variant that is trained as the space has it."""
+        """Return a trial of a variant with the sizes and steps of the space."""
         plain = {v.id for v in self.plan.variants if v.setting.plain}
         return next((trial for trial in self.plan.trials if trial.variant in plain), None)
 
@@ -148,22 +148,22 @@ class _Quantities:
             yield from self._tuned(variant, self.fair.tune)
 
     def _tuned(self, variant: Variant, tune: Tune) -> Iterator[tuple[str, Value]]:
-        """The settings that it is trained with, and how many trials went into their choice."""
+        """Yield the settings it is trained with, and the number of trials used to choose them."""
         trained = self._verdict(variant)
         own = dict(variant.setting.tuned)
         for field in tune.fields:
             if not self.has(variant, field):
-                yield field.spoken, "not in it"
+                yield field.spoken, "absent"
             elif not trained:
                 yield field.spoken, UNKNOWN
             elif field.path:
                 yield field.spoken, value_in(trained[0].recipe, field)
             else:
-                yield field.spoken, text_of(own[field.name]) if field.name in own else "as the space has it"
-        yield "trials of tuning", len(self._tuning(variant))
+                yield field.spoken, text_of(own[field.name]) if field.name in own else "as in the space"
+        yield "tuning trials", len(self._tuning(variant))
 
     def has(self, variant: Variant, field: TunedField) -> bool:
-        """Whether a field that is tuned is one of the recipe, or of the variant's block."""
+        """Return whether a tuned field belongs to the recipe or to the variant's block."""
         tuning = self._tuning(variant)
         tried = (setting for id, setting in self.plan.tried if id in tuning)
         return bool(field.path) or any(
@@ -171,24 +171,24 @@ class _Quantities:
         )
 
     def _verdict(self, variant: Variant) -> list[Trial]:
-        """The trials of a variant for the verdict, of blocks as tuning has set them."""
+        """Return the verdict trials of a variant, with its block as tuned."""
         return [t for t in self.plan.trials if t.variant == variant.id and t.split == "verdict"]
 
     def _tuning(self, variant: Variant) -> frozenset[str]:
-        """The trials of tuning of a variant, by id."""
+        """Return the ids of the tuning trials of a variant."""
         return frozenset(t.id for t in self.plan.trials if t.variant == variant.id and t.split == "tuning")
 
 
 def _hidden(block: Block, width: int) -> Value:
-    """Of all its MLPs, each width once."""
+    """Return the hidden widths of all its MLPs, each once."""
     sizes = [node["hidden"] for node in walk(block) if has_hidden(node)]
     units = [round(size.at(width)) for size in sizes if isinstance(size, Size)]
     different = tuple(dict.fromkeys(units))
-    return different[0] if len(different) == 1 else ", ".join(f"{one:,}" for one in different) or "none"
+    return different[0] if len(different) == 1 else ", ".join(f"{count:,}" for count in different) or "none"
 
 
 def _share(wanted: Value, here: Value) -> float | None:
-    """How much more it is, where both are numbers."""
+    """Return the relative difference, where both are numbers."""
     if isinstance(wanted, str) or isinstance(here, str) or not wanted or here is None:
         return None
     return here / wanted - 1
@@ -203,13 +203,13 @@ def _shown(quantity: str, value: Value) -> str:
 
 
 def _declared(terms: Terms, of: _Quantities) -> str:
-    """What the terms say is equal, in words."""
+    """Describe what the terms declare equal."""
     match, tune = terms.match, of.fair.tune
-    said = [f"equal {WORDS[terms.budget]}"]
+    phrases = [f"equal {WORDS[terms.budget]}"]
     if isinstance(match, Match):
-        said.append(f"parameters within {100 * match.parameters:.4g} % by {match.by}")
+        phrases.append(f"parameters within {100 * match.parameters:.4g} % by {match.by}")
     if isinstance(tune, Tune):
         variants = (variant for variant in of.plan.variants if not variant.setting.salt)
         all_alike = all(of.has(variant, field) for variant in variants for field in tune.fields)
-        said.append(f"each tuned over the same settings{'' if all_alike else ', of fields that it has'}")
-    return ", ".join(said)
+        phrases.append(f"each tuned over the same settings{'' if all_alike else ', for the fields it has'}")
+    return ", ".join(phrases)

@@ -9,8 +9,8 @@ from typing import NotRequired, TypeAlias, TypedDict
 class Final(TypedDict):
     """The end of one trial: an outcome's kind, its last step, and its final metrics by name.
 
-    `versions` stands for what it ran with: trials that differ in it are not paired. `metrics` of a diverged trial may
-    be empty, infinite or NaN: they are counted, never averaged.
+    `versions` identifies the software and device of the run: trials that differ in it are not paired. `metrics` of a
+    diverged trial may be empty, infinite or NaN: they are counted, never averaged.
     """
 
     status: str

@@ -1,4 +1,4 @@
-"""What the data say of one question on one metric, before any correction for how many are asked."""
+"""The test of one contrast on one metric, before any correction for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """How a test is made: the `confidence` of its intervals, the `level` that a family of so many `tests` is held
-    against, and whether it is of a `look`.
+    """How a test is made: the `confidence` of its intervals, the `level` of the family of that many `tests`, and
+    whether it belongs to a `look` (an interim analysis).
 
-    At a look the t-test decides at every n, since it is what the boundaries are calibrated for. `next_level` is that of
-    the judgement that more seeds would have.
+    At a look the t-test decides at every n, since the boundaries are calibrated for it. `next_level` is the level of
+    the judgement that would follow with more seeds.
     """
 
     confidence: float
@@ -37,17 +37,18 @@ class Ruling:
 
     @property
     def level_of_one(self) -> float:
-        """What Holm holds the least p of the family against."""
+        """The level that Holm's procedure compares the smallest p of the family with."""
         return self.level / self.tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tested:
-    """A test of one question, its numbers as `summary.Effect` has them; what cannot be computed is None.
+    """The test of one contrast, with its numbers as in `summary.Effect`; what cannot be computed is None.
 
-    `sd` is that of the differences over seeds, 0 where they do not vary. Where runs were lost `ranks` are those of all
-    seeds, and p is theirs; the rest is of survivors. `error` is the standard error of the estimate, 0 where nothing
-    varies, and `differences` those of the seeds. `notes` say what is missing, and why.
+    `sd` is the standard deviation of the differences over seeds, 0 where they do not vary. Where runs were lost,
+    `ranks` are those of all seeds and p is by ranks; all other numbers are over survivors. `error` is the standard
+    error of the estimate, 0 where nothing varies, and `differences` are those of the seeds. `notes` say what is
+    missing, and why.
     """
 
     n: int
@@ -68,11 +69,11 @@ class Tested:
 
     @property
     def up(self) -> bool:
-        """Whether it goes up: the estimate, or what is judged in its place, the sum of ranks."""
+        """Return whether the estimate, or the sum of ranks where ranks decide, is above zero."""
         return ((self.estimate or 0.0) if self.ranks is None else self.ranks.total) > 0
 
     def mirrored(self) -> Tested:
-        """The same with before and after changed about."""
+        """Return the same test with before and after swapped."""
 
         def turned(value: float | None) -> float | None:
             return None if value is None else -value
@@ -90,56 +91,56 @@ class Tested:
 
 
 def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
-    """The difference of two variants over the seeds they share; by ranks over all seeds where runs were lost."""
-    found = _test_survivors(pairs, metric, ruling)
+    """Test the difference of two variants over the seeds they share; by ranks over all seeds where runs were lost."""
+    survivors = _test_survivors(pairs, metric, ruling)
     if not pairs.lost and not pairs.open:
-        return found
+        return survivors
     differences = [_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)]
     size = max((abs(value) for value in (*pairs.before, *pairs.after)), default=0.0)
     upwards = worse(metric)
     ranks = statistics.worst_rank(
-        differences, [upwards * one for one in pairs.lost], pairs.open, size=1.0 if metric.log else size
+        differences, [upwards * side for side in pairs.lost], pairs.open, size=1.0 if metric.log else size
     )
-    return by_ranks(found, ranks, ruling)
+    return by_ranks(survivors, ranks, ruling)
 
 
 def worse(metric: Metric) -> int:
-    """On which side of all numbers a diverged run stands: 1 above them, -1 below."""
+    """Return the side of all numbers that a diverged run is on: 1 above them, -1 below."""
     return 1 if metric.better == "lower" else -1
 
 
 def by_ranks(survivors: Tested, ranks: Ranked, ruling: Ruling) -> Tested:
-    """What is judged by ranks, with the numbers of the survivors; a diverged run is never equal to another.
+    """Return the test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
 
     Its notes are about the ranks alone.
     """
-    notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, a diverged run worse than any number"]
+    notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, with a diverged run worse than any number"]
     if survivors.n == 0:
         notes.append("no seed has a result on both sides")
     if ranks.ties:
-        no = "says" if ranks.ties == 1 else "say"
-        notes.append(f"{plural(ranks.ties, 'seed')} with as many diverged on each side, or no difference, {no} nothing")
+        tied = "is a tie" if ranks.ties == 1 else "are ties"
+        notes.append(f"{plural(ranks.ties, 'seed')} {tied}: as many diverged on each side, or no difference")
     if ranks.open:
-        against = "counts" if ranks.open == 1 else "count"
-        notes.append(f"{plural(ranks.open, 'seed')} with a run lost {against} against whatever the others say")
+        counts = "counts" if ranks.open == 1 else "count"
+        notes.append(f"{plural(ranks.open, 'seed')} with a lost run {counts} against the direction of the others")
     if ruling.level > 0:
         notes += _too_few_ranks(ranks, ruling)
     return replace(survivors, p=ranks.p, p_equivalent=None, method="worst_rank", ranks=ranks, notes=tuple(notes))
 
 
 def _too_few_ranks(ranks: Ranked, ruling: Ruling) -> Iterator[str]:
-    """That there are not the seeds at which ranks can decide at all, and how many would do now, and judged again."""
+    """Report that there are too few seeds for ranks to decide, and how many it takes, now and if judged again."""
     level, telling = ruling.level_of_one, ranks.n - ranks.ties
     least = statistics.fewest_seeds(level, open=ranks.open)
     if least is not None and telling >= least:
         return
-    others = f", one of {ruling.tests} comparisons" if ruling.tests > 1 else ""
+    others = f" (one of {ruling.tests} comparisons)" if ruling.tests > 1 else ""
     again = ""
     if 0 < ruling.next_level < ruling.level:
         most = statistics.fewest_seeds(ruling.next_level / ruling.tests, open=ranks.open)
-        again = f", {most or f'more than {EXACT}'} where it is judged again"
+        again = f", {most or f'more than {EXACT}'} if judged again"
     yield (
-        f"{plural(telling, 'seed')} cannot decide by ranks at level {level:.2g}{others}: it takes "
+        f"{plural(telling, 'seed')} cannot decide by ranks at level {level:.2g}{others}: that takes "
         f"{least or f'more than {EXACT}'}{again}"
     )
 
@@ -147,7 +148,7 @@ def _too_few_ranks(ranks: Ranked, ruling: Ruling) -> Iterator[str]:
 def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
     if pairs.n < 2:
         return _too_few([_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)])
-    found = statistics.paired(
+    result = statistics.paired(
         pairs.before,
         pairs.after,
         log=metric.log,
@@ -155,11 +156,11 @@ def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
         level=ruling.level_of_one,
         only_student=ruling.look,
     )
-    return _of(found, metric, ruling)
+    return _of(result, metric, ruling)
 
 
 def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric: Metric, ruling: Ruling) -> Tested:
-    """A weighted sum over variants, seed by seed, held against zero."""
+    """Test a weighted sum over variants, seed by seed, against zero."""
     rows = align(named, metric.name, log=metric.log)
     lost = {seed: why for seed, why in rows.left_out.items() if seed in rows.lost}
     others = {seed: why for seed, why in rows.left_out.items() if seed not in rows.lost}
@@ -169,52 +170,52 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
     sums = scaled @ np.asarray(weights, dtype=np.float64)
     size = max(float(np.abs(scaled).max(initial=0.0)), float(metric.log))
     if sums.size < 2:
-        few = _too_few([float(one) for one in sums])
+        few = _too_few([float(total) for total in sums])
         return _of_sum(few, sums, size, rows, notes, ruling)
-    found = statistics.of_differences(
+    result = statistics.of_differences(
         sums,
         size=size,
         confidence=ruling.confidence,
         level=ruling.level_of_one,
         only_student=ruling.look,
     )
-    return _of_sum(_of(found, metric, ruling), sums, size, rows, notes, ruling)
+    return _of_sum(_of(result, metric, ruling), sums, size, rows, notes, ruling)
 
 
-def _of_sum(found: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
-    """Of a sum a seed with a lost run is open: which side it would stand on, no symmetry says.
+def _of_sum(test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
+    """Return the test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
 
-    `size` is that of the values summed: what is mere rounding of these is a tie.
+    `size` is the magnitude of the summed values: a difference within their rounding error is a tie.
     """
     if rows.lost:
-        found = by_ranks(found, statistics.worst_rank(sums, open=len(rows.lost), size=size), ruling)
-    return replace(found, notes=(*notes, *found.notes))
+        test = by_ranks(test, statistics.worst_rank(sums, open=len(rows.lost), size=size), ruling)
+    return replace(test, notes=(*notes, *test.notes))
 
 
 def missing(reasons: Mapping[Seed, str], what: str) -> list[str]:
-    """`seeds 2, 4 not paired: bug before`: seeds that share a reason in one line."""
+    """Describe seeds with one line per reason: `seeds 2, 4 not paired: bug before`."""
     return [f"{named(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
 
 
-def _of(found: Paired, metric: Metric, ruling: Ruling) -> Tested:
+def _of(result: Paired, metric: Metric, ruling: Ruling) -> Tested:
     note = ""
-    if found.sd == 0:
-        same = "the two sides are identical" if found.mean == 0 else "the difference is the same"
+    if result.sd == 0:
+        same = "the two sides are identical" if result.mean == 0 else "the difference is the same"
         note = f"{same} at every seed: no spread, so the sign test decides"
     return Tested(
-        n=found.n,
-        estimate=found.mean,
-        low=found.low,
-        high=found.high,
-        tost_low=found.tost_low,
-        tost_high=found.tost_high,
-        sd=found.sd,
-        df=found.df,
-        p=found.p,
-        p_equivalent=None if metric.margin is None else found.p_equivalent(metric.margin),
-        method="repeated" if ruling.look and found.method == "student" else found.method,
-        error=found.sd / math.sqrt(found.n),
-        differences=found.differences,
+        n=result.n,
+        estimate=result.mean,
+        low=result.low,
+        high=result.high,
+        tost_low=result.tost_low,
+        tost_high=result.tost_high,
+        sd=result.sd,
+        df=result.df,
+        p=result.p,
+        p_equivalent=None if metric.margin is None else result.p_equivalent(metric.margin),
+        method="repeated" if ruling.look and result.method == "student" else result.method,
+        error=result.sd / math.sqrt(result.n),
+        differences=result.differences,
         notes=(note,) if note else (),
     )
 
@@ -226,4 +227,6 @@ def _difference(before: float, after: float, metric: Metric) -> float:
 def _too_few(differences: Sequence[float]) -> Tested:
     if not differences:
         return Tested(n=0, notes=("no seed has a result on both sides",))
-    return Tested(n=1, estimate=differences[0], notes=("one pair has no spread to judge by, two or more seeds do",))
+    return Tested(
+        n=1, estimate=differences[0], notes=("one pair has no spread to judge by: two or more seeds are needed",)
+    )

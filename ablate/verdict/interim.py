@@ -1,4 +1,4 @@
-"""What is found at a number of seeds, and, where it is looked several times, what the looks find one after another."""
+"""The analysis at a number of seeds and, where there are several looks (interim analyses), what they find in turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ablate.verdict.summary import Metric
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
-    """Every question tested at the first seeds of a plan, and what its p's come to among all; `factorials` are by
+    """Every contrast tested at the first seeds of a plan, with p-values corrected over the family; `factorials` are by
     metric and terms, `rulings` by metric.
     """
 
@@ -39,9 +39,9 @@ class InterimAnalysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalyses:
-    """The looks that count, one after another, and how many seeds the last had (None: none counts, and the one there is
-    only shows numbers). `every` are the variants at all seeds. `left` counts the trials that verdicts wait for, of
-    `asked` in all; `held` is by metric the level that adjusted p's are held against.
+    """The looks that count, in order, and the number of seeds at the last (None: none counts yet, and the one here only
+    shows numbers). `every` has the variants at all seeds. `left` is the number of trials that verdicts wait for, of
+    `planned` in all; `held` is by metric the level that adjusted p-values are compared with.
     """
 
     looks: tuple[InterimAnalysis, ...]
@@ -49,28 +49,29 @@ class InterimAnalyses:
     every: Mapping[str, Side]
     held: Mapping[str, float]
     left: int = 0
-    asked: int = 0
+    planned: int = 0
 
     @property
     def look(self) -> InterimAnalysis:
-        """The last of them."""
+        """The last look."""
         return self.looks[-1]
 
 
 def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account: Account) -> InterimAnalyses:
-    """What the trials that have ended come to: at the plan's seeds, or at one look after another until all is decided.
+    """Analyse the trials that have ended: at the plan's seeds, or at one look after another until all is decided.
 
-    A look counts once every trial of its seeds has ended, with a result or without: whoever judged what there is so
-    far, and then more, would look again and again. Before that the numbers are those of the first, and nothing is
-    found. Nor is it where the `account` does not count the judgement, which also says what of α it may spend.
+    A look counts once every trial of its seeds has ended, with or without a result: judging partial results, and then
+    more of them, would amount to uncounted looks. Before that, the numbers of the first look are shown and nothing is
+    significant. The same holds where the `account`, which also says how much of α may be spent, does not count the
+    judgement.
     """
     every = sides(experiment, finals)
-    asked = tuple(one for one in dict.fromkeys(contrasts(experiment)) if one is not None)
-    tests = max(1, len(asked) * (len(rules.metrics) if rules.family == "page" else 1))
+    questions = tuple(question for question in dict.fromkeys(contrasts(experiment)) if question is not None)
+    tests = max(1, len(questions) * (len(rules.metrics) if rules.family == "page" else 1))
     alpha, several = 1 - rules.confidence, bool(experiment.looks)
     held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
     if several:
-        return _each_look(experiment, rules, every, asked, tests, held, account)
+        return _each_look(experiment, rules, every, questions, tests, held, account)
     rulings = {
         name: Ruling(
             confidence=rules.confidence,
@@ -80,30 +81,35 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
         )
         for name, level in held.items()
     }
-    look = _look(experiment, rules, every, asked, experiment.seeds, rulings, held)
+    look = _look(experiment, rules, every, questions, experiment.seeds, rulings, held)
     judged = _judged(experiment, every).values()
     left = sum(len(side.seeds - _ended(side)) for side in judged)
     if left:
         look = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
     look = _uncounted(look, account)
     return InterimAnalyses(
-        looks=(look,), looked=None, every=every, held=held, left=left, asked=sum(len(side.seeds) for side in judged)
+        looks=(look,), looked=None, every=every, held=held, left=left, planned=sum(len(side.seeds) for side in judged)
     )
 
 
 def _uncounted(look: InterimAnalysis, account: Account) -> InterimAnalysis:
-    """A look at which nothing is found on metrics whose judgement does not count."""
-    counted = {one: account.get(one[0], FIRST).counted for one in look.tested}
+    """Return the look with nothing significant on metrics whose judgement does not count."""
+    counted = {request: account.get(request[0], FIRST).counted for request in look.tested}
     if all(counted.values()):
         return look
-    return replace(look, corrected={one: found if counted[one] else NOTHING for one, found in look.corrected.items()})
+    return replace(
+        look,
+        corrected={
+            request: corrected if counted[request] else NOTHING for request, corrected in look.corrected.items()
+        },
+    )
 
 
 def _each_look(
     experiment: Experiment,
     rules: Judge,
     every: Mapping[str, Side],
-    asked: Sequence[Contrast],
+    questions: Sequence[Contrast],
     tests: int,
     held: Mapping[str, float],
     account: Account,
@@ -120,38 +126,41 @@ def _each_look(
         complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(experiment, every).values())
         if not complete and reached:
             break
-        levels = {name: 0.0 if found is None else found[place] for name, found in bounds.items()}
+        levels = {
+            name: 0.0 if levels_by_look is None else levels_by_look[place] for name, levels_by_look in bounds.items()
+        }
         rulings = {
             name: Ruling(
                 confidence=1 - whole.interval_levels[place],
                 level=level,
                 tests=tests,
-                # Of the last look's α nothing is left to judge by.
+                # The last look leaves no α for another judgement.
                 next_level=level if n < experiment.looks[-1] else 0.0,
                 look=True,
             )
             for name, level in levels.items()
         }
-        look = _uncounted(_look(experiment, rules, every, asked, seeds, rulings, held), account)
+        look = _uncounted(_look(experiment, rules, every, questions, seeds, rulings, held), account)
         if not complete:
             nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
             return InterimAnalyses(looks=(nothing,), looked=None, every=every, held=held)
         reached.append(look)
-        if all(is_decided(one, reached, held[one[0]]) for one in look.tested):
+        if all(is_decided(request, reached, held[request[0]]) for request in look.tested):
             break
     return InterimAnalyses(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
 
 
-def is_decided(one: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
-    """Whether a question has an answer: a difference, none that matters, or that what diverged cannot be asked."""
-    found = stand(one, looks, level)
-    return found.difference is not None or found.inside is not None or lost(one[1], looks[-1])
+def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
+    """Return whether a contrast is decided: a difference, equivalence, or a variant that diverged at every seed."""
+    findings = stand(request, looks, level)
+    return findings.difference is not None or findings.inside is not None or lost(request[1], looks[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The looks at which a difference was first found, and first one inside the margin; None where none was, or where
-    the interval of the last look leaves out what an earlier one found: `no_difference` and `not_inside` are that one.
+    """The looks at which a difference, and equivalence, were first found; None where there is none, or where the
+    interval of the last look contradicts the earlier finding: `no_difference` and `not_inside` are then that earlier
+    look.
     """
 
     difference: InterimAnalysis | None
@@ -161,22 +170,22 @@ class Findings:
 
     @property
     def shown(self) -> InterimAnalysis | None:
-        """The look whose numbers bear the verdict out, None where nothing is found: those inside come first."""
+        """The look whose numbers support the verdict, None without a finding; equivalence takes precedence."""
         return self.inside or self.difference
 
 
-def stand(one: Asked, looks: Sequence[InterimAnalysis], level: float) -> Findings:
-    """What the looks found of a question, the last of them at hand.
+def stand(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> Findings:
+    """Return what the looks up to the last found about a contrast.
 
-    A find stays found: the levels of the looks allow for it. But none is told in the face of an interval, at the
-    confidence at which those of all looks hold together, with no value of that sign, or none inside the margin.
+    A finding stands at later looks, which the levels allow for, unless the repeated confidence interval of the last
+    look (whose confidence holds for all looks together) has no value of that sign, or none inside the margin.
     """
-    name, now = one[0], looks[-1]
+    name, now = request[0], looks[-1]
     margin = next(metric.margin for metric in now.metrics if metric.name == name)
-    difference = next((look for look in looks if look.corrected[one].significant(level)), None)
-    inside = next((look for look in looks if look.corrected[one].equivalent(level)), None)
-    other_sign = difference is not None and _excludes(now.tested[one], up=difference.tested[one].up)
-    outside = inside is not None and margin is not None and _beyond(now.tested[one], margin)
+    difference = next((look for look in looks if look.corrected[request].significant(level)), None)
+    inside = next((look for look in looks if look.corrected[request].equivalent(level)), None)
+    other_sign = difference is not None and _excludes(now.tested[request], up=difference.tested[request].up)
+    outside = inside is not None and margin is not None and _beyond(now.tested[request], margin)
     return Findings(
         difference=None if other_sign else difference,
         inside=None if outside else inside,
@@ -186,44 +195,44 @@ def stand(one: Asked, looks: Sequence[InterimAnalysis], level: float) -> Finding
 
 
 def _excludes(test: Tested, *, up: bool) -> bool:
-    """Whether the interval holds no difference of that sign; or, with a run lost since, ranks go the other way."""
+    """Return whether the interval has no difference of that sign or, with a run lost since, ranks go the other way."""
     if test.ranks is not None:
         return test.ranks.total < 0 if up else test.ranks.total > 0
     return test.low is not None and test.high is not None and (test.high < 0 if up else test.low > 0)
 
 
 def _beyond(test: Tested, margin: float) -> bool:
-    """Whether the interval holds no difference inside the margin, or a run was lost: it is not equal to any."""
+    """Return whether the interval has no difference inside the margin, or a run was lost: it is not equivalent."""
     if test.ranks is not None:
         return True
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
 def lost(question: Contrast, look: InterimAnalysis) -> bool:
-    """Whether a variant that it is about diverged at every seed, so that there is nothing to compare."""
+    """Return whether a variant of the contrast diverged at every seed, so that there is nothing to compare."""
     if isinstance(question, Term):
-        analysed = [one for (_, effect), one in look.tested.items() if effect == question]
+        analysed = [test for (_, effect), test in look.tested.items() if effect == question]
         gone = any(look.sides[variant].lost for variant, _ in question.runs)
-        return gone and all(one.estimate is None for one in analysed)
+        return gone and all(test.estimate is None for test in analysed)
     return any(look.sides[variant].lost for variant in variants_of(question))
 
 
 def variants_of(question: Contrast) -> tuple[str, ...]:
-    """The ids of the variants whose results it is about."""
+    """Return the ids of the variants of a contrast."""
     if isinstance(question, Difference):
-        return question.one, question.other
+        return question.first, question.second
     if isinstance(question, WeightedSum):
         return tuple(variant for variant, _ in question.weights)
     return tuple(dict.fromkeys(variant for variant, _ in question.runs))
 
 
 def _judged(experiment: Experiment, every: Mapping[str, Side]) -> dict[str, Side]:
-    """The sides that verdicts are about: all but those of another initialisation."""
+    """Return the sides that verdicts are given on: all but those that differ in their initialisation alone (A/A)."""
     return {v.id: every[v.id] for v in experiment.variants if not v.noise}
 
 
 def _ended(side: Side) -> set[Seed]:
-    """The seeds whose trials are over: they have a result, or failed."""
+    """Return the seeds whose trials have ended, with a result or a failure."""
     return {*side.finished, *side.diverged, *(seed for seed, why in side.missing.items() if why != "not run")}
 
 
@@ -231,7 +240,7 @@ def _look(
     experiment: Experiment,
     rules: Judge,
     every: Mapping[str, Side],
-    asked: Sequence[Contrast],
+    questions: Sequence[Contrast],
     seeds: tuple[Seed, ...],
     rulings: Mapping[str, Ruling],
     held: Mapping[str, float],
@@ -254,7 +263,7 @@ def _look(
             for terms, factors in experiment.factors
             for edits, test in factorials[metric.name, terms].tested.items()
         }
-        for question in asked:
+        for question in questions:
             tested[metric.name, question] = (
                 effects[question] if isinstance(question, Term) else _test(question, names, here, metric, ruling)
             )
@@ -266,8 +275,8 @@ def _look(
         corrected=correct(
             tested,
             rules,
-            {name: _stricter(held[name], one.level) for name, one in rulings.items()},
-            {name: one.level for name, one in rulings.items()},
+            {name: _stricter(held[name], each.level) for name, each in rulings.items()},
+            {name: each.level for name, each in rulings.items()},
         ),
         factorials=factorials,
         factors=experiment.factors,
@@ -283,6 +292,6 @@ def _test(
     question: Difference | WeightedSum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
 ) -> Tested:
     if isinstance(question, Difference):
-        return test_pairs(pair(of[question.one], of[question.other], metric.name, log=metric.log), metric, ruling)
+        return test_pairs(pair(of[question.first], of[question.second], metric.name, log=metric.log), metric, ruling)
     named = [(names[variant], of[variant]) for variant, _ in question.weights]
     return test_sum([weight for _, weight in question.weights], named, metric, ruling)

@@ -32,20 +32,20 @@ from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric,
 __all__ = ["absolute_margin", "judge"]
 
 NEW: Account = MappingProxyType({})
-"""Nothing of it was judged before."""
+"""The account of a question that was never judged before."""
 
 
-def judge(asked: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
+def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
     """Judge every comparison of a plan, or of an experiment without one, on every metric of `rules`, once all of its
     trials have ended.
 
-    Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: in at
-    most 1 - `rules.confidence` of such tables is any `better` or `worse` false, and in at most as many any
-    `equivalent`, over all judgements of them together: the `account` says which this is, and what the others have found
-    (default: it is the first). What was planned and could not be made counts among them; comparisons with noise do not.
-    Before all trials have ended there are numbers and no verdicts.
+    Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: the
+    chance that any `better` or `worse` is false is at most 1 - `rules.confidence`, and so is the chance that any
+    `equivalent` is, over all judgements together: the `account` says which judgement this is, and what the earlier ones
+    found (default: it is the first). Comparisons that were planned but could not be made count too; those with noise do
+    not. Before all trials have ended there are numbers and no verdicts.
     """
-    experiment = asked if isinstance(asked, Experiment) else experiment_of(asked)
+    experiment = design if isinstance(design, Experiment) else experiment_of(design)
     analyses = analyse_looks(experiment, rules, finals, account)
     look = analyses.look
     effects = [
@@ -83,15 +83,15 @@ def judge(asked: Plan | Experiment, rules: Judge, finals: Finals, account: Accou
 def _effect(
     comparison: Comparison, question: Contrast, name: str, analyses: InterimAnalyses, account: Account
 ) -> Effect:
-    """What was found, with the numbers of the look that found it; where nothing was, with those of the last."""
+    """Return an effect with the numbers of the look that found it, or of the last look where nothing was found."""
     now, held = analyses.look, account.get(name, FIRST)
-    found = stand((name, question), analyses.looks, analyses.held[name])
+    findings = stand((name, question), analyses.looks, analyses.held[name])
     diverged = lost(question, now)
-    look = now if diverged or found.shown is None else found.shown
+    look = now if diverged or findings.shown is None else findings.shown
     metric = next(metric for metric in look.metrics if metric.name == name)
     test = _seen(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
-    verdict = _verdict(metric, found, test, diverged=diverged)
+    verdict = _verdict(metric, findings, test, diverged=diverged)
     corrected = look.corrected[name, question]
     judged = analyses.left == 0 and held.counted
     effect = _filled(
@@ -102,11 +102,11 @@ def _effect(
         test,
         corrected,
         verdict=verdict,
-        differs=verdict == "equivalent" and found.difference is not None,
+        differs=verdict == "equivalent" and findings.difference is not None,
         seeds=seeds_needed(test, metric, look.rulings[name]) if verdict == "undecided" and judged else None,
         notes=[
             *_notes(question, before, after, test, metric, verdict),
-            *_over_looks(comparison, question, metric, found, look, now),
+            *_over_looks(comparison, question, metric, findings, look, now),
         ],
     )
     effect = replace(effect, level=analyses.held[name], judgement=held.number)
@@ -122,9 +122,9 @@ def _effect(
 
 
 def _seen(comparison: Comparison, question: Contrast, name: str, look: InterimAnalysis) -> Tested:
-    """The test of a question at a look, turned as the comparison has it."""
+    """Return the test of a contrast at a look, in the direction of the comparison."""
     test = look.tested[name, question]
-    turned = isinstance(question, Difference) and comparison.before != question.one
+    turned = isinstance(question, Difference) and comparison.before != question.first
     return test.mirrored() if turned else test
 
 
@@ -132,30 +132,30 @@ def _over_looks(
     comparison: Comparison,
     question: Contrast,
     metric: Metric,
-    found: Findings,
+    findings: Findings,
     shown: InterimAnalysis,
     now: InterimAnalysis,
 ) -> Iterator[str]:
-    """What was found at another look than the one whose numbers are shown, and what the last makes of it."""
+    """Describe what other looks found than the one whose numbers are shown, and what the last look says of it."""
 
     def at(look: InterimAnalysis) -> str:
         test = _seen(comparison, question, metric.name, look)
         seen = numbers.interval(test.estimate, test.low, test.high, log=metric.log)
-        return seen if test.ranks is None else f"{seen} of survivors, and by ranks p = {numbers.chance(test.ranks.p)}"
+        return seen if test.ranks is None else f"{seen} among survivors, p = {numbers.chance(test.ranks.p)} by ranks"
 
     last = len(now.seeds)
     if shown is not now:
         yield f"found at {len(shown.seeds)} seeds; at all {last}: {at(now)}"
-    if found.inside is not None and found.difference not in (None, shown):
-        assert found.difference is not None
-        yield f"a difference was found at {len(found.difference.seeds)} seeds: {at(found.difference)}"
-    for look, what in ((found.no_difference, "a difference"), (found.not_inside, "equivalence")):
+    if findings.inside is not None and findings.difference not in (None, shown):
+        assert findings.difference is not None
+        yield f"a difference was found at {len(findings.difference.seeds)} seeds: {at(findings.difference)}"
+    for look, what in ((findings.no_difference, "a difference"), (findings.not_inside, "equivalence")):
         if look is not None:
-            yield f"{what} was found at {len(look.seeds)} seeds: {at(look)}; at all {last} no more so: {at(now)}"
+            yield f"{what} was found at {len(look.seeds)} seeds: {at(look)}; no longer at all {last}: {at(now)}"
 
 
 def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules: Judge) -> Effect:
-    """A/A: an interval at every seed that both have, and nothing to be decided."""
+    """Return an A/A effect: an interval over the seeds that both have, and no verdict."""
     before, after = of[comparison.before], of[comparison.after]
     among = before.seeds & after.seeds
     before, after = before.at(among), after.at(among)
@@ -174,7 +174,7 @@ def _filled(
     before: Sequence[Side],
     after: Sequence[Side],
     test: Tested,
-    found: Corrected,
+    corrected: Corrected,
     *,
     verdict: Verdict,
     differs: bool = False,
@@ -200,7 +200,7 @@ def _filled(
         tost_low=test.tost_low,
         tost_high=test.tost_high,
         p=test.p,
-        p_adjusted=found.p_adjusted,
+        p_adjusted=corrected.p_adjusted,
         scale=metric.scale,
         margin=metric.margin,
         verdict=verdict,
@@ -208,9 +208,9 @@ def _filled(
         seeds_needed=seeds,
         note="; ".join(notes),
         terms=comparison.terms,
-        q=found.q,
+        q=corrected.q,
         p_equivalent=test.p_equivalent,
-        p_equivalent_adjusted=found.p_equivalent_adjusted,
+        p_equivalent_adjusted=corrected.p_equivalent_adjusted,
         method=test.method,
         df=test.df,
         sd=test.sd,
@@ -219,13 +219,13 @@ def _filled(
     )
 
 
-def _verdict(metric: Metric, found: Findings, test: Tested, *, diverged: bool) -> Verdict:
-    """Inside the margin comes first: a difference too small to matter is not better, however sure it is."""
+def _verdict(metric: Metric, findings: Findings, test: Tested, *, diverged: bool) -> Verdict:
+    """Return the verdict. Equivalence comes first: a difference too small to matter is not better, however certain."""
     if diverged:
         return "diverged"
-    if found.inside is not None:
+    if findings.inside is not None:
         return "equivalent"
-    if found.difference is not None:
+    if findings.difference is not None:
         up = test.up == (metric.better == "lower")
         if test.ranks is not None:
             return "worse_by_rank" if up else "better_by_rank"
@@ -234,7 +234,7 @@ def _verdict(metric: Metric, found: Findings, test: Tested, *, diverged: bool) -
 
 
 def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis) -> tuple[list[Side], list[Side]]:
-    """The variants whose results enter with a minus, and those that enter with a plus."""
+    """Return the variants whose results enter the contrast with a minus, and those that enter with a plus."""
     if isinstance(question, Difference):
         return [look.sides[comparison.before]], [look.sides[comparison.after]]
     if isinstance(question, WeightedSum):
@@ -259,7 +259,7 @@ def _notes(
     if (k or other) and not isinstance(question, Term):
         where = ("before", "after") if isinstance(question, Difference) else ("subtracted", "added")
         told = f"{k} of {n} diverged {where[0]}, {other} of {total} {where[1]}"
-        notes.append(told if verdict == "diverged" else f"the difference is about survivors: {told}")
+        notes.append(told if verdict == "diverged" else f"the difference is over survivors only: {told}")
     if isinstance(question, Difference):
         (x,), (y,) = before, after
         unpaired = pair(x, y, metric.name, log=metric.log).unpaired
@@ -322,29 +322,29 @@ def _anova(look: InterimAnalysis) -> Iterator[Anova]:
 
 
 def _looking(experiment: Experiment, analyses: InterimAnalyses) -> Iterator[str]:
-    """Where it is looked several times: what is still to come before the last look that was asked for counts."""
+    """Describe, where there are several looks, what must end before the next look counts."""
     looks, seeds = experiment.looks, experiment.seeds
     if looks and analyses.looked is None:
         yield f"nothing is judged before the first look, at {looks[0]} seeds: not all of its trials have ended"
     elif looks and analyses.looked != len(seeds) and analyses.look.seeds != seeds:
-        yield f"judged at {analyses.looked} of {len(seeds)} seeds: the rest have not all ended, or came after it"
+        yield f"judged at {analyses.looked} of {len(seeds)} seeds: the rest have not all ended, or were added later"
 
 
 def _judgements(
     experiment: Experiment, rules: Judge, analyses: InterimAnalyses, account: Account
 ) -> tuple[Judgement, ...]:
-    """How each family was judged."""
+    """Return how each family was judged."""
     alpha, several = 1 - rules.confidence, bool(experiment.looks)
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
-    found = []
+    judgements = []
     for metrics in groups:
         held = account.get(metrics[0], FIRST)
         pending = ""
         if analyses.left:
-            pending = f"{analyses.left} of {analyses.asked} trials have not ended; they come when all have"
+            pending = f"{analyses.left} of {analyses.planned} trials have not ended; they follow once all have"
         elif not held.counted:
-            pending = "these seeds are not in the record of questions; `ablate run` puts them there"
-        found.append(
+            pending = "these seeds are not in the record of questions; `ablate run` adds them"
+        judgements.append(
             Judgement(
                 question=held.question,
                 metrics=metrics,
@@ -355,4 +355,4 @@ def _judgements(
                 pending=pending,
             )
         )
-    return tuple(found)
+    return tuple(judgements)

@@ -1,10 +1,10 @@
 """Which judgement of a question this is, at what level it is held, and which verdicts of earlier ones stand.
 
 A question is a family: the comparisons of a plan on a metric, or on all metrics of a page, over which the chance of a
-false verdict is bounded. It is the same question at whatever seeds, machine or order of variants. A judgement is the
-set of seeds that it saw: the same seeds again are no other judgement, unless one that had no result then has one now,
-or a margin or the evaluation is another (see `how_measured`). Each spends of the question's α (`alpha_spending.py`),
-and what one has found the later ones find, too, unless their data speak against it.
+false verdict is bounded. It stays the same question at other seeds, on other machines and in any order of variants. A
+judgement is identified by the seeds that it saw: the same seeds again are not a new judgement, unless a trial that had
+no result has one now, or a margin or the evaluation has changed (see `how_measured`). Each judgement spends part of the
+question's α (`alpha_spending.py`), and its verdicts stand at later ones, unless their data contradict them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from ablate.verdict.finals import Finals
 from ablate.verdict.summary import Effect, Judgement
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
-"""The verdicts that stand at later judgements: what the numbers of seeds have shown."""
+"""The verdicts that stand at later judgements."""
 
 RESULTS = ("finished", "diverged")
-"""How a trial ends that has a result."""
+"""The endings of a trial that has a result."""
 
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierVerdict:
-    """A verdict that an earlier judgement gave: its effect, and how many seeds that judgement saw."""
+    """A verdict of an earlier judgement: its effect, and the number of seeds which that judgement saw."""
 
     effect: Effect
     seeds: int
@@ -45,10 +45,10 @@ class EarlierVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextJudgement:
-    """How a family is judged now: as judgement `number` of its `question`, from the share `left` of α.
+    """How a family is judged now: as judgement `number` of its `question`, with the share `left` of α.
 
-    `given` are the verdicts of earlier judgements by metric and comparison (`comparison_id`). `counted` tells whether
-    the record of questions may count this judgement: where it may not, numbers are shown and no verdict is given.
+    `given` are the verdicts of earlier judgements by metric and comparison (`comparison_id`). `counted`: the record of
+    questions may count this judgement; where it may not, numbers are shown and no verdict is given.
     """
 
     question: str = ""
@@ -58,11 +58,11 @@ class NextJudgement:
     counted: bool = True
 
     def share(self, *, looks: bool) -> float:
-        """The share of α that it is held at."""
+        """Return the share of α that this judgement spends."""
         return spent(self.left, looks=looks)
 
     def next_share(self, *, looks: bool) -> float:
-        """The share of α that fixed seeds are held at after it."""
+        """Return the share of α that a following judgement at fixed seeds would spend."""
         return spent(self.left - self.share(looks=looks))
 
 
@@ -70,7 +70,7 @@ FIRST = NextJudgement()
 """A question that was never judged before."""
 
 Account = Mapping[str, NextJudgement]
-"""How each metric of a plan is judged now; of one that is not named, `FIRST`."""
+"""How each metric of a plan is judged now; a metric that is not named is judged as in `FIRST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +83,14 @@ class Family:
 
 
 def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
-    """The questions of a plan, by what they ask and not by the seeds that it has.
+    """Return the questions of a plan, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
-    with their scale and direction. Margins, what else is measured, threads and versions are not in it: who changes
-    these, and judges the same trainings anew, spends from the same account.
+    with their scale and direction. Margins, other measurements, threads and versions are not part of it: changing these
+    and judging the same trainings again spends from the same account.
     """
     trained = {t.variant: training_of(t) for t in reversed(tuple(_judged_trials(plan)))}
-    comparisons = {comparison_id(one): one for one in contrasts(plan) if one is not None}
+    comparisons = {comparison_id(contrast): contrast for contrast in contrasts(plan) if contrast is not None}
     about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
     groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
     return tuple(
@@ -108,8 +108,8 @@ def _way(judged: Judged) -> tuple[str, str]:
 
 
 def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
-    """What of a judgement at the same seeds may be another, 16 hex digits: margins, windows of the evaluation and, of a
-    metric that is read on the way, how often that is.
+    """Return the hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
+    evaluation and, for a metric that is read during training, how often it is read.
     """
     evaluation = plan.trials[0].measure.evaluation if plan.trials else None
     often = evaluation.every if evaluation and not AT_THE_END.issuperset(metrics) else None
@@ -118,15 +118,15 @@ def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
 
 
 def without_result(plan: Plan, finals: Finals, seeds: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    """The variants and seeds whose trials ended without a result, to be judged without them."""
+    """Return the variants and seeds whose trials ended without a result, so that they are judged without them."""
     among = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan) if trial.seed in seeds}
-    return tuple(sorted(one for one, final in among.items() if final and final["status"] not in RESULTS))
+    return tuple(sorted(run for run, final in among.items() if final and final["status"] not in RESULTS))
 
 
 def with_result(plan: Plan, finals: Finals) -> frozenset[tuple[str, int]]:
-    """The variants and seeds whose trials have a result."""
+    """Return the variants and seeds whose trials have a result."""
     ended = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan)}
-    return frozenset(one for one, final in ended.items() if final and final["status"] in RESULTS)
+    return frozenset(run for run, final in ended.items() if final and final["status"] in RESULTS)
 
 
 def _judged_trials(plan: Plan) -> Iterator[Trial]:
@@ -134,28 +134,28 @@ def _judged_trials(plan: Plan) -> Iterator[Trial]:
 
 
 def comparison_id(question: Contrast) -> str:
-    """What is compared, by the ids of its variants: the same for whichever is called before, and after."""
+    """Return the id of a comparison, from the ids of its variants: the same if before and after are swapped."""
     if isinstance(question, Difference):
-        return digest(["difference", question.one, question.other], 16)
+        return digest(["difference", question.first, question.second], 16)
     if isinstance(question, WeightedSum):
         return digest(["sum", sorted(question.weights)], 16)
     return digest(["effect", question.edits, sorted(question.runs)], 16)
 
 
 def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
-    """An effect with the verdict of an earlier judgement, whose numbers it then has; `seeds` are those seen now.
+    """Return an effect with the verdict and numbers of an earlier judgement; `seeds` is the number of seeds seen now.
 
-    It does not stand in the face of an interval, of all seeds seen now, with no value of its sign or none inside the
-    margin. What was found equivalent, or is now, is so whatever else was found: it is too small to matter.
+    The earlier verdict does not stand if the interval over all seeds seen now has no value of its sign, or none inside
+    the margin. Equivalence, found then or now, takes precedence over a difference: it is too small to matter.
     """
     then = earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
     now = f"at the {seeds} seeds seen now: {_difference(effect)}"
     at = f"found at {words.plural(earlier.seeds, 'seed')}"
     told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):
-        found = "equivalence" if then.verdict == "equivalent" else "a difference"
+        finding = "equivalence" if then.verdict == "equivalent" else "a difference"
         past = replace(then, note="")
-        note = f"{found} was {told}: {_difference(past)}; {now}, no more so"
+        note = f"{finding} was {told}: {_difference(past)}; no longer {now}"
         verdict = "undecided" if effect.verdict in FOUND else effect.verdict
         effect = replace(effect, verdict=verdict, differs=False, note=_with(effect.note, note))
         if verdict != "undecided":
@@ -187,8 +187,8 @@ def _with(note: str, more: str) -> str:
 
 
 def _against(then: Effect, now: Effect) -> bool:
-    """Whether the interval of now holds nothing of what was found then; or a run diverged since, and ranks go the other
-    way: nor is what diverged equivalent.
+    """Return whether the present interval contradicts the earlier finding; or, where a run diverged since, ranks go the
+    other way, or equivalence was found: a diverged run is not equivalent to anything.
     """
     if now.ranked:
         return then.verdict == "equivalent" or _up(then) * _up(now) < 0
@@ -201,12 +201,12 @@ def _against(then: Effect, now: Effect) -> bool:
 
 
 def _up(effect: Effect) -> float:
-    """Above zero where it goes up."""
+    """Return a number that is above zero where the effect goes up."""
     return (effect.rank_sum if effect.ranked else effect.estimate) or 0.0
 
 
 def turned(effect: Effect) -> Effect:
-    """The same effect with before and after changed about."""
+    """Return the same effect with before and after swapped."""
 
     def minus(value: float | None) -> float | None:
         return None if value is None else -value
@@ -236,52 +236,54 @@ def turned(effect: Effect) -> Effect:
 
 
 def judged_as(effect: Effect) -> str:
-    """`judged the first time, at 4 %`."""
-    return f"judged the {words.ordinal(effect.judgement or 1)} time, at {numbers.percent(effect.level or 0.0)}"
+    """Describe which judgement gave an effect: `judged for the first time, at 4 %`."""
+    return f"judged for the {words.ordinal(effect.judgement or 1)} time, at {numbers.percent(effect.level or 0.0)}"
 
 
 def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterator[str]:
-    """Which judgement it is where it is not the first, and why there is none yet; metrics that share it in one line."""
+    """Describe which judgement it is, if not the first, or why there is none yet; metrics that share it in one line."""
     of: dict[str, list[str]] = {}
-    for one in judgements:
-        if said := _judgement_note(one):
-            of.setdefault(said, []).extend(one.metrics)
-    whole = sum(len(one.metrics) for one in judgements)
-    for said, metrics in of.items():
-        yield said if len(metrics) == whole or not several else f"{', '.join(metrics)}: {said}"
+    for judgement in judgements:
+        if note := _judgement_note(judgement):
+            of.setdefault(note, []).extend(judgement.metrics)
+    whole = sum(len(judgement.metrics) for judgement in judgements)
+    for note, metrics in of.items():
+        yield note if len(metrics) == whole or not several else f"{', '.join(metrics)}: {note}"
 
 
-def _judgement_note(one: Judgement) -> str:
-    ordinal, level = words.ordinal(one.number), numbers.percent(one.level)
-    time = f"a {ordinal} time" if one.number > 1 else "the first time"
-    if one.pending:
-        return f"no verdicts yet: {one.pending}, and then it is judged {time}, at {level}"
-    if one.number == 1:
+def _judgement_note(judgement: Judgement) -> str:
+    ordinal, level = words.ordinal(judgement.number), numbers.percent(judgement.level)
+    time = f"a {ordinal} time"
+    if judgement.pending:
+        return f"no verdicts yet: {judgement.pending}; the {ordinal} judgement, at {level}"
+    if judgement.number == 1:
         return ""
-    if one.level == 0:
+    if judgement.level == 0:
         return (
-            f"judged {time}, at 0 %: nothing is left to judge this question by, so what was found stands and nothing "
-            "is added; at seeds that were not seen here it may be asked anew, in a results folder of its own"
+            f"judged {time}, at 0 %: no α is left for this question, so earlier findings stand and none is added; at "
+            "seeds that were not seen here it may be asked again, in a results folder of its own"
         )
-    return f"judged {time}, at {level}: other seeds, results or margins were before, and what they have shown stands"
+    return (
+        f"judged {time}, at {level}: earlier judgements had other seeds, results or margins, and their findings stand"
+    )
 
 
 def effect_of(document: Mapping[str, Any]) -> Effect:
-    """An effect from its document in the record, in which text stands for what JSON has no number for."""
+    """Read an effect from its document in the record, where NaN and infinities, absent in JSON, are texts."""
     known: dict[str, Any] = {name: document[name] for name in Effect.__dataclass_fields__ if name in document}
     numbers: dict[str, Any] = {name: float(value) for name, value in known.items() if value in NOT_IN_JSON}
     return Effect(**known | numbers)
 
 
 def effect_documents(
-    effects: Sequence[Effect], asked: Sequence[Contrast | None], metrics: Sequence[str]
+    effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The effects of a family on its metrics as the record keeps them: each comparison once."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    each = max(1, len(effects) // max(1, len(asked)))  # effects go metric by metric within each comparison
+    """Return the effects of a family on its metrics as documents for the record, each comparison once."""
+    documents: dict[tuple[str, str], dict[str, Any]] = {}
+    each = max(1, len(effects) // max(1, len(questions)))  # effects go metric by metric within each comparison
     for place, effect in enumerate(effects):
-        question = asked[place // each]
+        question = questions[place // each]
         if question is not None and effect.metric in metrics:
             key = comparison_id(question)
-            found.setdefault((key, effect.metric), {"comparison": key, **asdict(effect)})
-    return list(found.values())
+            documents.setdefault((key, effect.metric), {"comparison": key, **asdict(effect)})
+    return list(documents.values())

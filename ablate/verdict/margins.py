@@ -1,4 +1,4 @@
-"""Margins of equivalence: as a space states them, and as numbers on the scale of their metric."""
+"""Equivalence margins: as a space states them, and as numbers on the scale of their metric."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ablate.verdict.summary import Metric
 
 
 def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:
-    """A margin on its metric's own scale: a number as it is, `5%` of the baseline's mean, on the log scale log 1.05.
+    """Convert a margin to its metric's scale: a number stays, `5%` is of the baseline's mean, log 1.05 on the log
+    scale.
 
-    None for `none`, for a margin relative to a mean that does not exist, and for one that comes out as zero.
+    None for `none`, for a margin relative to a mean that does not exist, and for a margin of zero.
 
     >>> absolute_margin("1%", log=False, baseline_mean=-2.5)
     0.025
@@ -29,12 +30,12 @@ def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | No
 
 def _no_mean(baseline: str, side: Side) -> str:
     if side.lost:
-        return f"is no number, {baseline} diverged at every seed"
-    return "is no number, none of its values is usable" if side.finished else "has no value yet"
+        return f"is undefined, {baseline} diverged at every seed"
+    return "is undefined, none of its values is usable" if side.finished else "has no value yet"
 
 
 def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
-    """A metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
+    """Return a metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
     log = judged.scale == "log"
     values = side.values(name, log=log)
     mean = float(np.mean(list(values.values()))) if values else None

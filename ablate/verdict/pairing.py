@@ -1,4 +1,4 @@
-"""Which numbers may be compared: the trials of variants, matched by seed, with nothing left out unnamed."""
+"""Which numbers may be compared: the trials of variants, matched by seed, with a reason for everything left out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ablate.verdict.experiment import Experiment
 from ablate.verdict.finals import Finals
 from ablate.verdict.seeds import Seed
 
-OTHER_VERSIONS = "run with other versions or on another device before and after"
+OTHER_VERSIONS = "run with different versions or on different devices before and after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """The trials of one variant by seed: final metrics of the finished, the diverged, and why others have no result.
 
-    `versions` stands for what each ran with; trials that differ in it are not paired.
+    `versions` identifies the software and device of each run; trials that differ in it are not paired.
     """
 
     finished: Mapping[Seed, Mapping[str, float]]
@@ -33,7 +33,7 @@ class Side:
 
     @property
     def lost(self) -> bool:
-        """Whether it diverged at every seed: at all that were planned, or at two or more and none has finished."""
+        """Return whether it diverged at every seed: all planned ones, or two or more of which none has finished."""
         return not self.finished and (len(self.diverged) > 1 or (bool(self.diverged) and not self.missing))
 
     @property
@@ -42,7 +42,7 @@ class Side:
         return frozenset((*self.finished, *self.diverged, *self.missing))
 
     def at(self, seeds: Collection[Seed]) -> Side:
-        """The part of it at these seeds."""
+        """Return the side restricted to these seeds."""
         return Side(
             finished={seed: metrics for seed, metrics in self.finished.items() if seed in seeds},
             diverged=self.diverged.intersection(seeds),
@@ -51,7 +51,7 @@ class Side:
         )
 
     def values(self, metric: str, *, log: bool) -> dict[Seed, float]:
-        """The usable values of a metric by seed: finite, and above zero where logarithms are taken."""
+        """Return the usable values of a metric by seed: finite, and above zero where logarithms are taken."""
         return {
             seed: metrics[metric]
             for seed, metrics in sorted(self.finished.items())
@@ -59,16 +59,16 @@ class Side:
         }
 
     def unusable(self, metric: str, *, log: bool) -> frozenset[Seed]:
-        """The seeds that finished with a value of the metric which says nothing."""
+        """Return the seeds that finished with an unusable value of the metric."""
         here = {seed for seed, metrics in self.finished.items() if metric in metrics}
         return frozenset(here.difference(self.values(metric, log=log)))
 
     def without(self, metric: str, *, log: bool) -> frozenset[Seed]:
-        """The seeds whose run was lost to the metric: it diverged, or finished with a value which says nothing."""
+        """Return the seeds whose run was lost for the metric: it diverged, or finished with an unusable value."""
         return self.diverged | self.unusable(metric, log=log)
 
     def why_not(self, seed: Seed, metric: str) -> str:
-        """Why that seed has no usable value."""
+        """Explain why that seed has no usable value."""
         if seed in self.diverged:
             return "diverged"
         if seed in self.finished:
@@ -81,8 +81,8 @@ class Side:
 class Pairs:
     """One metric on two sides, aligned by seed, and why the other seeds could not be paired.
 
-    Of these the seeds with a run that was lost are `lost`, each as 1 where the one after alone diverged, -1 where the
-    one before did, 0 where both; `open` are so many at which a run has finished with a value that says nothing.
+    Among the unpaired, `lost` are the seeds with a diverged run: 1 where only the run after diverged, -1 where only the
+    run before did, 0 where both did. `open` is the number of seeds at which a run finished with an unusable value.
     """
 
     before: tuple[float, ...]
@@ -99,9 +99,9 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """One metric of several variants, in one order, seed by seed; and why the seeds left out have not all of them.
+    """One metric of several variants, in one order, seed by seed; and why the other seeds are left out.
 
-    `lost` are those of them that lack nothing but what diverged, or has a value that says nothing.
+    `lost` are those left out only because a run diverged, or has an unusable value.
     """
 
     values: tuple[tuple[float, ...], ...]
@@ -110,7 +110,7 @@ class Rows:
 
 
 def sides(experiment: Experiment, finals: Finals) -> dict[str, Side]:
-    """Every variant's side, by variant id."""
+    """Return the side of every variant, by variant id."""
     return {variant.id: _side(experiment.trials[variant.id], finals) for variant in experiment.variants}
 
 
@@ -154,7 +154,7 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
 
 
 def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
-    """The seeds at which each side has a value or was lost to the metric, under the same versions."""
+    """Return the seeds at which each side has a value or was lost for the metric, under the same versions."""
     told = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
     return frozenset(
         seed for seed in frozenset.intersection(*told) if len({side.versions.get(seed) for side in of}) == 1
@@ -162,7 +162,7 @@ def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
 
 
 def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
-    """The values of several sides, each with its name, at the seeds that all of them have."""
+    """Align the values of several named sides at the seeds that all of them have."""
     values = [side.values(metric, log=log) for _, side in named]
     rows, left_out = [], {}
     for seed in sorted(frozenset[Seed]().union(*(side.seeds for _, side in named))):
@@ -184,13 +184,14 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
 def cells(
     named: Sequence[tuple[str, Side]], seeds: Sequence[Seed], metric: str, *, log: bool
 ) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[Seed]]]]:
-    """A metric run by run and seed by seed, NaN where a run has no value; which runs were lost to it, likewise: 1 where
-    one diverged, NaN where its value says nothing, else 0; and by reason which seeds of which runs have no value.
+    """Return a metric as a table of runs by seeds, NaN where a run has no value; a table of which runs were lost, 1
+    where one diverged, NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
 
-    Of a seed whose runs differ in their versions those of the most frequent stay: within a seed all must be alike.
+    Where the runs of a seed differ in their versions, those with the most frequent ones are kept: within a seed all
+    must have the same.
     """
     usable = [side.values(metric, log=log) for _, side in named]
-    found = [[values.get(seed, math.nan) for seed in seeds] for values in usable]
+    table = [[values.get(seed, math.nan) for seed in seeds] for values in usable]
     without = [side.without(metric, log=log) for _, side in named]
     gone = [[0.0] * len(seeds) for _ in named]
     lost: dict[str, dict[str, list[Seed]]] = {}
@@ -206,7 +207,7 @@ def cells(
                 gone[row][column] = 1.0 if seed in side.diverged else math.nan
             if seed in its and side.versions.get(seed) == usual:
                 continue
-            found[row][column] = math.nan
-            why = "run with other versions or on another device" if seed in its else side.why_not(seed, metric)
+            table[row][column] = math.nan
+            why = "run with different versions or on a different device" if seed in its else side.why_not(seed, metric)
             lost.setdefault(why, {}).setdefault(name, []).append(seed)
-    return found, gone, lost
+    return table, gone, lost

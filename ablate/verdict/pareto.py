@@ -1,4 +1,4 @@
-"""Which variants no other beats on every metric at once."""
+"""The Pareto front: the variants that no other variant dominates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ablate.verdict.summary import Metric
 
 
 def front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """The ids of the variants that no other is at least as good as on every metric and better than on one, by means.
+    """Return the ids of the variants on the Pareto front by means: no other is at least as good on every metric and
+    better on one.
 
-    Two are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard ones; two
-    without a seed in common do not beat each other. Empty where there are fewer than two metrics. Variants without a
-    value on some metric are neither on it nor beat others; noise is not reckoned with, so that being on the front is no
-    verdict.
+    Two variants are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard
+    ones; without a common seed neither dominates the other. Empty where there are fewer than two metrics. Variants
+    without a value on some metric are not on the front and dominate none. Noise is ignored, so being on the front is
+    not a verdict.
     """
     if len(metrics) < 2:
         return ()
@@ -30,7 +31,7 @@ def _beats(other: Side, here: Side, metrics: Sequence[Metric]) -> bool:
 
 
 def _gain(other: Side, here: Side, metric: Metric) -> float | None:
-    """By how much the other is better on average at the seeds of both; by how many times, where ratios are compared."""
+    """Return how much better the other is on average over common seeds; the mean log ratio on the log scale."""
     pairs = pair(here, other, metric.name, log=metric.log)
     if not pairs.n:
         return None

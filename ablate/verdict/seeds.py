@@ -1,4 +1,4 @@
-"""Seeds in words: by their numbers, and by what became of them."""
+"""Seeds in words: by their numbers, and by what became of their runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 Seed: TypeAlias = int | str
-"""What runs are paired by: a seed; of a table also a name, such as that of a data set. Of one kind in an experiment."""
+"""What runs are paired by: a seed, or in a table also a name such as a data set's. An experiment uses one kind."""
 
 
 def named(numbers: Sequence[Seed]) -> str:
-    """Seeds by their numbers.
+    """List seeds by number.
 
     >>> named([3]), named([2, 4])
     ('seed 3', 'seeds 2, 4')
@@ -19,7 +19,7 @@ def named(numbers: Sequence[Seed]) -> str:
 
 
 def by_reason(reasons: Iterable[tuple[Seed, str]]) -> dict[str, list[Seed]]:
-    """Seeds that share a reason.
+    """Group seeds by reason.
 
     >>> by_reason([(1, "bug"), (2, "not run"), (4, "bug")])
     {'bug': [1, 4], 'not run': [2]}

@@ -1,4 +1,4 @@
-"""How many seeds would decide what is undecided."""
+"""The number of seeds that would decide an undecided comparison."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ablate.verdict.summary import Metric
 
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
-    """How many seeds in all would decide, at the level that one test of a family would then be held against; more than
-    there are.
+    """Return the total number of seeds that would decide, at the level of one test of the family in the next judgement;
+    always more than there are.
 
-    None where nothing can be planned from what there is (as where runs of one seed stand for an error, or one of a
-    factorial has no result), and where no affordable number would do.
+    None where nothing can be planned from the results (as where one seed's lack of fit is the error, or a run of a
+    factorial has no result), and where no affordable number is enough.
     """
     if ruling.next_level <= 0:
         return None
@@ -22,15 +22,15 @@ def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
         return _by_ranks(test.ranks, level)
     if test.estimate is None or test.sd is None:
         return None
-    found = _by_signs(test, metric, level) if test.sd == 0 else _by_spread(test, metric, level)
-    return None if found is None else max(found, test.n + 1)
+    seeds = _by_signs(test, metric, level) if test.sd == 0 else _by_spread(test, metric, level)
+    return None if seeds is None else max(seeds, test.n + 1)
 
 
 def _by_ranks(ranks: Ranked, level: float) -> int | None:
-    """Those that the tendency seen takes, and never fewer than could decide if all further ones agreed.
+    """Return the seeds needed for the observed tendency, never fewer than would decide if all further ones agreed.
 
-    The tendency is left out where all seeds lean one way, of which Noether's number asks too much, and where there are
-    fewer seeds than can decide at all and it takes more than can be afforded: of so few it is hardly known.
+    The tendency is ignored where all seeds go one way, for which Noether's number is too large, and where there are too
+    few seeds to decide at all and its number is not affordable: from so few seeds it is hardly known.
     """
     least, telling = statistics.fewest_seeds(level, open=ranks.open), ranks.n - ranks.ties
     if least is None:
@@ -44,20 +44,20 @@ def _by_ranks(ranks: Ranked, level: float) -> int | None:
 
 
 def _by_signs(test: Tested, metric: Metric, level: float) -> int | None:
-    """Where differences do not vary: a sign test for one side, or for two."""
+    """Return the seeds that a one-sided or two-sided sign test needs, where differences do not vary."""
     if metric.margin is not None and abs(test.estimate or 0.0) < metric.margin:
         return statistics.seeds_for_signs(2 * level)
     return statistics.seeds_for_signs(level) if test.estimate else None
 
 
 def _by_spread(test: Tested, metric: Metric, level: float) -> int | None:
-    """A difference beyond the margin is decided by finding it, which can take far fewer than a narrow interval."""
+    """Return the fewer of the seeds for a narrow interval and, beyond the margin, those for finding the difference."""
     if not test.df or test.estimate is None or test.sd is None or test.n < 2:
         return None
     sd = statistics.sd_upper(test.sd, test.n)
-    found = statistics.seeds_for_power(test.estimate, sd, alpha=level)
+    for_power = statistics.seeds_for_power(test.estimate, sd, alpha=level)
     if metric.margin is None:
-        return found
+        return for_power
     narrow = statistics.seeds_for_margin(sd, metric.margin, confidence=1 - level)
-    ways = [n for n in (narrow, found if abs(test.estimate) > metric.margin else None) if n is not None]
+    ways = [n for n in (narrow, for_power if abs(test.estimate) > metric.margin else None) if n is not None]
     return min(ways, default=None)

@@ -1,4 +1,4 @@
-"""The answer to a space's question, as frozen values: what `verdicts.judge` gives and the tables show."""
+"""The answer to a space's question, as frozen values: what `judge` returns and the tables show."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ablate.space.metrics import BITS, NATS
 from ablate.verdict.seeds import Seed
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank"]
-"""What made an interval and its p.
+"""The method that gave an interval and its p.
 
-`student` t; `sign_flip` its interval with the p of sign flips; `sign` the sign test, where differences do not vary;
-`repeated` t at the level of one of several looks; `pooled` t with what the effects of a factorial leave unexplained of
-one seed; `worst_rank` the p of signed ranks over all seeds, a diverged run worse than any number, beside the interval
-by t of those that finished.
+`student` t; `sign_flip` the p of sign flips, with the interval by t; `sign` the sign test, where differences do not
+vary; `repeated` t at the level of one of several looks; `pooled` t with the lack of fit of a factorial at one seed as
+the error; `worst_rank` the p of signed ranks over all seeds, with a diverged run worse than any number, beside the
+interval by t over those that finished.
 """
 
 Verdict: TypeAlias = Literal[
     "better", "worse", "equivalent", "undecided", "diverged", "better_by_rank", "worse_by_rank"
 ]
-"""`better_by_rank`, `worse_by_rank`: found with a diverged run on a side, by ranks over all seeds; the difference that
-stands beside it is of survivors, and may point the other way.
+"""`better_by_rank`, `worse_by_rank`: found by ranks over all seeds, with a diverged run on a side; the difference shown
+beside it is over survivors, and may point the other way.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is judged and how. `margin` is absolute on the metric's scale; `stated` is that margin as the space put it.
+    """What is judged and how. `margin` is absolute on the metric's scale; `stated` is the margin as the space has it.
 
     On the log scale values are natural logarithms, differences log ratios, and means geometric. Without a usable
     margin `why_no_margin` says why, and nothing can be equivalent.
@@ -47,13 +47,13 @@ class Metric:
 
     @property
     def log(self) -> bool:
-        """Whether differences are ratios."""
+        """Return whether differences are ratios."""
         return self.scale == "log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """Where the n finished seeds of a variant end: their mean (geometric on the log scale) and standard deviation.
+    """The final values of the n finished seeds of a variant: mean (geometric on the log scale) and standard deviation.
 
     On the log scale `sd` is that of the natural logarithms. It is None for a single seed.
     """
@@ -65,10 +65,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One variant and what became of its trials. `missing` has the seeds without a result, and why.
+    """One variant and the outcomes of its trials. `missing` has the seeds without a result, and why.
 
     `flops` are those of a forward pass over one sequence, `training_flops` those of training on it; these and
-    `parameters` are None where the model is not known. `steps` are those of its training, None where they are not known
+    `parameters` are None where the model is not known. `steps` are its training steps, None where they are not known
     yet. `bits` is the held-out loss in bits per byte, whether or not it is judged; None where no seed has it.
     """
 
@@ -101,7 +101,7 @@ class Arm:
         return self.finished + self.diverged
 
     def success(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Wilson's interval of the share of seeds that do not diverge."""
+        """Return Wilson's interval of the share of seeds that do not diverge."""
         from ablate.statistics import wilson  # with scipy, which checking a space does without
 
         return wilson(self.finished, self.ended, confidence)
@@ -113,32 +113,33 @@ class Effect:
 
     `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
-    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison by
-    itself; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
-    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as the confidence of one (`adjusted_interval.py`).
+    1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison
+    alone; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
+    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`adjusted_interval.py`).
     What cannot be computed is None; an interval that n is too small
-    to bound is infinite. `differs` marks an equivalent effect that is significant all the same. `seeds_needed` is a
-    total of pairs, None where nothing is left to decide or no affordable number would do. `sd` is that of the
+    to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant. `seeds_needed` is a
+    total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is that of the
     differences over seeds, on the scale of the estimate.
 
-    `kind`, `terms`: as `plan.Comparison` has them; of a `main` effect, an `interaction` and whatever else is no
+    `kind`, `terms`: as in `plan.Comparison`; for a `main` effect, an `interaction` and whatever else is not a
     difference of two variants, `before` and `after` are empty and `n` is the number of seeds; `ended_before` and
     `diverged_before` count the runs that enter with a minus, the others those that enter with a plus. `q` is p adjusted
     by Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
-    Holm. `method` is what made the interval and p, `df` its degrees of freedom.
+    Holm. `method` is what gave the interval and p, `df` its degrees of freedom.
 
-    `unusable_before` and `unusable_after` count finished trials whose value of the metric is no number, or on the log
-    scale not above zero. With either, and with what diverged, the verdict is by `ranked` seeds, 0 where it is by the
-    differences: all that have a result on both sides, of which n are the survivors that every other number is about.
-    `rank_sum` is then that of the signed ranks, above zero where it goes up.
+    `unusable_before` and `unusable_after` count finished trials whose value of the metric is not a number, or on the
+    log scale not above zero. Where there are any, or diverged runs, the verdict is by ranks over `ranked` seeds (0
+    where it is by the differences): all that have a result on both sides, n of which are the survivors that all other
+    numbers are over. `rank_sum` is then the sum of the signed ranks, above zero where it goes up.
 
-    Where it was looked several times, all numbers are of one look: of that which found what the verdict says, or of the
-    last. Both intervals are at its level (`repeated`), and the adjusted p's are α·p/level, so that they may be held
-    against α as if it had been looked once; `q` is so too, but looks are no part of what Benjamini and Hochberg bound.
-    Verdict `undecided` beside an adjusted p below α: an earlier look found the contrary.
+    Where there were several looks, all numbers are of one look: the one that found what the verdict says, or the last.
+    Both intervals are at its level (`repeated`), and the adjusted p-values are α·p/level, so that they may be compared
+    with α as after a single look; so is `q`, but Benjamini and Hochberg's bound does not cover looks. A verdict of
+    `undecided` beside an adjusted p below α: an earlier look found the contrary.
 
-    `level` is what the adjusted p's are held against, and `judgement` which judgement of its question gave the verdict
-    and the numbers, from 1: of seeds that were trained later, since an earlier one had not decided, the next one.
+    `level` is what the adjusted p-values are compared with, and `judgement` the number of the judgement of its
+    question, from 1, that gave the verdict and the numbers; training more seeds, since nothing was decided, leads to
+    the next one.
 
     A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
@@ -185,23 +186,23 @@ class Effect:
 
     def __repr__(self) -> str:
         difference = interval(self.estimate, self.low, self.high, log=self.scale == "log")
-        said = "no pair" if self.estimate is None else f"{difference}, n = {self.n}"
+        shown = "no pair" if self.estimate is None else f"{difference}, n = {self.n}"
         verdict = f": {self.verdict}" if self.judged else ""
-        return f"<Effect of {self.kind} {self.change} on {self.metric}: {said}{verdict}>"
+        return f"<Effect of {self.kind} {self.change} on {self.metric}: {shown}{verdict}>"
 
     @property
     def judged(self) -> bool:
-        """Whether it asks for a verdict; noise does not."""
+        """Return whether it is given a verdict; noise is not."""
         return self.kind != "noise"
 
     @property
     def improves(self) -> bool:
-        """Whether it is found better, by the differences or by ranks."""
+        """Return whether it is found better, by the differences or by ranks."""
         return self.verdict in ("better", "better_by_rank")
 
     @property
     def survivors(self) -> bool:
-        """Whether the difference is about survivors: some seed diverged on a side, or ended in no number."""
+        """Return whether the difference is over survivors: some run diverged, or ended without a usable value."""
         lost = self.diverged_before + self.diverged_after
         return lost + self.unusable_before + self.unusable_after > 0
 
@@ -209,9 +210,9 @@ class Effect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anova:
     """A line of the analysis of variance of a factorial on one metric: a term's sum of squares, its degrees of freedom,
-    and F against how it varies over seeds; `term` is an effect's name, `seed`, `lack of fit` or `error`.
+    and F against its variation over seeds; `term` is an effect's name, `seed`, `lack of fit` or `error`.
 
-    `sphericity` has instead John's `u`, and the p of it where all contrasts of the runs vary alike over seeds.
+    The line `sphericity` has instead John's `u`, and its p under the hypothesis that all contrasts vary equally.
     """
 
     metric: str
@@ -227,10 +228,10 @@ class Anova:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
-    of seeds that it was judged at; the `level` that adjusted p's are held against; and `next_level`, that of the
-    judgement after it, at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
+    of seeds that it was judged at; the `level` that adjusted p-values are compared with; and `next_level`, that of the
+    following judgement at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
 
-    `question` is the id under which the record of questions has it, empty where none was asked. `pending` says why no
+    `question` is its id in the record of questions, empty where there is none. `pending` says why no
     verdict is given yet, empty where verdicts are given.
     """
 
@@ -247,11 +248,11 @@ class Judgement:
 class Summary:
     """Every verdict of a space. `baseline` is the name of the variant the others are judged against.
 
-    `looks` are the numbers of seeds after which it is looked (none: seeds are fixed), `looked` the last that was.
-    `factors` and `anova` are a factorial's. `front` are the ids of variants that no other beats on every metric by its
-    mean, where there are several metrics. `tests` is how many distinct comparisons there are in each `family`: those on
-    one metric, or on the whole page. `judgements` has one for each family. `elsewhere`: its
-    runs are of a table, see `Experiment`.
+    `looks` are the numbers of seeds of the interim analyses (none: seeds are fixed), `looked` that of the last one
+    made. `factors` and `anova` are a factorial's. `front` are the ids of the variants on the Pareto front by means,
+    where there are several metrics. `tests` is the number of distinct comparisons in each `family`: those on one
+    metric, or on the whole page. `judgements` has one for each family. `elsewhere`: the runs come from a table, see
+    `Experiment`.
     """
 
     space: str
@@ -278,40 +279,40 @@ class Summary:
 
     @property
     def decided(self) -> bool:
-        """Whether every comparison has a verdict other than undecided."""
+        """Return whether every comparison has a verdict other than undecided."""
         return all(effect.verdict != "undecided" for effect in self.effects if effect.judged)
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The names of the terms that comparisons are made under, in order; one empty name where there is but one."""
+        """The names of the terms that comparisons are made under, in order; one empty name where there is only one."""
         return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
 
     @property
     def bits_beside(self) -> bool:
-        """Whether bits per byte are to be shown beside nats per token: these are judged, and those are known."""
+        """Return whether bits per byte are shown beside nats per token: the latter are judged, the former known."""
         judged = {metric.name for metric in self.metrics}
         return NATS in judged and BITS not in judged and any(arm.bits for arm in self.arms)
 
     def arm(self, variant: str) -> Arm:
-        """The arm of that variant id; KeyError if there is none."""
+        """Return the arm of that variant id; KeyError if there is none."""
         for arm in self.arms:
             if arm.variant == variant:
                 return arm
         raise KeyError(variant)
 
     def judgement(self, metric: str) -> Judgement | None:
-        """How that metric was judged; None where it is not said."""
-        return next((one for one in self.judgements if metric in one.metrics), None)
+        """Return how that metric was judged; None where that is not known."""
+        return next((judgement for judgement in self.judgements if metric in judgement.metrics), None)
 
     def metric(self, name: str) -> Metric:
-        """The metric of that name; KeyError if it is not judged."""
+        """Return the metric of that name; KeyError if it is not judged."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
         raise KeyError(name)
 
     def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
-        """The effects of one kind (`edit`, `baseline`, …), grouped by comparison, in the plan's order."""
+        """Return the effects of one kind (`edit`, `baseline`, …), grouped by comparison, in the plan's order."""
         groups: dict[tuple[str, str, str, str], list[Effect]] = {}
         for effect in self.effects:
             if effect.kind == kind:
@@ -320,7 +321,7 @@ class Summary:
 
 
 def verdicts_of(summary: Summary) -> str:
-    """How often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
+    """Count how often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
     counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
-    said = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
-    return plural(counts.total(), "verdict") + (f": {said}" if said else "")
+    counted = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
+    return plural(counts.total(), "verdict") + (f": {counted}" if counted else "")

@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def warned(screen: str) -> bool:
     """Whether the warning is there with the constraint's name, the block and the reason, however lines are broken."""
     said = " ".join(screen.replace("│", " ").split())
-    return f"warning: exact_start is broken by small, and let through by this space: {REASON}" in said
+    return f"warning: exact_start is broken by small, which this space tolerates: {REASON}" in said
 
 
 def test_it_is_said_before_anything_is_trained_then_on_the_screen_in_the_store_and_on_the_page(

@@ -75,7 +75,7 @@ def test_more_seeds_are_judged_a_second_time_and_the_same_again_is_no_other(worl
         ("1", "tiny"),
         ("2", "tiny"),
     ]
-    assert "judged the first time" not in ablate("run", "tiny.yaml", cwd=folder).stdout
+    assert "first judgement" not in ablate("run", "tiny.yaml", cwd=folder).stdout
     done = ablate("sql", "SELECT max(number) FROM questions", "--format", "csv", cwd=folder)
     assert done.stdout.splitlines()[1:] == ["2"]
 

@@ -187,8 +187,11 @@ def test_targets_that_no_network_can_have_are_refused_where_they_are_read(text, 
     [
         (node("tat_leaky_relu", eta=0.9, layers="12"), "eta 0.9 over 12 layers; the largest is 0.8971"),
         (node("tat_leaky_relu", eta=0.9, layers="depth"), "eta 0.9 over 2 layers; the largest is 0.4937"),
-        (node("dks_leaky_relu", zeta=5.0, layers="depth"), "zeta 5 over 2 layers asks; the largest is 1.467"),
-        (node("dks", activation="softplus", layers="depth"), "zeta 5 over 2 layers asks; the largest found is 1.467"),
+        (node("dks_leaky_relu", zeta=5.0, layers="depth"), "zeta 5 over 2 layers requires; the largest is 1.467"),
+        (
+            node("dks", activation="softplus", layers="depth"),
+            "zeta 5 over 2 layers requires; the largest found is 1.467",
+        ),
         (node("tat", activation="relu"), "infinite for relu"),
         (node("tat", activation=node("dks", activation="relu")), "infinite for dks"),
         (node("dks", layers="depth/4"), "dks.layers is depth/4, which is 0.5 in layer 1 of 2"),

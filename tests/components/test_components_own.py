@@ -56,7 +56,7 @@ def world(tmp_path):
     [
         ("return Cost(1 // 0)", ":8, fails in cost: ZeroDivisionError: integer division or modulo by zero"),
         ("return sizes.widht", ":8, fails in cost: AttributeError: 'Sizes' object has no attribute 'widht'"),
-        ("return 7", ", fails in cost: TypeError: it gives 7, which is no Cost"),
+        ("return 7", ", fails in cost: TypeError: it gives 7, which is not a Cost"),
     ],
 )
 def test_a_cost_that_fails_is_told_with_component_file_and_error(world, cost, said):

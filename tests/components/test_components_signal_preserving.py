@@ -283,5 +283,5 @@ def test_what_is_corrected_for_an_mlp_is_not_for_a_skip_or_repeated_tokens_as_we
 
 def test_a_matrix_that_no_softmax_gives_is_refused_before_anything_is_built():
     matrix = node("e_spa", decay=0.005, mlp="relu")
-    with pytest.raises(InputError, match="E-SPA behind an MLP: its attention would have the entry -0"):
+    with pytest.raises(InputError, match="E-SPA after an MLP: its attention would have the entry -0"):
         cost(architecture(sequence(node("attention", query=ZERO, matrix=matrix)), sizes=SIX), CATALOGUE)

@@ -20,8 +20,8 @@ def notes(tmp_path, *, role="", block="residual: [layer_norm, plain: {norm: none
 
 def test_one_that_replaces_attention_under_its_own_address_is_told(tmp_path):
     (note,) = notes(tmp_path)
-    assert note.startswith("plain is at an address of its own in mine, where pre_ln has attention: ")
-    assert note.endswith(f'say role="attention" in its @component, in {tmp_path / "plain.py"}')
+    assert note.startswith("plain has an address of its own in mine, where pre_ln has attention: ")
+    assert note.endswith(f'set role="attention" in its @component, in {tmp_path / "plain.py"}')
 
 
 def test_with_the_role_it_is_paired_and_nothing_is_told(tmp_path):

@@ -15,8 +15,8 @@ MODEL = (
     " init: {{normal: 0.02}}, position: {position}}}"
 )
 MATCH = "{match: {parameters: 1%%, by: %s}}"
-LONE = "no positions in {}: attention there knows the order of tokens by its causal mask alone; "
-WAY_OUT = "block: {attention.position: rope} gives them to every block"
+LONE = "no positions in {}: attention there sees token order only through its causal mask; "
+WAY_OUT = "block: {attention.position: rope} adds them to every block"
 
 
 def told(folder, start: str, **sections: str) -> list[str]:
@@ -37,7 +37,9 @@ def test_a_margin_of_whole_bits_is_told(tmp_path, margin, said):
     judge = f"{{against: pre_ln, metrics: {{eval_bits_per_byte: {{margin: {margin}}}}}}}"
     notes = told(tmp_path, "margin:", judge=judge)
     assert bool(notes) == said
-    assert all("1 of eval_bits_per_byte is in bits, 12 % of what guessing loses (8 a byte)" in note for note in notes)
+    assert all(
+        "1 of eval_bits_per_byte is in bits, 12 % of the loss of guessing (8 per byte)" in note for note in notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_a_margin_that_calls_everything_equivalent_is_told(tmp_path, metric, jud
     measure = "{every: 5, probes: [kurtosis, token_correlation, token_cosine], evaluation: {every: 10, windows: 8}}"
     notes = told(tmp_path, "margin:", judge=judge, measure=measure)
     assert len(notes) == (said is not None)
-    assert all(note.startswith(said or "") and "whatever differs by less is equivalent" in note for note in notes)
+    assert all(note.startswith(said or "") and "any smaller difference is equivalent" in note for note in notes)
 
 
 SEARCH = "{search: {from: pre_ln, objective: {%s}, budget: {trials: 8}, sampler: random, confirm: none}}"
@@ -77,9 +79,17 @@ SEARCH = "{search: {from: pre_ln, objective: {%s}, budget: {trials: 8}, sampler:
 @pytest.mark.parametrize(
     ("design", "metrics", "said"),
     [
-        ("{compare: [pre_ln, op]}", "tokens_per_second: {}, eval_loss: {}", "tokens_per_second: of this machine"),
+        (
+            "{compare: [pre_ln, op]}",
+            "tokens_per_second: {}, eval_loss: {}",
+            "tokens_per_second: depends on this",
+        ),
         ("{compare: [pre_ln, op]}", "mean_eval_loss: {}, eval_loss: {}", None),
-        (SEARCH % "eval_loss: min, step_seconds: min", "eval_loss: {}", "step_seconds: of this machine, and of what"),
+        (
+            SEARCH % "eval_loss: min, step_seconds: min",
+            "eval_loss: {}",
+            "step_seconds: depends on this machine and its other load",
+        ),
         (SEARCH % "eval_loss: min", "eval_loss: {}", None),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_half_way_model_that_a_constraint_refuses_is_left_out_and_said(tmp_pat
 def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
     found = plan(space(tmp_path, grammar=constrained(tmp_path), design="{leave_one_out: {from: pre_ln, to: op}}"))
     assert found.notes[0] == "left out: op without -layer_norm (one norm is enough)"
-    assert found.notes[1].startswith("whether the edits add up is not asked")
+    assert found.notes[1].startswith("whether the edits add up is not tested")
     assert [edit.change for edit in edits(found)] == ["+qk_norm", "residual.gain=1/sqrt(2*depth)"]
 
 
@@ -189,7 +189,7 @@ def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
         (
             [],
             {"design": "{path: {from: pre_ln, to: op, order: [-rms_norm]}}"},
-            "order names '-rms_norm', which is no edit",
+            "order names '-rms_norm', which is not an edit",
         ),
         ([], {"design": "{path: {from: pre_ln, to: op, split: [+qk_nrom]}}"}, "did you mean '+qk_norm'?"),
         (["block.mlp.hidden=2.3x"], {}, "mlp.hidden is 2.3 times the model's width of 32"),

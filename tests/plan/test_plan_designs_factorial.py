@@ -72,7 +72,7 @@ def test_a_factorial_trains_every_combination_and_asks_about_edits_and_pairs(tmp
     assert found.notes == (
         "A is +qk_norm; B is residual.gain=1/sqrt(2*depth); C is -layer_norm",
         "every combination of 3 edits, 8 runs",
-        "each effect of a factorial is held against how that effect varies over seeds: fewer than 6 find little "
+        "each effect of a factorial is tested against its own variation over seeds: fewer than 6 seeds find little "
         "(seeds: 8, or seeds: auto)",
     )
     a, b, c = NAMES
@@ -123,10 +123,10 @@ def test_a_fraction_says_its_resolution_generators_and_aliases(
     assert len(factors.edits) == edits and len(factors.runs) == runs
     assert factors.resolution == found_to_be
     assert f"{runs} of the {2**edits} combinations of {edits} edits, resolution {found_to_be}" in factors.how
-    assert " is there where an " in factors.how
+    assert " is present where an " in factors.how
     # The baseline is trained even where it is none of the runs
     assert len(found.variants) == runs + extra
-    assert any("trained beside these runs" in note for note in found.notes) == bool(extra)
+    assert any("trained in addition to these runs" in note for note in found.notes) == bool(extra)
     mains = {alias.term for alias in factors.aliases if len(alias.term) == 1}
     assert bool(mains) == (resolution == "III")
     assert bool(factors.aliases) == (resolution != "V")
@@ -152,7 +152,7 @@ def test_a_fraction_better_than_asked_says_so(tmp_path: Path) -> None:
     found = plan(space(tmp_path, blocks=own, design=design))
     factors = factors_of(found)
     assert (len(factors.edits), len(factors.runs), factors.resolution) == (4, 8, "IV")
-    assert "resolution IV, better than the III asked for" in factors.how
+    assert "resolution IV, better than the requested III" in factors.how
     # A fraction whose words are all even has both ends
     assert len(found.variants) == 8
 
@@ -162,7 +162,8 @@ def test_plackett_and_burman(tmp_path: Path) -> None:
     factors = factors_of(found)
     assert (len(factors.edits), len(factors.runs), factors.resolution) == (9, 12, "")
     assert factors.how == (
-        "Plackett and Burman's 12 runs for 9 edits: a part of each pair's effect is in that of every other edit"
+        "Plackett and Burman's 12 runs for 9 edits: each pair's effect is partly confounded with that of every "
+        "other edit"
     )
     by_pairs = [alias.times for alias in factors.aliases if len(alias.other) == 2]
     assert len(by_pairs) == 252 and {round(abs(times), 9) for times in by_pairs} == {round(1 / 6, 9)}
@@ -187,7 +188,7 @@ def test_a_constraint_leaves_a_factorial_that_is_not_orthogonal(tmp_path: Path) 
     assert len(factors.runs) == len(found.variants) == 6
     assert factors.effects == (*((name,) for name in NAMES), NAMES[:2], NAMES[1:])
     assert "left out: A, AB (one norm is enough)" in found.notes
-    assert any(note.startswith("not estimated: AC: in these runs it cannot be told from A, C") for note in found.notes)
+    assert any(note.startswith("not estimated: AC: in these runs it is confounded with A, C") for note in found.notes)
     assert "6 of the 8 combinations" in factors.how and "D-efficiency" in factors.how
     # QK-norm is seen only where the norms are gone: its effect there is the mean one plus half the interaction
     a, _, c = NAMES
@@ -211,13 +212,15 @@ def test_a_fraction_avoids_what_is_refused_by_turning_round(tmp_path: Path) -> N
     path.write_text(path.read_text().replace(CONSTRAINED, rule))
     found = plan(space(tmp_path, grammar=path.name, design="{fractional: {from: pre_ln, to: op, resolution: III}}"))
     factors = factors_of(found)
-    assert factors.resolution == "III" and "C = -AB (C is there where an odd number of A, B are there)" in factors.how
+    assert (
+        factors.resolution == "III" and "C = -AB (C is present where an odd number of A, B are present)" in factors.how
+    )
     assert {alias.times for alias in factors.aliases} == {-0.5}
     assert {sum(level == 1 for level in levels) for _, levels in factors.runs} == {0, 2}
     x = levels_of(factors)
     np.testing.assert_array_equal(x.T @ x, 4 * np.eye(3))
     assert len(found.variants) == 4 and of_kind(found, "baseline") == []
-    assert "op is none of these runs: it is not compared with the baseline" in found.notes
+    assert "op is not one of these runs: it is not compared with the baseline" in found.notes
 
 
 @pytest.mark.parametrize("design", ["fractional: {resolution: III, ", "plackett_burman: {"])
@@ -244,7 +247,7 @@ def test_pairs_that_the_runs_asked_for_do_not_tell_are_named_where_others_take_t
     letters = dict(zip("ABCDE", factors.edits, strict=True))
     named = {tuple(letters[c] for c in word) for note in gone for word in note.split(": ")[1].split(", ")}
     assert named == asked - {*factors.effects} and len(named) >= 8
-    assert any(note.endswith("the runs asked for do not tell them from others") for note in gone)
+    assert any(note.endswith("the requested runs do not separate them from others") for note in gone)
 
 
 @pytest.mark.parametrize(("split", "resolution"), [("", "III"), (", split: true", "III")])
@@ -253,7 +256,7 @@ def test_a_small_screen_is_a_fraction_and_says_so(tmp_path: Path, split: str, re
     found = plan(space(tmp_path, design=f"{{plackett_burman: {{from: pre_ln, to: op{split}}}}}"))
     factors = factors_of(found)
     assert factors.resolution == resolution
-    assert f"resolution {resolution}: an edit's effect is mixed with those of pairs" in factors.how
+    assert f"resolution {resolution}: effects of edits are confounded with those of pairs" in factors.how
     assert {abs(alias.times) for alias in factors.aliases} == {0.5}
 
 
@@ -263,7 +266,7 @@ def test_effects_of_three_of_very_many_edits_are_said_not_listed(
     few = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
     monkeypatch.setattr(factorial, "MAX_THREES", 8)
     many = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
-    said = "effects of three edits together are in estimates too: of so many edits they are not listed"
+    said = "estimates also contain effects of three edits: with this many edits they are not listed"
     assert said in many.notes and said not in few.notes
     assert {len(alias.other) for alias in factors_of(many).aliases} == {2}
     assert {len(alias.other) for alias in factors_of(few).aliases} == {2, 3}
@@ -280,7 +283,7 @@ def test_an_edit_that_changes_nothing_at_these_sizes_is_not_estimated(tmp_path: 
     gain = next(name for name in factors.edits if "gain" in name)
     assert len(factors.edits) == 3 and len(factors.runs) == len(found.variants) == 4
     assert not any(gain in effect for effect in factors.effects)
-    assert any(note.startswith("not estimated: A: in these runs it is the same in all") for note in found.notes)
+    assert any(note.startswith("not estimated: A: in these runs it does not vary") for note in found.notes)
     assert any(note.startswith("the same model: none, A") for note in found.notes)
     assert {variant.name for variant in found.variants} >= {"half", "deep"}
     assert len(factors_of(plan(space(tmp_path, "model.layers=3", **sections))).runs) == 8
@@ -359,7 +362,7 @@ def test_weights_ask_what_the_sum_of_contrasts_does(tmp_path: Path, kind: str) -
 def test_adding_one_in_may_be_refused(tmp_path: Path) -> None:
     found = plan(space(tmp_path, grammar=constrained(tmp_path), design="{add_one_in: {from: pre_ln, to: op}}"))
     assert found.notes[0] == "left out: pre_ln with +qk_norm (one norm is enough)"
-    assert found.notes[1].startswith("whether the edits add up is not asked")
+    assert found.notes[1].startswith("whether the edits add up is not tested")
     assert of_kind(found, "interaction") == []
 
 
@@ -447,17 +450,17 @@ SMALL: list[object] = []
 @pytest.mark.parametrize(
     ("design", "said"),
     [
-        ("{factorial: {from: pre_ln, to: sas}}", "9 edits have 512 combinations, and at most 256 are run"),
+        ("{factorial: {from: pre_ln, to: sas}}", "9 edits have 512 combinations, but at most 256 can be run"),
         ("{factorial: {from: pre_ln, to: sas}}", "a fraction of resolution IV has 32"),
-        ("{factorial: {from: pre_ln, to: pre_rms}}", "there is but one edit from pre_ln to pre_rms: layer_norm->rms"),
-        ("{add_one_in: {from: pre_ln, to: pre_rms}}", "there is but one edit from pre_ln to pre_rms"),
+        ("{factorial: {from: pre_ln, to: pre_rms}}", "there is only one edit from pre_ln to pre_rms: layer_norm->rms"),
+        ("{add_one_in: {from: pre_ln, to: pre_rms}}", "there is only one edit from pre_ln to pre_rms"),
         ("{plackett_burman: {from: op, to: op}}", "op and op are the same block here"),
-        ("{d_optimal: {from: pre_ln, to: op, runs: 3}}", "3 runs cannot tell 3 effects and a mean apart"),
-        ("{d_optimal: {from: pre_ln, to: op, runs: 3}}", "say runs: 4, or more"),
+        ("{d_optimal: {from: pre_ln, to: op, runs: 3}}", "3 runs cannot estimate 3 effects and a mean"),
+        ("{d_optimal: {from: pre_ln, to: op, runs: 3}}", "set runs: 4, or more"),
         ("{d_optimal: {from: pre_ln, to: op, runs: 6, interactions: pairs}}", "or interactions: none, for which 4"),
         (
             "{d_optimal: {from: pre_ln, to: op, runs: 9}}",
-            "9 runs, but 8 different models are found among 8 combinations",
+            "9 runs, but 8 distinct models exist among 8 combinations",
         ),
         ("{factorial: {from: pre_ln, to: op, split: [+qk_nrom]}}", "did you mean '+qk_norm'?"),
         ("{fractional: {from: pre_ln, to: op, resolution: VI}}", "resolution"),

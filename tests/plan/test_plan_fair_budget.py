@@ -47,7 +47,7 @@ def test_equal_steps_and_equal_tokens_are_the_same_trials(tmp_path):
     _, _, tokens = world(tmp_path, "{budget: tokens}")
     assert [t.id for t in tokens.trials] == [t.id for t in plain.trials]
     assert notes(tokens, "tokens") == [
-        "equal tokens: 20 steps × 4 sequences × 16 tokens = 1,280 tokens for every block, which are equal steps"
+        "equal tokens: 20 steps × 4 sequences × 16 tokens = 1,280 tokens for every block, the same as equal steps"
     ]
 
 
@@ -105,7 +105,7 @@ def test_while_paces_are_not_known_nothing_is_trained_that_hangs_on_them(tmp_pat
     assert len({v.id for v in plan.variants}) == 5
     assert {plan.variant(t.variant).name for t in plan.trials} == {"pre_ln", "sas_p", "post_ln"}
     assert [c.change for c in plan.comparisons if c.terms == "equal wall-clock"] == [v.name for v in waiting]
-    assert notes(plan, "seconds a step are measured when it runs")
+    assert notes(plan, "seconds per step are measured once, when the space runs")
 
 
 def test_with_paces_steps_take_as_long_as_the_baselines(tmp_path):
@@ -115,7 +115,7 @@ def test_with_paces_steps_take_as_long_as_the_baselines(tmp_path):
     _, _, plan = world(tmp_path, "{budget: wallclock}", paces)
     assert not plan.open
     assert steps(plan) == {"pre_ln": 20, "sas_p": 25, "post_ln": 20}
-    assert notes(plan, "sas_p: ") == ["sas_p: steps 20 → 25, 8 ms a step against 10 ms, time of all steps +0.0 %"]
+    assert notes(plan, "sas_p: ") == ["sas_p: steps 20 → 25, 8 ms per step against 10 ms, total time +0.0 %"]
     assert plan.variants[2].setting.plain  # as fast as the baseline, so trained as under equal steps
     _, _, slow = world(tmp_path, "{budget: wallclock}", paces | {of["sas_p"]: 5.0})
     assert steps(slow)["sas_p"] == 1

@@ -155,7 +155,7 @@ def test_by_depth_it_is_the_nearest_layer_and_how_far_off_is_said(tmp_path):
 def test_what_is_within_the_share_stays_as_it_is_and_shares_its_trials(tmp_path):
     op = planned(*world(tmp_path, names=["op"], fair=terms("width")))
     assert [v.setting for v in op.variants] == [PLAIN, PLAIN]
-    assert any(note.startswith("op: as it is, parameters ") for note in op.notes)
+    assert any(note.startswith("op: unchanged, parameters ") for note in op.notes)
     free = planned(*world(tmp_path, names=["op"]))
     assert {t.id for t in op.trials} == {t.id for t in free.trials}
     tight = planned(*world(tmp_path, names=["op"], fair=terms("mlp", "0.1%")))
@@ -223,10 +223,10 @@ def test_a_match_that_leaves_a_block_as_it_is_says_so(tmp_path):
     sizes = all_sizes(models, found.blocks["sas_p"], "depth", 8)
     assert min(sizes, key=lambda n: abs(sizes[n] - wanted)) == 2 and abs(sizes[2] / wanted - 1) > 0.01
     (note,) = (note for note in planned(*world_of).notes if note.startswith("sas_p"))
-    assert "no depth comes nearer than the 2 layers it has" in note and note.endswith("; not within 1 %")
+    assert "no depth comes closer than its 2 layers" in note and note.endswith("; not within 1 %")
     assert "→" not in note
     alone = world(tmp_path, names=["sas_p"], model=model, fair=terms("depth"), judge=JUDGE)
-    with pytest.raises(InputError, match="a match by depth changes no block here: no depth comes nearer than the 2"):
+    with pytest.raises(InputError, match="a match by depth changes no block here: no depth comes closer than its 2"):
         planned(*alone)
 
 
@@ -238,4 +238,4 @@ def test_what_cannot_come_nearer_keeps_its_sizes(tmp_path, by):
     got = match(block, wanted, Match(parameters=1e-9, by=by), models)
     assert got.kept and not got.within and got.reached
     assert (got.block, got.setting, got.off) == (block, PLAIN, (wanted - 1) / wanted - 1)
-    assert "comes nearer than the" in got.what
+    assert "comes closer than its" in got.what

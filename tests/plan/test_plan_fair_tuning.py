@@ -65,7 +65,7 @@ def test_every_variant_has_every_setting_at_seeds_and_on_a_split_of_its_own(tmp_
     assert len({t.id for t in plan.trials}) == 2 * 6 * 2
     assert any(
         note == "each model is tuned over 6 settings (lr 0.001, 0.01, 0.1 × weight decay 0, 0.1), by eval loss on the "
-        "tuning split at 2 seeds of its own: 24 trials before those of the verdict"
+        "tuning split at 2 separate seeds: 24 trials before those of the verdict"
         for note in plan.notes
     )
 
@@ -79,7 +79,7 @@ def test_each_goes_on_with_its_own_best(tmp_path):
     assert choice.notes == (
         "pre_ln: lr 0.01, weight decay 0 is the best of 6 settings by eval loss",
         "sas_p: lr 0.001, weight decay 0.1 is the best of 6 settings by eval loss; lr and weight decay are at the edge "
-        "of what was listed: the best may lie beyond",
+        "of the listed values: the best may lie beyond",
     )
     after = planned(found, tuned=choice.tuned)
     assert not after.open
@@ -131,7 +131,7 @@ def test_a_setting_that_loses_a_seed_is_not_chosen(tmp_path, how):
         ends[lost] = {"status": status, "step": 3, "metrics": {} if how == "missing" else {"eval_loss": value}}
     choice = choose(found, plan, ends, failed=[lost] if how == "failed" else ())
     assert choice.tuned[plan.variants[0].id] == tuned(lr=1e-2, weight_decay=0.1)
-    assert "6 settings (1 of them without a value at all seeds)" in choice.notes[0]
+    assert "6 settings (1 of them without a value at some seed)" in choice.notes[0]
 
 
 def test_where_all_are_lost_the_recipe_holds_and_that_is_said(tmp_path):
@@ -140,7 +140,7 @@ def test_where_all_are_lost_the_recipe_holds_and_that_is_said(tmp_path):
     choice = choose(found, plan, finals(plan, lambda *_: math.inf))
     assert set(choice.tuned.values()) == {()}
     assert choice.notes[0] == (
-        "pre_ln: none of its 6 settings has eval loss at all seeds of tuning: trained as the recipe says"
+        "pre_ln: none of its 6 settings has eval loss at all tuning seeds: trained with the recipe's values"
     )
     after = planned(found, tuned=choice.tuned)
     assert not after.open
@@ -180,7 +180,7 @@ def test_of_equals_the_one_listed_first_is_chosen(tmp_path):
     choice = choose(found, plan, finals(plan, lambda *_: 1.0))
     assert set(choice.tuned.values()) == {tuned(lr=1e-3, weight_decay=0.0)}
     # No decay is below 0, so that the least of them is no edge.
-    assert choice.notes[0].endswith("; lr is at the edge of what was listed: the best may lie beyond")
+    assert choice.notes[0].endswith("; lr is at the edge of the listed values: the best may lie beyond")
 
 
 def test_each_of_the_terms_tunes_its_own_models(tmp_path):

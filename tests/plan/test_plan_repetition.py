@@ -74,7 +74,7 @@ def test_check_reads_no_corpus_and_says_what_it_does_not_know(world):
     plan = session.check(load(world, *NAMED))
     zipf = math.pi**2 / (6 * math.log(256) ** 2)
     assert values(plan) == {zipf}
-    assert f"repetition is not known before the corpus is read: checked at {zipf:.4f}" in " ".join(plan.notes)
+    assert f"repetition is not known before the corpus is read: checked with {zipf:.4f}" in " ".join(plan.notes)
     assert values(session.check(load(world))) == {None}
 
 

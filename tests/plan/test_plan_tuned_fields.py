@@ -117,15 +117,15 @@ def test_a_block_without_a_field_is_not_tuned_in_it_and_that_is_said(tmp_path):
     assert any(
         note.startswith(
             "each model is tuned over 4 settings (attention_norm.eps 1e-06, 0.001 × lr 0.001, 0.01) where it has these "
-            "fields, by eval loss on the tuning split at 2 seeds of its own: 12 trials before"
+            "fields, by eval loss on the tuning split at 2 separate seeds: 12 trials before"
         )
         for note in plan.notes
     )
     (under,) = unequal(plan, found.fair)
     told = {(row.name, row.quantity): (row.baseline, row.here) for row in under.rows}
-    assert told["op", "attention_norm.eps"] == ("not known yet", "not in it")
-    assert told["op", "trials of tuning"] == ("8", "4")
-    assert under.declared == "equal steps, each tuned over the same settings, of fields that it has"
+    assert told["op", "attention_norm.eps"] == ("not known yet", "absent")
+    assert told["op", "tuning trials"] == ("8", "4")
+    assert under.declared == "equal steps, each tuned over the same settings, for the fields it has"
 
 
 def test_a_block_with_nothing_to_choose_is_trained_at_once_with_what_is_listed_alone(tmp_path):
@@ -151,7 +151,7 @@ def test_the_best_is_told_and_an_edge_only_of_numbers(tmp_path):
     assert set(choice.tuned.values()) == {(("recipe.schedule.warmup", 0.1), ("mlp.activation", "relu"))}
     assert choice.notes[0] == (
         "pre_ln: recipe.schedule.warmup 0.1, mlp.activation relu is the best of 4 settings by eval loss; "
-        "recipe.schedule.warmup is at the edge of what was listed: the best may lie beyond"
+        "recipe.schedule.warmup is at the edge of the listed values: the best may lie beyond"
     )
     after = planned(found, tuned=choice.tuned)
     (under,) = unequal(after, found.fair)
@@ -173,7 +173,7 @@ def test_where_no_setting_has_a_number_the_block_is_as_the_space_has_it(tmp_path
     )
     (under,) = unequal(after, found.fair)
     (row,) = (row for row in under.rows if row.quantity == "mlp.activation")
-    assert (row.baseline, row.here) == ("as the space has it", "relu")
+    assert (row.baseline, row.here) == ("as in the space", "relu")
 
 
 def test_sizes_that_tuning_chose_are_those_that_are_told_to_be_unequal(tmp_path):

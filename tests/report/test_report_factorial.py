@@ -124,7 +124,7 @@ def test_cells_of_other_versions_than_the_rest_of_their_seed_are_left_out():
     odd = block | {plan.trials[0].id: {**finals[plan.trials[0].id], "versions": "new"}}
     found = effects(judge(plan, rules(), odd))
     assert (found[0].n, found[0].df, whole[0].n, whole[0].df) == (2, 1, 3, 2)
-    assert "seed 0 left out: run with other versions or on another device for pre_ln" in found[0].note
+    assert "seed 0 left out: run with different versions or on a different device for pre_ln" in found[0].note
 
 
 def without(plan: Plan, *cells: tuple[int, int]) -> np.ndarray:
@@ -144,9 +144,9 @@ def test_fewer_than_two_complete_seeds_give_estimates_and_nothing_but_ranks():
         assert effect.estimate is not None
         assert (effect.n, effect.verdict, effect.ranked) == (1, "undecided", 4)
         assert effect.low is effect.p_equivalent is effect.sd is None
-        assert "no interval: one seed alone, 0, has a result of every run" in effect.note
+        assert "no interval: only one seed, 0, has a result of every run" in effect.note
         assert f"seeds 1, 2, 3 not in the difference: diverged for {plan.variants[5].name}" in effect.note
-        assert "4 seeds cannot decide by ranks at level 0.0057, one of 7 comparisons: it takes" in effect.note
+        assert "4 seeds cannot decide by ranks at level 0.0057 (one of 7 comparisons): that takes" in effect.note
     assert judge(plan, rules(judged=MARGIN), finals).anova == ()
 
 
@@ -190,7 +190,7 @@ def test_a_lost_run_mixes_all_three_edits_into_every_effect_and_that_is_said():
     every = " × ".join(factors.edits)
     for effect in effects(summary):
         assert f"no verdict: {plan.variants[5].name} has no result (diverged)" in effect.note
-        (said,) = [note for note in effect.note.split("; ") if "the estimate has in it also" in note]
+        (said,) = [note for note in effect.note.split("; ") if "the estimate also contains" in note]
         assert said.endswith(f" times {every}")
         times = float(said.split(" also ")[1].split(" times ")[0])
         assert abs(times) in (0.25, 0.5)
@@ -214,7 +214,7 @@ def test_what_effects_do_not_explain_is_told_where_it_is_more_than_noise():
     levels = dict(factors.runs)
     together = np.array([0.16 / 8 * np.prod(levels[v.id]) for v in plan.variants])
     said = "what these effects leave unexplained is more than noise (lack of fit, p"
-    more = "three edits or more do together what pairs do not say"
+    more = "three or more edits interact"
     for shifts in (None, together):
         (finals,) = sweeps(plan, 1, rng=4, sd=0.005, shifts=shifts)
         summary = judge(plan, rules(), finals)
@@ -331,7 +331,7 @@ def test_an_effect_that_no_factorial_of_the_plan_estimates_is_a_mistake():
     plan = designed("factorial", seeds=2)
     ((terms, factors),) = plan.factors
     fewer = replace(plan, factors=((terms, replace(factors, effects=factors.effects[:-1])),))
-    with pytest.raises(ValueError, match="is no effect of this plan's factorial"):
+    with pytest.raises(ValueError, match="is not an effect of this plan's factorial"):
         judge(fewer, rules(), {})
 
 

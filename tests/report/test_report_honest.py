@@ -192,7 +192,7 @@ def test_what_cannot_be_told_has_no_number():
     told = {effect.change: effect for effect in summary.effects if effect.metric == "eval_loss"}
     gone = told["+qk_norm"]
     assert (gone.estimate, gone.low, gone.p, gone.verdict) == (None, None, None, "diverged")
-    assert "the runs with results are alike in it" in gone.note
-    why = "cannot be told from other effects in the runs with results: +qk_norm × -layer_norm"
+    assert "it does not vary among the runs with results" in gone.note
+    why = "confounded with other effects in the runs with results: +qk_norm × -layer_norm"
     assert why in told["-layer_norm"].note
     assert told["residual.gain=1/sqrt(2*depth) × -layer_norm"].estimate is not None

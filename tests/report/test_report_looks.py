@@ -90,7 +90,7 @@ def test_a_find_that_the_last_interval_leaves_out_is_none(later):
     assert first.effects[0].verdict == "better"
     effect = last.effects[0]
     assert (effect.verdict, effect.n, effect.low > 0) == ("undecided", 20, True)
-    assert "a difference was found at 4 seeds: -0.0" in effect.note and "at all 20 no more so: +" in effect.note
+    assert "a difference was found at 4 seeds: -0.0" in effect.note and "no longer at all 20: +" in effect.note
     assert not last.decided
     assert "a difference was found at 4 seeds" in render(result_screen(last), 200)
 

@@ -182,9 +182,7 @@ def test_one_loss_among_many_gains_is_not_enough_and_says_how_many_seeds_would_b
 def test_six_seeds_decide_by_ranks_and_five_say_that_six_would(n, verdict):
     effect = one_edit(EIGHT[:n], [GONE, *losses(*(x["eval_loss"] + 0.1 + 0.01 * i for i, x in enumerate(EIGHT[1:n])))])
     assert effect.verdict == verdict
-    assert ("5 seeds cannot decide by ranks at level 0.04: it takes 6, 8 where it is judged again" in effect.note) == (
-        n == 5
-    )
+    assert ("5 seeds cannot decide by ranks at level 0.04: that takes 6, 8 if judged again" in effect.note) == (n == 5)
 
 
 def test_the_seeds_advised_can_decide_also_where_those_seen_do_not_agree():
@@ -252,7 +250,7 @@ def test_a_finished_run_without_a_number_counts_against_whatever_the_others_say(
     after = [*({"m": 2.0 + 0.02 * i} for i in range(7)), {"m": value}]
     effect = one_edit(before, after, PEAK, "m")
     assert (effect.verdict, effect.ranked) == ("undecided", 8)
-    assert "1 seed with a run lost counts against" in effect.note and "it takes 12" in effect.note
+    assert "1 seed with a lost run counts against" in effect.note and "that takes 12" in effect.note
 
 
 def test_what_was_not_run_or_failed_is_no_diverged_run():
@@ -289,7 +287,7 @@ def test_a_diverged_run_of_a_factorial_counts_for_each_edit_it_has_and_against_w
     assert harmful.p == 2.0**-8  # every seed up, the diverged one the furthest
     for effect in some.effects:
         if effect.kind == "interaction":
-            assert effect.verdict == "undecided" and "1 seed with a run lost counts against" in effect.note
+            assert effect.verdict == "undecided" and "1 seed with a lost run counts against" in effect.note
             assert effect.p >= of(some, "+qk_norm").p
 
 

@@ -132,10 +132,10 @@ def test_a_plan_that_learns_says_that_more_may_follow():
 
 def test_the_table_of_aliases_says_it_once():
     plan = designed("d_optimal", seeds=1)
-    assert any(note.startswith("in estimates besides") for note in plan.notes)
+    assert any(note.startswith("aliases in the estimates") for note in plan.notes)
     text = render(plan_screen(plan, ()), 200)
-    assert "Aliases, what is mixed with what" in text and "in estimates besides" not in text
-    assert all(note[:60] in text for note in plan.notes if not note.startswith("in estimates besides"))
+    assert "Aliases, what is mixed with what" in text and "aliases in the estimates" not in text
+    assert all(note[:60] in text for note in plan.notes if not note.startswith("aliases in the estimates"))
 
 
 def test_of_many_edits_what_is_left_out_is_said():

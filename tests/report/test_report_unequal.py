@@ -79,10 +79,10 @@ def test_time_is_told_where_it_was_measured_and_steps_where_they_are_known(tmp_p
     found, plan = world(tmp_path, fair, {"pre_ln": 0.010, "sas_p": 0.008})
     pre_ln, sas_p = plan.variants
     (after,) = unequal(plan, found.fair, {pre_ln.id: 0.010, sas_p.id: 0.008})
-    pace = rows(after)["sas_p", "time of a step"]
+    pace = rows(after)["sas_p", "time per step"]
     assert (pace.baseline, pace.here, pace.declared) == ("10 ms", "8 ms", False)
     assert rows(after)["sas_p", "steps"].here == "25"
-    assert "time of all steps" in after.equal  # 20 × 10 ms = 25 × 8 ms
+    assert "total time" in after.equal  # 20 × 10 ms = 25 × 8 ms
 
 
 def test_tuned_settings_and_what_went_into_them_are_told(tmp_path):
@@ -96,7 +96,7 @@ def test_tuned_settings_and_what_went_into_them_are_told(tmp_path):
     row = rows(after)["sas_p", "lr"]
     assert (row.baseline, row.here, row.share) == ("0.001", "0.01", None)
     assert after.declared == "equal steps, each tuned over the same settings"
-    assert "trials of tuning" in after.equal
+    assert "tuning trials" in after.equal
 
 
 def test_the_noise_arm_is_not_of_them(tmp_path):

@@ -184,7 +184,7 @@ def test_a_diverged_seed_is_counted_and_the_rest_called_survivors():
     effect = one_edit(losses(2.3, 2.31, 2.29, 2.3), [*losses(2.2, 2.215, 2.19), "diverged"])
     assert (effect.n, effect.diverged_after, effect.ended_after, effect.verdict) == (3, 1, 4, "undecided")
     assert effect.survivors and effect.ranked == 4
-    assert "survivors: 0 of 4 diverged before, 1 of 4 after" in effect.note
+    assert "survivors only: 0 of 4 diverged before, 1 of 4 after" in effect.note
     assert not one_edit(losses(2.3, 2.31), losses(2.2, 2.215)).survivors
 
 
@@ -200,7 +200,7 @@ def test_a_relative_margin_of_a_diverged_baseline_is_said_to_be_missing():
     plan = path("edit", seeds=2)
     summary = judge(plan, rules(), finals({"v0": ["diverged"] * 2, "v1": losses(2.3, 2.4)}))
     assert summary.metrics[0].margin is None
-    assert summary.metrics[0].why_no_margin == "1 % of pre_ln's mean is no number, pre_ln diverged at every seed"
+    assert summary.metrics[0].why_no_margin == "1 % of pre_ln's mean is undefined, pre_ln diverged at every seed"
 
 
 @pytest.mark.parametrize(("value", "judged"), [(math.nan, LOSS), (math.inf, LOSS), (0.0, PEAK), (-1.0, PEAK)])
@@ -281,7 +281,7 @@ def test_trials_of_other_versions_or_devices_are_not_paired():
     here["v1-2"]["versions"] = "b"
     effect = judge(plan, rules(eval_loss=LOSS), here).effects[0]
     assert effect.n == 2
-    assert "seed 2 not paired: run with other versions or on another device" in effect.note
+    assert "seed 2 not paired: run with different versions or on different devices" in effect.note
 
 
 @pytest.mark.full

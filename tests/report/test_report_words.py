@@ -73,7 +73,7 @@ def test_seeds_without_a_number_count_against_what_those_with_one_say(value, sca
     effect = judge(path("a"), one, finals({"v0": before, "v1": after})).effects[0]
     assert (effect.n, effect.verdict, effect.unusable_before, effect.unusable_after) == (3, "undecided", 0, 2)
     assert effect.survivors and (effect.ranked, wording.pairs(effect)) == (5, "3/5")
-    assert "2 seeds with a run lost count against whatever the others say" in effect.note
+    assert "2 seeds with a lost run count against the direction of the others" in effect.note
     assert "seeds 4, 5 not paired: eval_loss is" in effect.note
     whole = judge(path("a"), one, finals({"v0": before, "v1": losses(2.10, 2.11, 2.091, 2.10, 2.119)})).effects[0]
     assert not whole.survivors and wording.verdict(whole) == "better"
@@ -185,9 +185,9 @@ def test_a_margin_of_nothing_says_why_it_is_none():
     def why(before: list) -> str:
         return judge(path("a"), judging(), finals({"v0": before, "v1": fine})).metrics[0].why_no_margin
 
-    assert why(["diverged"] * 5) == "1 % of pre_ln's mean is no number, pre_ln diverged at every seed"
+    assert why(["diverged"] * 5) == "1 % of pre_ln's mean is undefined, pre_ln diverged at every seed"
     assert why([None] * 5) == "1 % of pre_ln's mean has no value yet"
-    assert why(losses(*[math.nan] * 5)) == "1 % of pre_ln's mean is no number, none of its values is usable"
+    assert why(losses(*[math.nan] * 5)) == "1 % of pre_ln's mean is undefined, none of its values is usable"
 
 
 def test_seeds_for_the_sign_test_are_not_said_to_be_for_an_interval():

@@ -204,31 +204,31 @@ REFUSED = {
     "shallow_tat_leaky_relu": (
         lambda: leaky_by_correlation(0.9, ResidualStack(12)),
         "TAT finds no leaky ReLU that brings C(0) to eta 0.9 over 12 layers; the largest is 0.8971, that of ReLU\n"
-        "  = take an eta below 0.897, or more layers",
+        "  = choose an eta below 0.897, or more layers",
     ),
     "shallow_dks_leaky_relu": (
         lambda: leaky_by_slope(5.0, ResidualStack(4)),
-        "DKS finds no leaky ReLU with C'(1) = 1.495, as zeta 5 over 4 layers asks; "
+        "DKS finds no leaky ReLU with C'(1) = 1.495, as zeta 5 over 4 layers requires; "
         "the largest is 1.467, that of ReLU, which makes zeta 4.631\n"
-        "  = take a smaller zeta, or more layers",
+        "  = choose a smaller zeta, or more layers",
     ),
     "shallow_dks": (
         by_slope("softplus", 5.0, 2),
-        "DKS finds no maps around softplus with C'(1) = 2.236, as zeta 5 over 2 layers asks; "
+        "DKS finds no maps around softplus with C'(1) = 2.236, as zeta 5 over 2 layers requires; "
         "the largest found is 1.467, which makes zeta 2.152\n"
-        "  = take a smaller zeta, or more layers",
+        "  = choose a smaller zeta, or more layers",
     ),
     "dks_of_leaky_relu_in_one_layer_of_skips": (
         by_slope("leaky_relu", 2.0, 1, 0.5, slope=0.2),
-        "DKS finds no maps around leaky_relu with C'(1) = 2, as zeta 2 over 1 layer in skips of 0.5 asks; "
+        "DKS finds no maps around leaky_relu with C'(1) = 2, as zeta 2 over 1 layer in skips of 0.5 requires; "
         "the largest found is 1.432, which makes zeta 1.432\n"
-        "  = take a smaller zeta, or more layers",
+        "  = choose a smaller zeta, or more layers",
     ),
     "curved_tanh": (
         lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 5.0, ResidualStack(2)),
-        "TAT finds no maps around tanh with C''(1) = 2.5, as tau 5 over 2 layers asks; "
+        "TAT finds no maps around tanh with C''(1) = 2.5, as tau 5 over 2 layers requires; "
         "the largest found is 0.891, which makes tau 1.782\n"
-        "  = take a smaller tau, or more layers",
+        "  = choose a smaller tau, or more layers",
     ),
     "kink": (
         lambda: shape_by_curvature(CATALOGUE["relu"].config(), "relu", 0.3, ResidualStack(24)),
@@ -237,26 +237,26 @@ REFUSED = {
     ),
     "no_curve": (
         lambda: shape_by_slope(Flat(), "flat", 5.0, ResidualStack(24)),
-        "flat does not say its derivatives, so nothing can be solved from them\n"
+        "flat does not give its derivatives, which this method needs\n"
         "  = give its Config a method curve(x) -> (f, f', f''), each a NumPy array",
     ),
     "line": (
         lambda: shape_by_slope(Line(), "line", 5.0, ResidualStack(24)),
-        "DKS finds no maps around line with C'(1) = 1.069, as zeta 5 over 24 layers asks\n"
-        "  = take another zeta or activation",
+        "DKS finds no maps around line with C'(1) = 1.069, as zeta 5 over 24 layers requires\n"
+        "  = choose another zeta or activation",
     ),
     "too_near_to_linear": (
         by_slope("gelu", 1 + 1e-9, 24),
-        "DKS finds no maps around gelu with C'(1) = 1, as zeta 1 over 24 layers asks\n"
-        "  = take another zeta or activation",
+        "DKS finds no maps around gelu with C'(1) = 1, as zeta 1 over 24 layers requires\n"
+        "  = choose another zeta or activation",
     ),
     "half_a_layer": (
         lambda: ResidualStack(2.5),
-        "a network of 2.5 nonlinear layers cannot be shaped for\n  = give `layers` a whole number from 1 to 10000",
+        "a network of 2.5 nonlinear layers cannot be shaped\n  = give `layers` a whole number from 1 to 10000",
     ),
     "skip_above_one": (
         lambda: ResidualStack(2, 1.5),
-        "1.5 is no weight of a normalised skip, whose branch has the weight sqrt(1 - skip**2)\n"
+        "1.5 is not the weight of a normalised skip, whose branch has the weight sqrt(1 - skip**2)\n"
         "  = give `skip` a number from 0 (no skip) to 1",
     ),
 }

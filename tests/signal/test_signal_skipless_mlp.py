@@ -140,7 +140,7 @@ def test_what_no_softmax_gives_is_refused_with_the_reason_and_ways_out() -> None
     with pytest.raises(InputError) as refused:
         exponential_through(LENGTH, step.incoming, step.outgoing, through, True)
     assert "no negative weights (arXiv:2302.10322, Sec. 3.4)" in str(refused.value) and "dks" in str(refused.value)
-    with pytest.raises(InputError, match="no attention takes tokens apart"):
+    with pytest.raises(InputError, match="no attention moves tokens apart"):
         uniform_through(uniform_step(3, LAYERS, 0.8), 3, through)
     assert uniform_through(uniform_step(1, LAYERS, 0.8), 1, through) == uniform_step(1, LAYERS, 0.8)
 

@@ -42,7 +42,7 @@ def test_what_is_left_out_is_in_the_grammar(tmp_path: Path) -> None:
 
 
 BARE = "{layers: 4, width: 32, heads: 4, context: 16, position: sinusoidal%s}"
-LEFT = "model: {}, as the grammar has it: the space does not say"
+LEFT = "model: {}, from the grammar: not set in this space"
 
 
 def around(found):

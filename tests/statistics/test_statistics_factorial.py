@@ -206,8 +206,8 @@ def test_what_lost_runs_leave_together_is_not_told():
     a, b, c, ab, ac = statistics.analyse(LEVELS, EFFECTS, y).estimates
     assert a.estimate is b.estimate is ab.estimate is None
     assert (a.entangled, b.entangled, ab.entangled) == (((1,),), ((0,),), ())
-    assert "cannot be told from other effects" in a.reason
-    assert "alike in it" in ab.reason
+    assert "confounded with other effects" in a.reason
+    assert "does not vary" in ab.reason
     kept = frame(y)
     fitted = smf.ols("y ~ a + c + a:c + C(seed)", kept).fit()
     assert (c.estimate, ac.estimate) == pytest.approx((2 * fitted.params["c"], 4 * fitted.params["a:c"]))
@@ -248,7 +248,7 @@ def test_a_little_spread_is_students_again():
 
 @pytest.mark.parametrize(
     ("levels", "effects", "y", "words"),
-    [(LEVELS, [(0,)], np.zeros((7, 2)), "same runs"), (LEVELS * 2, [(0,)], np.zeros((8, 2)), "levels are"),
+    [(LEVELS, [(0,)], np.zeros((7, 2)), "same runs"), (LEVELS * 2, [(0,)], np.zeros((8, 2)), "levels must be"),
      (LEVELS, [(0, 1), (1, 0)], np.zeros((8, 2)), "distinct"), (LEVELS, [()], np.zeros((8, 2)), "one edit or more"),
      (LEVELS, [(0,)], np.full((8, 2), np.inf), "finite")],
 )  # fmt: skip

@@ -147,7 +147,7 @@ def test_effects_of_a_factorial_err_no_more_often_at_looks():
 
 @pytest.mark.parametrize("looks", [(), (1, 4), (4, 4), (6, 4)])
 def test_looks_that_do_not_grow_are_refused(looks):
-    with pytest.raises(ValueError, match="looks grow from two"):
+    with pytest.raises(ValueError, match="looks must increase and start at two"):
         statistics.boundaries(looks, 3)
 
 

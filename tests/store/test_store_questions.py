@@ -90,7 +90,7 @@ def test_what_was_found_stands_with_its_numbers(folder):
     _, later = judged_at(folder, EIGHT).effects
     assert (later.verdict, later.n, later.judgement) == ("better", 5, 1)
     assert later.p == op.p and later.p_adjusted == op.p_adjusted
-    assert "found at 5 seeds, judged the first time, at 4 %; at the 8 seeds seen now: " in later.note
+    assert "found at 5 seeds, judged for the first time, at 4 %; at the 8 seeds seen now: " in later.note
 
 
 def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
@@ -104,7 +104,7 @@ def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
                 value = 2.0 + 0.2 * (place == 2) + 0.001 * math.sin(seed * (place + 1))
                 results.append(one.id, [Row(40, "eval_loss", "", value), Outcome("finished", 40)])
     _, op = judged_at(tmp_path, tuple(range(5, 20))).effects
-    assert op.verdict == "undecided" and "a difference was found at 5 seeds" in op.note and "no more so" in op.note
+    assert op.verdict == "undecided" and "a difference was found at 5 seeds" in op.note and "no longer at" in op.note
 
 
 def test_the_level_is_what_verdicts_are_made_by(folder):
@@ -283,7 +283,7 @@ def test_looks_spend_all_that_is_left(folder):
     assert (
         after.effects[1].note.startswith("found at 5 seeds; at all 8: ") or "found at 5 seeds" in after.effects[1].note
     )
-    assert any("nothing is left to judge this question by" in note for note in after.notes)
+    assert any("no α is left for this question" in note for note in after.notes)
     assert wording.phrase(after.effects[0], after.metrics[0]) == "eval loss undecided (no α is left)"
     assert any("p < 0, which nothing has: no α is left" in line for line in footnotes.definitions(after, {}))
 

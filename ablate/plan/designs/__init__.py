@@ -1,15 +1,15 @@
-"""Designs as choices among the subsets of edits: which blocks are trained, and what is asked about them.
+"""Designs as choices of subsets of edits: which blocks are trained, and which contrasts are estimated.
 
-layout.py        Arm, Contrast, Layout: what a design comes to
+layout.py        DesignArm, Contrast, Layout: the result of a design
 lay_out.py       from a space's design to its layout
 between.py       the edits between the two ends
 single.py        one edit at a time: path, leave one out, add one in
 factorial.py     edits combined: factorial, fractional, Plackett-Burman, D-optimal
-combinations.py  which combinations of edits there may be, and which are the same model
+combinations.py  which combinations of edits are allowed, and which are the same model
 regular.py       orthogonal runs, their resolution and generators
-optimal.py       D-optimal runs among those that there are
+optimal.py       D-optimal runs among the available ones
 terms.py         effects as columns: what can be estimated, and the alias table
-wording.py       all of it in words
+wording.py       descriptions of a factorial
 """
 
 from ablate.plan.designs.lay_out import lay_out

@@ -14,7 +14,7 @@ from ablate.space.space import Space
 
 
 def difference_between(space: Space, ends: Ends, problems: Problems) -> BlockDifference | None:
-    """The difference of the two blocks, split as the design has it; None where a mistake was noted."""
+    """Return the difference of the two blocks, split as in the design; None where a mistake was reported."""
     before, after = space.blocks[ends.from_], space.blocks[ends.to]
     catalogue = space.grammar.catalogue
     if fingerprint(before, catalogue) == fingerprint(after, catalogue):
@@ -35,22 +35,22 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> BlockDif
 def check_names(
     names: Sequence[str] | frozenset[str], edits: tuple[Edit, ...], what: str, space: Space, problems: Problems
 ) -> None:
-    """Notes each name that is no edit of these."""
+    """Report each name that is not one of these edits."""
     known = tuple(edit.name for edit in path_order(edits))
     for name in sorted(set(names) - set(known)):
         place = place_of_block(space.located, name) or space.origins.section("design")
-        message = f"{what} names {quote(name)}, which is no edit of this design"
+        message = f"{what} names {quote(name)}, which is not an edit of this design"
         problems.add_unknown(message, place, name, known, "its edits are")
 
 
 def place_in_design(space: Space, *keys: str) -> Span:
-    """Where the value at these keys of the design stands; the design itself where there is none."""
-    found = space.origins.written("design", *keys) if keys else None
-    return space.origins.section("design") if found is None else space.origins.value("design", *keys)
+    """Return where the value at these keys of the design is written; the design itself if it is not."""
+    written = space.origins.written("design", *keys) if keys else None
+    return space.origins.section("design") if written is None else space.origins.value("design", *keys)
 
 
 def note_single_edit(space: Space, ends: Ends, edits: Sequence[Edit], problems: Problems) -> None:
-    """A design that combines edits, or adds them up, of which there is one."""
-    message = f"there is but one edit from {ends.from_} to {ends.to}: {edits[0].name}"
-    apart = ", or take it apart place by place with split: true" if len(edits[0].places) > 1 else ""
-    problems.add(message, place_in_design(space), notes=(f"say compare: [{ends.from_}, {ends.to}]{apart}",))
+    """Report that a design which combines or sums edits has only one."""
+    message = f"there is only one edit from {ends.from_} to {ends.to}: {edits[0].name}"
+    apart = ", or split it place by place with split: true" if len(edits[0].places) > 1 else ""
+    problems.add(message, place_in_design(space), notes=(f"use compare: [{ends.from_}, {ends.to}]{apart}",))

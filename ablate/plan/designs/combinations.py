@@ -1,4 +1,4 @@
-"""Combinations of the edits between two blocks: which there may be, and which of them are the same model."""
+"""Combinations of the edits between two blocks: which are allowed, and which of them are the same model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ablate.plan.models import Models
 from ablate.space.design import Ends
 
 Chosen: TypeAlias = tuple[int, ...]
-"""Positions of the edits that are there, ascending."""
+"""Positions of the edits that are present, ascending."""
 READABLE = 40
-"""Names of runs are made of the edits' own, as long as none is longer than this."""
+"""Runs are named after their edits, as long as no name is longer than this."""
 MAX_EDITS = len(ascii_uppercase)
 
 
 @dataclass(frozen=True)
 class Combinations:
-    """Subsets of the edits that lead from one block to another, which is asked about again and again.
+    """Subsets of the edits that lead from one block to another; blocks, refusals and models are cached.
 
     Edits are in the order of paths; letters name them where their names are too long.
     """
@@ -49,7 +49,7 @@ class Combinations:
         return tuple(range(len(self.edits)))
 
     def block(self, chosen: Chosen) -> Block:
-        """The start with these edits applied."""
+        """Return the start with these edits applied."""
         if chosen not in self._blocks:
             named = {(): self.ends.from_, self.whole: self.ends.to}.get(chosen)
             apply = self.difference.apply
@@ -59,16 +59,16 @@ class Combinations:
         return self._blocks[chosen]
 
     def refusals(self, chosen: Chosen) -> tuple[str, ...]:
-        """Why a constraint of the grammar refuses this combination; empty where none does."""
+        """Return why constraints of the grammar refuse this combination; empty where none does."""
         if chosen not in self._refusals:
             refused = self.models.space.refused(self.block(chosen))
             self._refusals[chosen] = tuple(broken.reason for broken in refused)
         return self._refusals[chosen]
 
     def model(self, chosen: Chosen) -> str:
-        """The same for combinations that are the same model at the sizes of the space.
+        """Return a hash that is equal for combinations that are the same model at the sizes of the space.
 
-        One that says what has no value at these sizes is noted later; it is the same as those that are the same block.
+        An expression without a value at these sizes is reported later; until then equal blocks are the same model.
         """
         if chosen not in self._models:
             block = self.block(chosen)
@@ -79,8 +79,8 @@ class Combinations:
         return self._models[chosen]
 
     def distinct(self, candidates: Iterable[Chosen]) -> tuple[dict[Chosen, list[Chosen]], dict[str, list[Chosen]]]:
-        """The candidates that there may be, each with those that are the same model and have more edits, and those that
-        are refused, by reason. An edit that changes nothing where it is counts as not there.
+        """Return the allowed candidates, each with those that are the same model and have more edits, and those that
+        are refused, by reason. An edit that changes nothing in its place counts as absent.
         """
         same: dict[str, list[Chosen]] = {}
         refused: dict[str, list[Chosen]] = {}
@@ -92,24 +92,24 @@ class Combinations:
         return {first: others for first, *others in same.values()}, refused
 
     def may_all_run(self, runs: Iterable[Chosen]) -> bool:
-        """Whether all of these may be, and are different models."""
+        """Return whether all of these are allowed, and are different models."""
         runs = tuple(runs)
         return not any(self.refusals(run) for run in runs) and len({self.model(run) for run in runs}) == len(runs)
 
     def letters(self, chosen: Chosen) -> str:
-        """A combination in letters, `none` where it has no edit."""
+        """Spell a combination in letters, `none` where it has no edit."""
         return "".join(ascii_uppercase[i] for i in chosen) or "none"
 
     def legend(self) -> str:
-        """Which letter is which edit."""
+        """Explain which letter is which edit."""
         return "; ".join(f"{ascii_uppercase[i]} is {edit.name}" for i, edit in enumerate(self.edits))
 
     def effect(self, term: Term) -> str:
-        """An effect by the names of its edits."""
+        """Name an effect by its edits."""
         return " × ".join(self.edits[i].name for i in term)
 
     def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, DesignArm]:
-        """The runs as arms, each by a name of its own; the two ends keep theirs."""
+        """Return the runs as arms with distinct names; the two ends keep theirs."""
         ends = {self.model(()): self.ends.from_, self.model(self.whole): self.ends.to}
         names = {run: ends.get(self.model(run)) for run in runs}
         edits = {run: tuple(self.edits[i].name for i in run) for run in names}
@@ -120,10 +120,10 @@ class Combinations:
 
 
 def levels_of(runs: Iterable[Chosen], edits: int) -> Levels:
-    """Runs as rows of -1 and +1."""
+    """Convert runs to rows of -1 and +1."""
     return np.array([[1.0 if i in run else -1.0 for i in range(edits)] for run in runs])
 
 
 def chosen_of(levels: Levels) -> tuple[Chosen, ...]:
-    """Rows of -1 and +1 as runs."""
+    """Convert rows of -1 and +1 to runs."""
     return tuple(tuple(int(i) for i in np.flatnonzero(row > 0)) for row in levels)

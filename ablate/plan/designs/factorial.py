@@ -1,4 +1,4 @@
-"""Designs that combine edits: every combination, a fraction of them, or the most telling of those that there are."""
+"""Designs that combine edits: every combination, a fraction of them, or the most informative ones available."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Crossed = Factorial | Fractional | PlackettBurman | DOptimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSelection:
-    """Runs, the terms to estimate from them, and in words how they came about."""
+    """Runs, the terms to estimate from them, and a description of how they were chosen."""
 
     levels: Levels
     terms: tuple[Term, ...]
@@ -39,14 +39,14 @@ class RunSelection:
 
 
 def crossed(ends: Crossed, difference: BlockDifference, models: Models, problems: Problems) -> Layout | None:
-    """The layout of a factorial; None where a mistake was noted."""
+    """Return the layout of a factorial; None where a mistake was reported."""
     among = Combinations(ends, difference, models)
     if len(among.edits) < 2:
         note_single_edit(models.space, ends, among.edits, problems)
         return None
     if len(among.edits) > MAX_EDITS:
-        message = f"{len(among.edits)} edits from {ends.from_} to {ends.to}, and at most {MAX_EDITS} are combined"
-        notes = ("leave edits together that are split, or take blocks that differ by less",)
+        message = f"{len(among.edits)} edits from {ends.from_} to {ends.to}, but at most {MAX_EDITS} can be combined"
+        notes = ("split fewer edits, or use blocks that differ less",)
         problems.add(message, place_in_design(models.space), notes=notes)
         return None
     match ends:
@@ -65,7 +65,7 @@ def crossed(ends: Crossed, difference: BlockDifference, models: Models, problems
 def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> RunSelection | None:
     edits = len(among.edits)
     if 2**edits > MAX_RUNS:
-        message = f"{edits} edits have {2**edits:,} combinations, and at most {MAX_RUNS} are run"
+        message = f"{edits} edits have {2**edits:,} combinations, but at most {MAX_RUNS} can be run"
         _note_too_many(message, among, problems)
         return None
     distinct, refused = among.distinct(chosen_of(every_combination(edits)))
@@ -81,16 +81,18 @@ def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> RunS
 
 def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> RunSelection | None:
     edits = len(among.edits)
-    asked = next(number for number, roman in ROMAN.items() if roman == ends.resolution)
-    base = fraction(edits, asked)
+    wanted = next(number for number, roman in ROMAN.items() if roman == ends.resolution)
+    base = fraction(edits, wanted)
     if len(base) > MAX_RUNS:
         message = f"a fraction of resolution {ends.resolution} for {edits} edits has {len(base):,} runs"
-        _note_too_many(f"{message}, and at most {MAX_RUNS} are run", among, problems)
+        _note_too_many(f"{message}, but at most {MAX_RUNS} can be run", among, problems)
         return None
     terms = _terms(ends, edits)
     if ends.interactions == "pairs" and len(estimable(base, terms)) == edits:
-        message = "interactions: pairs has no effect here: every pair's effect is that of an edit in these runs"
-        notes = ("leave it out, or say resolution: IV or V",)
+        message = (
+            "interactions: pairs has no effect here: every pair's effect is confounded with an edit's in these runs"
+        )
+        notes = ("leave it out, or set resolution: IV or V",)
         problems.add(message, place_in_design(among.models.space, "fractional", "interactions"), notes=notes)
         return None
     guarded = (*mains(edits), *pairs(edits)) if ends.resolution == "V" else ()
@@ -105,8 +107,8 @@ def _orthogonal(
     problems: Problems,
     guarded: Sequence[Term] = (),
 ) -> RunSelection | None:
-    """These runs, or others as orthogonal, where there are such that all may be; else as many that are D-optimal for
-    the `guarded` terms (none: for those that are estimated).
+    """Return these runs, or equally orthogonal ones, if all of them are allowed; else as many D-optimal ones for the
+    `guarded` terms (none: for those that are estimated).
     """
     for levels in siblings(base, MAX_RUNS):
         if among.may_all_run(chosen_of(levels)):
@@ -115,14 +117,14 @@ def _orthogonal(
     if not _enough(distinct, refused, among, problems):
         return None
     pool = levels_of(distinct, len(among.edits))
-    asked, terms = terms, estimable(base, terms)
+    requested, terms = terms, estimable(base, terms)
     told = estimable(pool, guarded or terms)
     runs = min(max(len(base), len(told) + 1), len(pool))
     levels = pool[list(d_optimal(pool, told, runs, _ends(distinct, among)))]
     how = wording.instead(what, len(levels), len(pool), d_efficiency(levels, told))
     notes = (
         *wording.left_out(among, distinct, refused),
-        *wording.not_in_base([term for term in asked if term not in terms], among),
+        *wording.not_in_base([term for term in requested if term not in terms], among),
     )
     return RunSelection(levels=levels, terms=terms, how=how, notes=notes)
 
@@ -136,17 +138,17 @@ def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> RunSe
     terms = estimable(pool, _terms(ends, edits))
     place = place_in_design(among.models.space, "d_optimal", "runs")
     if ends.runs > min(len(pool), MAX_RUNS):
-        message = f"{ends.runs:,} runs, but {len(pool):,} different models are found among {2**edits:,} combinations"
+        message = f"{ends.runs:,} runs, but {len(pool):,} distinct models exist among {2**edits:,} combinations"
         if len(pool) > MAX_RUNS:
-            message = f"{ends.runs:,} runs, and at most {MAX_RUNS} are run"
+            message = f"{ends.runs:,} runs, but at most {MAX_RUNS} can be run"
         gone = wording.left_out(among, distinct, refused)
         legend = (among.legend(),) if gone else ()
-        problems.add(message, place, notes=(f"say runs: {min(len(pool), MAX_RUNS)}, or less", *legend, *gone))
+        problems.add(message, place, notes=(f"set runs: {min(len(pool), MAX_RUNS)}, or fewer", *legend, *gone))
         return None
     if ends.runs < len(terms) + 1:
-        message = f"{ends.runs} runs cannot tell {len(terms)} effects and a mean apart"
-        fewer = f"or interactions: none, for which {edits + 1} would do"
-        least = f"say runs: {len(terms) + 1}, or more"
+        message = f"{ends.runs} runs cannot estimate {len(terms)} effects and a mean"
+        fewer = f"or interactions: none, for which {edits + 1} are enough"
+        least = f"set runs: {len(terms) + 1}, or more"
         problems.add(message, place, notes=(least, fewer) if ends.interactions == "pairs" else (least,))
         return None
     levels = pool[list(d_optimal(pool, terms, ends.runs, _ends(distinct, among)))]
@@ -160,22 +162,22 @@ def _terms(ends: Factorial | Fractional | DOptimal, edits: int) -> tuple[Term, .
 
 
 def _pool(edits: int, base: Iterable[Chosen]) -> tuple[Chosen, ...]:
-    """All combinations where they are few; else these, the ends and their neighbours, and others at random, the same
+    """Return all combinations if they are few; else these, the ends and their neighbours, and random others, the same
     ones each time.
     """
     whole = tuple(range(edits))
     if 2**edits <= MAX_POOL:
         return chosen_of(every_combination(edits))
     neighbours = [c for i in whole for c in ((i,), tuple(j for j in whole if j != i))]
-    found = dict.fromkeys([(), whole, *neighbours, *base])
+    pool = dict.fromkeys([(), whole, *neighbours, *base])
     chance = random.Random(0)
-    while len(found) < MAX_POOL:
-        found[tuple(i for i in whole if chance.random() < 0.5)] = None
-    return tuple(found)
+    while len(pool) < MAX_POOL:
+        pool[tuple(i for i in whole if chance.random() < 0.5)] = None
+    return tuple(pool)
 
 
 def _ends(distinct: Iterable[Chosen], among: Combinations) -> tuple[int, ...]:
-    """Where the baseline stands among combinations, which is trained anyway, and then the whole."""
+    """Return the positions among combinations of the baseline, which is trained anyway, and of the whole."""
     start = [()] if among.models.space.judge.against == among.ends.from_ else []
     models = dict.fromkeys(among.model(end) for end in (*start, among.whole))
     where = {among.model(run): position for position, run in enumerate(distinct)}
@@ -188,17 +190,17 @@ def _enough(
     among: Combinations,
     problems: Problems,
 ) -> bool:
-    """Whether there are more models than the two ends; noted where not."""
+    """Return whether there are more models than the two ends; report it where not."""
     ends, models = among.ends, len(distinct)
     if models > 2:
         return True
     if models == 2:
         message = f"of all combinations of these edits only {ends.from_} and {ends.to} are left"
         gone = wording.left_out(among, distinct, refused)
-        notes = (among.legend(), *gone, f"say compare: [{ends.from_}, {ends.to}]")
+        notes = (among.legend(), *gone, f"use compare: [{ends.from_}, {ends.to}]")
     else:
         message = "all combinations of these edits are the same model at these sizes: there is nothing to compare"
-        notes = (f"they lead from {ends.from_} to {ends.to}",)
+        notes = (f"the edits lead from {ends.from_} to {ends.to}",)
     problems.add(message, place_in_design(among.models.space), notes=notes)
     return False
 
@@ -208,14 +210,14 @@ def _note_too_many(message: str, among: Combinations, problems: Problems) -> Non
     for roman in ("V", "IV", "III"):
         runs = len(fraction(len(among.edits), {"III": 3, "IV": 4, "V": 5}[roman]))
         if runs <= MAX_RUNS:
-            ways.append(f"a fraction of resolution {roman} has {runs} (fractional: {{…, resolution: {roman}}})")
+            ways.append(f"a fraction of resolution {roman} has {runs} runs (fractional: {{…, resolution: {roman}}})")
     runs = len(plackett_burman(len(among.edits)))
-    ways.append(f"plackett_burman has {runs}, d_optimal as many as you say; or leave edits together that are split")
+    ways.append(f"plackett_burman has {runs} runs, d_optimal as many as you set; or split fewer edits")
     problems.add(message, place_in_design(among.models.space), notes=ways)
 
 
 def _layout(choice: RunSelection, among: Combinations) -> Layout:
-    """Arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
+    """Return the layout: arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
     levels, edits = choice.levels, among.edits
     effects = estimable(levels, choice.terms)
     numeral = resolution(levels)
@@ -260,6 +262,6 @@ def _contrast(term: Term, among: Combinations) -> Contrast:
     if len(term) == 1:
         edit = among.edits[term[0]]
         return Contrast(edit.name, edit.detail, "", "", "main")
-    one, other = (among.edits[i].name for i in term)
-    detail = f"how much more {one} does where {other} is there than where it is not"
+    first, second = (among.edits[i].name for i in term)
+    detail = f"how much the effect of {first} changes when {second} is present"
     return Contrast(among.effect(term), detail, "", "", "interaction")

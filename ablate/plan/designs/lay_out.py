@@ -14,9 +14,9 @@ from ablate.space.design import AddOneIn, DOptimal, Factorial, Fractional, Leave
 
 
 def lay_out(models: Models, problems: Problems) -> Layout | None:
-    """The arms and contrasts of a space's design, unfolded; None where a mistake was noted.
+    """Return the arms and contrasts of a space's design, before equal models are merged; None after a mistake.
 
-    Of designs that combine edits only different models are runs, at the sizes of the space.
+    Designs that combine edits have only distinct models as runs, at the sizes of the space.
     """
     space = models.space
     design, ends = space.design, space.design.ends

@@ -1,4 +1,4 @@
-"""What a design comes to: the blocks that are trained, and the differences between them that it asks about."""
+"""The layout of a design: the blocks that are trained, and the contrasts between them that are estimated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.plan.plan import Factors
 
 @dataclass(frozen=True, slots=True)
 class DesignArm:
-    """A block that a design asks for: its name, and the edits applied to the design's start."""
+    """A block of a design: its name, and the edits applied to the design's start."""
 
     name: str
     block: Block
@@ -19,9 +19,9 @@ class DesignArm:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A pair of arms, by name, that differ by `change`; or, with `weights`, what arms sum up to, each so many times.
+    """A pair of arms, by name, that differ by `change`; or, with `weights`, a weighted sum of arms.
 
-    `kind` is that of `plan.Comparison`. With weights, and of the effects of a factorial, `before` and `after` are
+    `kind` is that of `plan.Comparison`. With weights, and for the effects of a factorial, `before` and `after` are
     empty.
     """
 
@@ -35,7 +35,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a design comes to: arms, contrasts, and what a constraint left out, with its reason.
+    """The arms and contrasts of a design, and notes on what a constraint left out, with its reason.
 
     `against` are the arms that are compared with the baseline (None: all). The runs of `factors` are by arm.
     """

@@ -12,7 +12,7 @@ from ablate.plan.designs.terms import Levels
 ROMAN = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII", 8: "VIII", 9: "IX"}
 
 BEST = 6
-"""No better resolution is looked for: at VI even three edits at a time are not in the effects of pairs."""
+"""No higher resolution is searched for: at VI not even effects of three edits are confounded with those of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +25,29 @@ class Generator:
 
 
 def every_combination(edits: int) -> Levels:
-    """All 2^edits runs; the first edit changes fastest, the first run has none, the last has all."""
+    """Return all 2^edits runs; the first edit changes fastest, the first run has no edit, the last has all."""
     rows = [levels[::-1] for levels in product((-1.0, 1.0), repeat=edits)]
     return np.array(rows)
 
 
 def fraction(edits: int, resolution: int) -> Levels:
-    """The smallest regular fraction of that resolution, with a run of all edits; a better one where that takes no more
-    runs. Every combination where none is smaller.
+    """Return the smallest regular fraction of that resolution, with a run of all edits, or of a higher one at no more
+    runs; every combination where none is smaller.
     """
     import pydoe
 
-    found = np.asarray(pydoe.fracfact_by_res(edits, resolution))
+    smallest = np.asarray(pydoe.fracfact_by_res(edits, resolution))
     for better in range(resolution + 1, BEST + 1):
         other = np.asarray(pydoe.fracfact_by_res(edits, better))
-        if len(other) > len(found):
+        if len(other) > len(smallest):
             break
-        found = other
-    return _sorted(found)
+        smallest = other
+    return _sorted(smallest)
 
 
 def plackett_burman(edits: int) -> Levels:
-    """Plackett and Burman's runs (1946), a multiple of 4 above the edits (28, which is not of a simple kind, passed
-    over), with one of all edits.
+    """Return Plackett and Burman's runs (1946), including one of all edits; their number is the next multiple of 4
+    above that of the edits (28, which has no simple construction, is skipped).
     """
     import pydoe
 
@@ -56,25 +56,25 @@ def plackett_burman(edits: int) -> Levels:
 
 
 def generators(levels: Levels) -> tuple[Generator, ...]:
-    """Of a regular fraction the edits whose levels follow from those of edits before them. None where all are free, and
-    none where the runs are no regular fraction.
+    """Return the generators of a regular fraction: the edits whose levels follow from those of earlier ones. Empty
+    where all edits are free, and where the runs are not a regular fraction.
     """
     free: list[int] = []
-    found = []
+    dependent = []
     for edit in range(levels.shape[1]):
         of = _product_of(levels, free, edit)
         if of is not None:
-            found.append(of)
+            dependent.append(of)
         elif 2 ** len(free) < len(levels):
             free.append(edit)
         else:
             return ()
-    return tuple(found) if 2 ** len(free) == len(levels) else ()
+    return tuple(dependent) if 2 ** len(free) == len(levels) else ()
 
 
 def resolution(levels: Levels) -> int | None:
-    """The length of the shortest word of a regular fraction: how many levels at least multiply to a constant. None
-    where every combination is run, or where the runs are no regular fraction.
+    """Return the resolution of a regular fraction: the length of its shortest word, a product of levels that is
+    constant. None where every combination is run, or where the runs are not a regular fraction.
     """
     edits = levels.shape[1]
     if not generators(levels):
@@ -88,23 +88,24 @@ def resolution(levels: Levels) -> int | None:
 
 
 def siblings(levels: Levels, most: int) -> tuple[Levels, ...]:
-    """The runs with the levels of some edits turned round, which makes them no less orthogonal: different choices,
-    found in at most so many turns, those with the runs of no edit and of all first, then with all, then with none.
+    """Return the distinct sets of runs with the signs of some edits flipped, which are as orthogonal, from at most
+    `most` flips: first those with the runs of no edit and of all edits, then those with that of all, then with that of
+    none.
     """
     edits = levels.shape[1]
     free = tuple(e.edit for e in generators(levels)) or tuple(range(edits))
     turns = (chosen for size in range(len(free) + 1) for chosen in combinations(free, size))
-    found: dict[bytes, Levels] = {}
+    distinct: dict[bytes, Levels] = {}
     for chosen in islice(turns, most):
         other = levels.copy()
         other[:, list(chosen)] *= -1
         other = _sorted(other)
-        found.setdefault(other.tobytes(), other)
-    return tuple(sorted(found.values(), key=_lack_of_ends))
+        distinct.setdefault(other.tobytes(), other)
+    return tuple(sorted(distinct.values(), key=_lack_of_ends))
 
 
 def _lack_of_ends(levels: Levels) -> int:
-    """0 with both ends among the runs, 1 with all edits, 2 with none, else 3."""
+    """Return 0 if both ends are among the runs, 1 if only that of all edits is, 2 if only that of none is, else 3."""
     return 2 * int(not (levels == 1).all(axis=1).any()) + int(not (levels == -1).all(axis=1).any())
 
 
@@ -118,5 +119,5 @@ def _product_of(levels: Levels, free: list[int], edit: int) -> Generator | None:
 
 
 def _sorted(levels: Levels) -> Levels:
-    """Runs in the order of `every_combination`."""
+    """Sort runs in the order of `every_combination`."""
     return levels[np.lexsort(levels.T)]

@@ -1,4 +1,4 @@
-"""Designs that ask for one edit at a time: paths, leaving each out, adding each alone."""
+"""Designs that change one edit at a time: paths, leave one out, add one in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, LeaveOneOut, Path
 from ablate.space.space import Space
 
-UNSUMMED = "whether the edits add up is not asked: for that each of them must be seen"
+UNSUMMED = "whether the edits add up is not tested: that takes the effect of each of them"
 
 
 def path_of(space: Space, path: Path, difference: BlockDifference, problems: Problems) -> Layout | None:
-    """From one end to the other an edit at a time; a model that is refused joins two steps to one."""
+    """Lay out a path from one end to the other, one edit at a time; a refused model merges two steps into one."""
     check_names(path.order, difference.edits, "order", space, problems)
     if len(problems):
         return None
@@ -43,7 +43,7 @@ def path_of(space: Space, path: Path, difference: BlockDifference, problems: Pro
 
 
 def leave_one_out(space: Space, ends: LeaveOneOut, difference: BlockDifference) -> Layout:
-    """The whole, and it without each edit; the whole difference beside the sum of what each edit does there."""
+    """Lay out the whole and the whole without each edit, and the whole difference against the sum of their effects."""
     names = tuple(edit.name for edit in path_order(difference.edits))
     full = DesignArm(ends.to, space.blocks[ends.to], names)
     arms, contrasts, notes = [DesignArm(ends.from_, space.blocks[ends.from_]), full], [], []
@@ -60,13 +60,13 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: BlockDifference) 
     if notes:
         notes.append(UNSUMMED)
     elif len(names) > 1:
-        sum_of = "the whole difference, less what each edit does where all others are there"
+        sum_of = "the whole difference, minus the effect of each edit when all others are present"
         contrasts.append(_beyond_the_sum(ends, contrasts, sum_of))
     return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
 def add_one_in(space: Space, ends: AddOneIn, difference: BlockDifference, problems: Problems) -> Layout | None:
-    """Each edit alone, and the whole beside their sum; None where there is but one."""
+    """Lay out each edit alone, and the whole against their sum; None where there is only one edit."""
     edits = path_order(difference.edits)
     if len(edits) < 2:
         note_single_edit(space, ends, edits, problems)
@@ -84,17 +84,17 @@ def add_one_in(space: Space, ends: AddOneIn, difference: BlockDifference, proble
     if notes:
         notes.append(UNSUMMED)
     else:
-        contrasts.append(_beyond_the_sum(ends, contrasts, "the whole difference, less what each edit does alone"))
+        contrasts.append(_beyond_the_sum(ends, contrasts, "the whole difference, minus the effect of each edit alone"))
     return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
 def _whole(space: Space, ends: LeaveOneOut | AddOneIn) -> tuple[str, ...] | None:
-    """Of the arms the whole alone is held against a baseline that is the start: the others are judged edit by edit."""
+    """Return the arms compared with a baseline that is the start: the whole alone, as edits are judged one by one."""
     return (ends.to,) if space.judge.against == ends.from_ else None
 
 
 def _beyond_the_sum(ends: LeaveOneOut | AddOneIn, contrasts: Sequence[Contrast], detail: str) -> Contrast:
-    """(to - from) - sum (after - before) over the edits: 0 where they add up."""
+    """Return the contrast (to - from) - sum (after - before) over the edits: 0 where they add up."""
     weights: dict[str, float] = {ends.from_: -1.0, ends.to: 1.0}
     for contrast in contrasts:
         weights[contrast.after] = weights.get(contrast.after, 0.0) - 1.0

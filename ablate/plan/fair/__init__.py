@@ -1,11 +1,11 @@
-"""Equal terms: what each block's model and training become where a space declares what is to be equal.
+"""Fair comparisons: each block's model and training where a space declares what is to be equal.
 
-fitted.py   Fitted, Terms: an arm under one set of terms
+fitted.py   Fitted, FairnessResult: an arm under one set of terms
 check.py    whether `fair` fits the design, the recipe and the seeds
 fit.py      fit: every arm under every set of terms
 match.py    sizes that give a model as many parameters as another's
-budget.py   steps that spend as much as another's training
-tuning.py   the settings each block is tuned over; choose: which of them it goes on with
+budget.py   steps that cost as much as the baseline's training
+tuning.py   the settings each block is tuned over; choose: which of them it is judged with
 tunable.py  what tuning a field of the block must not do
 """
 

@@ -1,10 +1,10 @@
-"""Steps that spend on a model's training what the baseline spends on its own.
+"""Steps such that a model's training costs as much as the baseline's.
 
     flops       steps = steps of the baseline × training FLOPs of the baseline / training FLOPs of the model
-    wallclock   steps = steps of the baseline × seconds a step of the baseline / seconds a step of the model
+    wallclock   steps = steps of the baseline × seconds per step of the baseline / seconds per step of the model
 
-to the nearest whole number of at least 1; FLOPs are those of training on one sequence (see `Cost`). Batches are equally
-large, so equal steps are equal tokens.
+to the nearest whole number of at least 1; FLOPs are those of training on one sequence (see `Cost`). Batch sizes are
+equal, so equal steps are equal tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ablate.space.fair import BudgetKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBudget:
-    """The `steps` of a model (None: they hang on what is not measured yet), and what that comes to in words."""
+    """The `steps` of a model (None: they depend on a measurement still to come), and their description."""
 
     steps: int | None
     what: str
@@ -28,7 +28,7 @@ class StepBudget:
 def steps_for(
     budget: BudgetKind, cost: Cost, baseline: Cost, models: Models, paces: tuple[float | None, float | None]
 ) -> StepBudget:
-    """The steps of a model of that cost; `paces` are seconds a step of the model and of the baseline."""
+    """Return the steps of a model of that cost; `paces` are seconds per step of the model and of the baseline."""
     steps, batch = models.space.recipe.steps, models.space.recipe.batch
     if budget == "flops":
         fair = nearest(steps, baseline.training_flops, cost.training_flops)
@@ -39,14 +39,14 @@ def steps_for(
         if here is None or wanted is None:
             return StepBudget(steps=None, what="")
         fair = nearest(steps, wanted, here)
-        pace = f"{milliseconds(here)} a step against {milliseconds(wanted)}"
+        pace = f"{milliseconds(here)} per step against {milliseconds(wanted)}"
         off = f"{fair * here / (steps * wanted) - 1:+.1%}".replace("%", " %")
-        return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, {pace}, time of all steps {off}")
+        return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, {pace}, total time {off}")
     return StepBudget(steps=steps, what="")
 
 
 def nearest(steps: int, baseline: float, here: float) -> int:
-    """Steps times baseline / here, to the nearest whole number of at least 1.
+    """Return steps times baseline / here, to the nearest whole number of at least 1.
 
     >>> nearest(200, 10, 8), nearest(3, 1, 100)
     (250, 1)
@@ -55,7 +55,7 @@ def nearest(steps: int, baseline: float, here: float) -> int:
 
 
 def compared(here: int, wanted: int) -> str:
-    """A count against the one that was wanted.
+    """Compare a count with the one that was wanted.
 
     >>> compared(1_250_304, 1_249_024)
     '1,250,304 against 1,249,024 (+0.1 %)'
@@ -74,7 +74,7 @@ def _to(before: int, after: int) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time of a step, to three digits.
+    """Format a time per step, to three digits.
 
     >>> milliseconds(0.01234), milliseconds(2.5)
     ('12.3 ms', '2.5 s')

@@ -1,4 +1,4 @@
-"""What of `fair` no single section of a space can tell: whether it fits the design, the recipe and the seeds."""
+"""Checks of `fair` across sections of a space: whether it fits the design, the recipe and the seeds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ablate.space.space import Space
 
 
 def check_fair(space: Space, problems: Problems) -> None:
-    """Note terms that a search does not have, and tuning that the seeds do not bear."""
+    """Report terms that a search does not support, and tuning seeds that overlap with those of the verdict."""
     fair = space.fair
-    asked = not all(terms.plain for terms in fair.terms.values()) or fair.under or fair.tune != "none"
-    if space.design.search is not None and asked:
+    declared = not all(terms.plain for terms in fair.terms.values()) or fair.under or fair.tune != "none"
+    if space.design.search is not None and declared:
         message = "a search trains each block at the sizes and for the steps of the space: fair has no effect on it"
-        notes = ("leave fair out, and compare what is found in a space of its own: design: {compare: [...]}",)
+        notes = ("remove fair, and compare the blocks found in a separate space: design: {compare: [...]}",)
         problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
         _check_seeds(fair.tune, space, problems)
@@ -23,6 +23,6 @@ def check_fair(space: Space, problems: Problems) -> None:
 def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:
     both = sorted(set(space.seeds) & set(tuning_seeds(tune)))
     if both:
-        message = f"seed {both[0]:,} is one of tuning: the verdict would rest on what the choice was made by"
-        notes = (f"seeds from {tuning_seeds(tune)[0]:,} on are those of tuning: use lower ones for the verdict",)
+        message = f"seed {both[0]:,} is a tuning seed: the verdict would reuse the runs that settings were chosen by"
+        notes = (f"seeds from {tuning_seeds(tune)[0]:,} on are reserved for tuning: use lower ones for the verdict",)
         problems.add(message, space.origins.section("seeds"), notes=notes)

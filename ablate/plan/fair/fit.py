@@ -1,4 +1,4 @@
-"""Every arm under every set of terms: matched in size first, then given its steps."""
+"""Fit every arm to every set of terms: matched in size first, then given its steps."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ablate.space.space import Space
 
 
 def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Problems) -> FairnessResult:
-    """Every arm under every set of terms; the baseline is under all of them as the space has it.
+    """Fit every arm to every set of terms; the baseline has the sizes and steps of the space under all of them.
 
-    What cannot be matched is noted in `problems`.
+    What cannot be matched is reported in `problems`.
     """
     space = models.space
     check_fair(space, problems)
@@ -32,11 +32,11 @@ def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Probl
     tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
     fitting.note_idle()
     told = [*(_tokens(name, space) for name in tokens), *fitting.notes]
-    is_open = any(one.setting.open for one in fitted)
+    is_open = any(arm.setting.open for arm in fitted)
     if is_open:
         told.append(
-            "wall-clock budgets: seconds a step are measured when it runs, once; "
-            "until then the steps of what is compared under them are not known"
+            "wall-clock budgets: seconds per step are measured once, when the space runs; "
+            "until then the numbers of steps under them are not known"
         )
     return FairnessResult(fitted, tuple(told), open=is_open)
 
@@ -45,13 +45,13 @@ def _tokens(name: str, space: Space) -> str:
     steps, batch, context = space.recipe.steps, space.recipe.batch, space.model.context
     return (
         f"{name or 'equal tokens'}: {steps:,} steps × {batch:,} sequences × {context:,} tokens = "
-        f"{steps * batch * context:,} tokens for every block, which are equal steps"
+        f"{steps * batch * context:,} tokens for every block, the same as equal steps"
     )
 
 
 @dataclass
 class _Fitting:
-    """One pass over arms and terms; `notes` are what it came to."""
+    """One pass over arms and terms; `notes` describe its results."""
 
     models: Models
     known: Known
@@ -67,7 +67,7 @@ class _Fitting:
         self._cost = self.models.cost(self._baseline)
 
     def under(self, name: str, arm: DesignArm) -> Fitted:
-        """One arm under the terms of that name."""
+        """Fit one arm to the terms of that name."""
         terms = self.models.space.fair.terms[name]
         plain = Fitted(terms=name, arm=arm, block=arm.block)
         if terms.plain or self.models.identity(arm.block) == self._identity:
@@ -84,54 +84,54 @@ class _Fitting:
         key = arm.block, terms
         if key not in self._matched:
             self._matched[key] = match(arm.block, self._cost.parameters, terms, self.models)
-        found = self._matched[key]
-        if found is None or not found.reached:
-            self._note_unmatched(name, arm, terms, found)
+        matched = self._matched[key]
+        if matched is None or not matched.reached:
+            self._note_unmatched(name, arm, terms, matched)
             return None
-        self._reached.setdefault(name, []).append(found)
+        self._reached.setdefault(name, []).append(matched)
         not_within = f"not within {_percent(terms.parameters)}"
-        nearest = not_within if found.kept else f"the nearest by {terms.by}, {not_within}"
-        near = "" if found.within else f"; {nearest}"
-        said = f"{found.what}, parameters {compared(found.parameters, found.wanted)}{near}"
-        self.notes.append(f"{_named(arm, name)}: {said}")
-        return found
+        nearest = not_within if matched.kept else f"the nearest by {terms.by}, {not_within}"
+        near = "" if matched.within else f"; {nearest}"
+        text = f"{matched.what}, parameters {compared(matched.parameters, matched.wanted)}{near}"
+        self.notes.append(f"{_named(arm, name)}: {text}")
+        return matched
 
     def note_idle(self) -> None:
-        """Note the terms whose match leaves all blocks as they are, and not all of them within."""
+        """Report terms whose match changes no block although some are not within the tolerance."""
         space = self.models.space
         for name, reached in self._reached.items():
             terms = space.fair.terms[name].match
-            kept = [found for found in reached if found.kept]
-            if isinstance(terms, fair.Match) and kept and all(found.as_it_is for found in reached):
+            kept = [matched for matched in reached if matched.kept]
+            if isinstance(terms, fair.Match) and kept and all(matched.as_it_is for matched in reached):
                 others = [by for by in fair.BYS if by != terms.by]
-                nearest = min(kept, key=lambda found: abs(found.off))
+                nearest = min(kept, key=lambda matched: abs(matched.off))
                 self.problems.add(
                     f"a match by {terms.by} changes no block here: {nearest.what}, parameters "
                     f"{compared(nearest.parameters, nearest.wanted)}",
                     _place(space, name),
-                    notes=(f"match by {' or '.join(others)}, at sizes that go in finer steps, or say match: none",),
+                    notes=(f"match by {' or '.join(others)}, which have finer steps, or set match: none",),
                 )
 
-    def _note_unmatched(self, name: str, arm: DesignArm, terms: fair.Match, found: Matched | None) -> None:
+    def _note_unmatched(self, name: str, arm: DesignArm, terms: fair.Match, nearest: Matched | None) -> None:
         space = self.models.space
         against = f"{arm.name} cannot be matched to {space.judge.against} in parameters by {terms.by}"
-        if found is not None:
-            why = f"the nearest is {found.what}, {compared(found.parameters, found.wanted)}"
+        if nearest is not None:
+            why = f"the nearest is {nearest.what}, {compared(nearest.parameters, nearest.wanted)}"
         elif terms.by == fair.HIDDEN:
-            why = "it has no MLP that can be made so"
+            why = "it has no MLP whose hidden width can be matched"
         else:
-            why = f"it can be built at no other {terms.by}"
+            why = f"it cannot be built at any other {terms.by}"
         others = [by for by in fair.BYS if by != terms.by]
         self.problems.add(
             f"{against}: {why}",
             _place(space, name),
             notes=(
-                f"match by {' or '.join(others)}, allow more than {_percent(terms.parameters)}, or say match: none",
+                f"match by {' or '.join(others)}, allow more than {_percent(terms.parameters)}, or set match: none",
             ),
         )
 
     def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
-        """The setting with the steps that the budget gives."""
+        """Return the setting with the steps that the budget gives."""
         models, paces = self.models, self.known.paces
         pace = paces.get(models.identity(block, setting)), paces.get(self._identity)
         spent = steps_for(budget, models.cost(block, setting), self._cost, models, pace)
@@ -151,7 +151,7 @@ def _percent(share: float) -> str:
 
 
 def _place(space: Space, name: str) -> Span:
-    """Where the match of these terms is said."""
+    """Return where the match of these terms is written."""
     own = ("fair", "under", name, "match")
     return (
         space.origins.section(*own) if name and space.origins.written(*own) else space.origins.section("fair", "match")

@@ -20,7 +20,7 @@ class Fitted:
 
     @property
     def as_it_is(self) -> bool:
-        """Whether the terms change nothing of it."""
+        """Return whether the terms change nothing about it."""
         return self.setting.plain and self.block == self.arm.block
 
     @property
@@ -31,8 +31,8 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class FairnessResult:
-    """What fairness comes to: every arm under every set of terms, notes for the screen, and whether more must be
-    measured before all steps are known.
+    """Every arm under every set of terms, notes for the screen, and whether more must be measured before all steps are
+    known.
     """
 
     fitted: tuple[Fitted, ...]

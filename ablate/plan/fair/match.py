@@ -1,9 +1,10 @@
-"""Sizes that give a model as many parameters as another's: searched for over exact counts, in closed form.
+"""Sizes that give a model as many parameters as another: searched over exact counts, in closed form.
 
-A size is a whole number n: the width of a head for `width` (so that heads stay as many), layers for `depth`, hidden
-units of the first MLP for `mlp` (others keep their proportion to it). Parameters rise with each, so bisection finds the
-last n below what is wanted and the first that is not; the nearer is taken, of two equally near the smaller. A size at
-which a component cannot be built (an odd head under RoPE, a hidden width that is no whole number) is passed over.
+A size is a whole number n: the width of a head for `width` (so that the number of heads stays), layers for `depth`,
+hidden units of the first MLP for `mlp` (others keep their proportion to it). Parameters rise with each, so bisection
+finds the last n below the target and the first that is not; the nearer is taken, the smaller if both are equally near.
+A size at which a component cannot be built (an odd head under RoPE, a hidden width that is not a whole number) is
+skipped.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from ablate.plan.setting import PLAIN, Setting
 from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Match
 
 MOST = {WIDTH: 1_000_000, DEPTH: 1_000, HIDDEN: 1_000_000}
-"""The largest width, number of layers and hidden width that are looked at."""
+"""The largest width, number of layers and hidden width that are tried."""
 PASSED_OVER = 64
-"""So many sizes in a row that cannot be built are passed over; beyond, it is taken that no larger one can."""
-AS_IT_IS = "as it is"
-"""Said of a block that is within the share already."""
+"""The most consecutive sizes skipped because they cannot be built; after these no larger one is tried."""
+AS_IT_IS = "unchanged"
+"""Describes a block that is within the tolerance already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """A block as it is matched: `parameters` against the `wanted`. `what` says which size went from what to what.
+    """A matched block: its `parameters` against the `wanted` number. `what` describes the change of size.
 
-    `reached` is False where no size comes within the share because it would have to be smaller than 1, or larger than
-    any that is looked at. `kept`: it is not within, but no other size is nearer than the one it has.
+    `reached` is False where no size is within the tolerance because it would have to be smaller than 1, or larger than
+    any that is tried. `kept`: it is not within, but no other size is nearer than its own.
     """
 
     block: Block
@@ -46,18 +47,18 @@ class Matched:
 
     @property
     def off(self) -> float:
-        """How far it is off, as a share of what is wanted."""
+        """The relative error in parameters."""
         return self.parameters / self.wanted - 1
 
     @property
     def as_it_is(self) -> bool:
-        """Whether the block keeps the sizes that it has."""
+        """Return whether the block keeps its sizes."""
         return self.kept or self.what == AS_IT_IS
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The models that one size gives: how many there are, the block and setting of each, and the size that it `has`."""
+    """The models along one size: how many there are, the block and setting of each, and the present size in `has`."""
 
     most: int
     at: Callable[[int], tuple[Block, Setting]]
@@ -66,9 +67,9 @@ class _Axis:
 
 
 def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | None:
-    """The block as large as is wanted, in parameters; as it is where it is within the share already.
+    """Match the parameters of a block to those wanted; a block within the tolerance already stays unchanged.
 
-    None where the block has no such size, or it can be built at none.
+    None where the block has no such size, or cannot be built at any.
     """
     as_it_is = models.cost(block).parameters
     if abs(as_it_is / wanted - 1) <= terms.parameters:
@@ -85,10 +86,10 @@ def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | 
             return None
 
     below, above = _around(count, wanted, axis.most)
-    found = [(n, size) for n in (below, above) if n is not None and (size := count(n)) is not None]
-    if not found:
+    sizes = [(n, size) for n in (below, above) if n is not None and (size := count(n)) is not None]
+    if not sizes:
         return None
-    n, parameters = min(found, key=lambda one: abs(one[1] - wanted))
+    n, parameters = min(sizes, key=lambda entry: abs(entry[1] - wanted))
     changed, setting = axis.at(n)
     within = abs(parameters / wanted - 1) <= terms.parameters
     kept = parameters == as_it_is
@@ -99,13 +100,13 @@ def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | 
         wanted=wanted,
         what=axis.has if kept else axis.says(n),
         within=within,
-        reached=within or len(found) == 2,
+        reached=within or len(sizes) == 2,
         kept=kept,
     )
 
 
 def _around(count: Callable[[int], int | None], wanted: int, most: int) -> tuple[int | None, int | None]:
-    """The last size below what is wanted and the first that is not, of those that can be built."""
+    """Return the last size below the target and the first that is not, among those that can be built."""
 
     def first(start: int, end: int) -> int | None:
         passed = range(start, min(end, start + PASSED_OVER))
@@ -141,7 +142,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
             MOST[WIDTH] // heads,
             lambda n: (block, replace(PLAIN, width=None if n * heads == width else n * heads)),
             lambda n: f"width {width} → {n * heads}",
-            f"no width comes nearer than the {width} it has",
+            f"no width comes closer than its {width}",
         )
     if terms.by == DEPTH:
         layers = model.layers
@@ -149,7 +150,7 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
             MOST[DEPTH],
             lambda n: (block, replace(PLAIN, layers=None if n == layers else n)),
             lambda n: f"layers {layers} → {n}",
-            f"no depth comes nearer than the {layers} {'layer' if layers == 1 else 'layers'} it has",
+            f"no depth comes closer than its {layers} {'layer' if layers == 1 else 'layers'}",
         )
     widths = list(_hidden(block, models))
     if not widths:
@@ -158,19 +159,19 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
         MOST[HIDDEN],
         lambda n: (_with_hidden(block, n, widths[0], models), PLAIN),
         lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
-        f"no hidden width of the MLP comes nearer than the {widths[0]:g} it has",
+        f"no hidden width of the MLP comes closer than its {widths[0]:g}",
     )
 
 
 def _hidden(block: Block, models: Models) -> Iterator[float]:
-    """The hidden widths of the MLPs of a block, in reading order."""
+    """Yield the hidden widths of the MLPs of a block, in reading order."""
     for _, node in parts_by_name(block, models.space.grammar.catalogue):
         if has_hidden(node):
             yield _units(node, models)
 
 
 def has_hidden(node: Node) -> bool:
-    """Whether a part has a hidden width of its own."""
+    """Return whether a part has a hidden width of its own."""
     return any(name == "hidden" for name, _ in node.fields)
 
 
@@ -181,7 +182,7 @@ def _units(node: Node, models: Models) -> float:
 
 
 def _with_hidden(block: Block, units: int, first: float, models: Models) -> Block:
-    """The block with its first MLP that wide, and the others in proportion."""
+    """Return the block with its first MLP that wide, and the others in proportion."""
 
     def change(node: Node) -> Node:
         if not has_hidden(node):

@@ -1,5 +1,5 @@
-"""What tuning a field of the block must not do: make a block that is refused, cannot be built or is another's, or undo
-what the terms hold equal.
+"""Checks of tuned block fields: a value must not give a block that is refused, cannot be built or equals another, nor
+undo what the terms make equal.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ablate.source.located import Span
 from ablate.source.problems import Problems
 from ablate.space.fair import Match, Tune, TunedField, text_of
 
-WAY_OUT = "leave it out of fair.tune, or say budget: steps"
+WAY_OUT = "leave it out of fair.tune, or set budget: steps"
 
 
 def check_tuned(variants: Sequence[Variant], models: Models, problems: Problems) -> None:
-    """Note each value that does so, once, with the blocks in which it does: alone, and else together with others."""
+    """Report each such value once, with the blocks concerned: first values alone, then combined with others."""
     tune = models.space.fair.tune
     if not isinstance(tune, Tune):
         return
@@ -34,25 +34,25 @@ def check_tuned(variants: Sequence[Variant], models: Models, problems: Problems)
 
 
 class _Checking:
-    """One look at every variant under every setting of its block."""
+    """A check of every variant under every setting of its block."""
 
     def __init__(self, models: Models, tune: Tune, problems: Problems):
         self._models, self._tune, self._problems = models, tune, problems
-        self._found: dict[tuple[str, Span, tuple[str, ...]], list[str]] = {}
+        self._faults: dict[tuple[str, Span, tuple[str, ...]], list[str]] = {}
 
     def passes(self, settings: Mapping[Variant, Sequence[Tuned]]) -> bool:
-        """Whether nothing is wrong under any of the settings; what is, is noted."""
+        """Return whether nothing is wrong under any of the settings; report what is."""
         before = len(self._problems)
         for variant, each in settings.items():
             for setting in each:
                 if setting:
                     self._look(variant, setting)
-        for (message, place, notes), names in self._found.items():
+        for (message, place, notes), names in self._faults.items():
             self._problems.add(message, place, notes=(f"blocks: {', '.join(dict.fromkeys(names))}", *notes))
         return len(self._problems) == before
 
     def note_same(self, settings: Mapping[Variant, Sequence[Tuned]]) -> None:
-        """Note variants that are one model, trained for as long, under some settings of their blocks."""
+        """Report variants that are the same model, trained for as many steps, under some settings of their blocks."""
         first: dict[tuple[str, int | None], Variant] = {}
         for variant, each in settings.items():
             for setting in each:
@@ -63,11 +63,11 @@ class _Checking:
                     self._note_same(same, tuned)
                     break
 
-    def _note_same(self, one: Variant, other: Variant) -> None:
-        tuned = [(variant.name, variant.setting.tuned) for variant in (one, other)]
+    def _note_same(self, first: Variant, second: Variant) -> None:
+        tuned = [(variant.name, variant.setting.tuned) for variant in (first, second)]
         named = (f"{name} with {_told(setting)}" if setting else name for name, setting in tuned)
-        notes = ("leave it out of fair.tune: what tells blocks apart is compared, not tuned",)
-        place = self._last(other.setting.tuned or one.setting.tuned)[0].key.span
+        notes = ("leave it out of fair.tune: what distinguishes blocks is compared, not tuned",)
+        place = self._last(second.setting.tuned or first.setting.tuned)[0].key.span
         self._problems.add(f"{' and '.join(named)} are the same model", place, notes=notes)
 
     def _look(self, variant: Variant, setting: Tuned) -> None:
@@ -94,24 +94,24 @@ class _Checking:
     def _undone(
         self, variant: Variant, tuned: Variant, field: TunedField, place: Span
     ) -> Iterator[tuple[str, Span, str]]:
-        """What of the terms a setting would undo, where, and the way out."""
+        """Yield what a setting would undo of the terms, where, and the way out."""
         told, terms = _told(tuned.setting.tuned), self._models.space.fair.terms
         under = [terms[name] for name in variant.terms or terms]
-        budgets = {one.budget for one in under}
-        if any(isinstance(one.match, Match) for one in under) and tuned.parameters != variant.parameters:
+        budgets = {condition.budget for condition in under}
+        if any(isinstance(condition.match, Match) for condition in under) and tuned.parameters != variant.parameters:
             message = f"{told} changes the parameters, which fair.match makes equal"
-            yield message, place, "leave it out of fair.tune, or say match: none"
+            yield message, place, "leave it out of fair.tune, or set match: none"
         if "flops" in budgets and tuned.cost.training_flops != variant.cost.training_flops:
-            yield f"{told} changes the FLOPs of a step, of which fair.budget makes the steps", place, WAY_OUT
+            yield f"{told} changes the FLOPs per step, from which fair.budget computes the steps", place, WAY_OUT
         if "wallclock" in budgets:
-            message = f"{field.name} may change the time of a step, of which fair.budget makes the steps"
+            message = f"{field.name} may change the time per step, from which fair.budget computes the steps"
             yield message, field.key.span, WAY_OUT
 
     def _note(self, variant: Variant, message: str, place: Span, *notes: str) -> None:
-        self._found.setdefault((message, place, notes), []).append(variant.name)
+        self._faults.setdefault((message, place, notes), []).append(variant.name)
 
     def _last(self, setting: Tuned) -> tuple[TunedField, Span]:
-        """The last field of a setting, and where its value stands."""
+        """Return the last field of a setting, and where its value is written."""
         name, value = setting[-1]
         field = self._tune.field(name)
         return field, field.at(value).span

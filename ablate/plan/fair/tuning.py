@@ -1,8 +1,8 @@
-"""Tuning: every variant is trained under every combination of the listed settings, and goes on with its best.
+"""Tuning: every variant is trained under every combination of the listed values, and is judged at its best.
 
-Each has the same settings, but for fields that its block does not have, and seeds of its own. It is judged on the
-tuning split, so that neither the verdict's seeds nor its text have a part in the choice. What is chosen is the best
-mean of the first judged metric; a setting of which any seed has no value there (it diverged, or failed) is not chosen.
+All have the same settings, except for fields that a block does not have, and separate tuning seeds. Settings are
+evaluated on the tuning split, so that neither the seeds nor the text of the verdict affect the choice. The setting with
+the best mean of the first judged metric is chosen; one without a value at any seed (it diverged, or failed) is not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ablate.space.fair import Plain, Tune, TunedField, text_of
 from ablate.space.space import Space
 
 FIRST_SEED = 1_000_000
-"""Seeds of tuning count from here, out of the way of those of the verdict."""
+"""Tuning seeds count from here, away from those of the verdict."""
 
 Ends: TypeAlias = Mapping[str, Mapping[str, object]]
 """How trials ended, by id: `status`, and final `metrics` by name."""
@@ -29,29 +29,29 @@ Ends: TypeAlias = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedSettings:
-    """The settings that tuning chose, by variant id, as `Known.tuned` has them; and what is to be said of it."""
+    """The settings that tuning chose, by variant id, as in `Known.tuned`, and notes about them."""
 
     tuned: Mapping[str, Tuned] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
 def tuning_settings(fields: Sequence[TunedField]) -> tuple[Tuned, ...]:
-    """Every combination of the values listed, in the order in which they are."""
+    """Return every combination of the listed values, in their order."""
     names = [field.name for field in fields]
     return tuple(tuple(zip(names, values, strict=True)) for values in product(*(field.values for field in fields)))
 
 
 def tuning_seeds(tune: Tune) -> range:
-    """The seeds of tuning."""
+    """Return the tuning seeds."""
     return range(FIRST_SEED, FIRST_SEED + tune.seeds)
 
 
 def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ()) -> TunedSettings:
-    """The setting that each variant of the plan goes on with.
+    """Choose the setting that each variant of the plan is judged with.
 
-    `finals` are the ends of trials by id, as the store gives them; those that are `failed` and have none there ended
-    without a number. A variant of which some tuning trial is neither is not chosen for yet. Where no setting has a
-    value at all seeds, none is chosen (an empty one): the variant is trained as the recipe says.
+    `finals` are the ends of trials by id, as in the store; those that are `failed` and not there ended without a value.
+    A variant with a tuning trial that is neither is not chosen for yet. Where no setting has a value at all seeds, an
+    empty one is chosen: the variant is trained with the recipe's values.
     """
     tune = space.fair.tune
     if not isinstance(tune, Tune):
@@ -68,7 +68,7 @@ def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ())
             for setting, group in _by_setting(trials, plan).items()
         }
         tuned[variant.id] = best = _best(means, rules)
-        notes.append(_said(variant, best, means, metric, tune))
+        notes.append(_chosen_note(variant, best, means, metric, tune))
     return TunedSettings(tuned=tuned, notes=tuple(notes))
 
 
@@ -82,14 +82,14 @@ def _by_setting(trials: Collection[Trial], plan: Plan) -> dict[Tuned, list[Trial
 
 
 def _value(end: Mapping[str, object] | None, metric: str) -> float | None:
-    """What a trial finished with; None where it did not, or with no number."""
+    """Return the final value of a trial; None where it did not finish, or has no finite value."""
     metrics = end.get("metrics") if end is not None and end.get("status") == "finished" else None
     value = metrics.get(metric) if isinstance(metrics, Mapping) else None
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _mean(values: Collection[float | None], rules: Judged) -> float | None:
-    """On the metric's scale; None where some seed has no value on it."""
+    """Compute the mean on the metric's scale; None where some seed has no value on it."""
     known = [value for value in values if value is not None and (rules.scale == "linear" or value > 0)]
     if not known or len(known) < len(values):
         return None
@@ -97,30 +97,30 @@ def _mean(values: Collection[float | None], rules: Judged) -> float | None:
 
 
 def _best(means: Mapping[Tuned, float | None], rules: Judged) -> Tuned:
-    """The setting with the best mean, the one listed first among equals; empty where none has any."""
+    """Return the setting with the best mean, the first listed among equals; empty where none has a mean."""
     known = {setting: mean for setting, mean in means.items() if mean is not None}
     if not known:
         return ()
     return min(known, key=lambda setting: known[setting] if rules.better == "lower" else -known[setting])
 
 
-def _said(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], metric: str, tune: Tune) -> str:
+def _chosen_note(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], metric: str, tune: Tune) -> str:
     if not best:
         return (
-            f"{variant.name}: none of its {len(means)} settings has {_spoken(metric)} at all seeds of tuning: "
-            "trained as the recipe says"
+            f"{variant.name}: none of its {len(means)} settings has {_spoken(metric)} at all tuning seeds: "
+            "trained with the recipe's values"
         )
     chosen = ", ".join(f"{tune.field(name).spoken} {text_of(value)}" for name, value in best)
     lost = sum(mean is None for mean in means.values())
-    without = f" ({lost} of them without a value at all seeds)" if lost else ""
+    without = f" ({lost} of them without a value at some seed)" if lost else ""
     edges = [field.spoken for name, value in best if _at_the_edge(field := tune.field(name), value)]
     verb = "are" if len(edges) > 1 else "is"
-    edge = f"; {' and '.join(edges)} {verb} at the edge of what was listed: the best may lie beyond" if edges else ""
+    edge = f"; {' and '.join(edges)} {verb} at the edge of the listed values: the best may lie beyond" if edges else ""
     return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {_spoken(metric)}{edge}"
 
 
 def _at_the_edge(field: TunedField, value: Plain) -> bool:
-    """Whether a value is the least or the greatest of several numbers, and a lesser or a greater one could be."""
+    """Return whether a value is the smallest or the largest of several numbers, and could be exceeded."""
     if not field.ordered or len(field.values) < 2:
         return False
     numbers = sorted(float(str(listed)) for listed in field.values)
@@ -128,7 +128,7 @@ def _at_the_edge(field: TunedField, value: Plain) -> bool:
 
 
 def _seeds(tune: Tune) -> str:
-    return "1 seed" if tune.seeds == 1 else f"{tune.seeds:,} seeds"
+    return "1 separate seed" if tune.seeds == 1 else f"{tune.seeds:,} separate seeds"
 
 
 def _spoken(name: str) -> str:
@@ -136,7 +136,7 @@ def _spoken(name: str) -> str:
 
 
 def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
-    """What tuning will do, before it is done: to all, and to those that have not every field."""
+    """Describe what tuning will do, and which variants lack some of the fields."""
     tune = space.fair.tune
     if not isinstance(tune, Tune):
         return
@@ -147,7 +147,7 @@ def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
     where = "" if all(fields == tune.fields for fields in of.values()) else " where it has these fields"
     yield (
         f"each model is tuned over {len(tuning_settings(tune.fields))} settings ({grid}){where}, by "
-        f"{_spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)} of its own: {trials:,} "
+        f"{_spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)}: {trials:,} "
         "trials before those of the verdict"
     )
     for variant, fields in of.items():

@@ -15,7 +15,7 @@ from ablate.statistics import Floor
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.judgement import Account
 
-NOTED = "in estimates besides (aliases)"
+NOTED = "aliases in the estimates"
 """How the note of a plan begins that has its aliases by letters."""
 LISTED_IN_FULL = 3
 """Edits of a variant that the plan names one by one, whatever other variants have."""
