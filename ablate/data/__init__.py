@@ -8,21 +8,21 @@
     splits.py       which folder goes to train, tuning or verdict
     corpus.py       read_corpus: the source that a space names, read and divided
     tokenizer.py    bytes, and byte-level BPE
-    report.py       CorpusReport: what was found, and check_corpus: whether it is enough
-    refusal.py      what is wrong with a corpus, and which value of the space says it
-    cache.py        files that are whole or absent
-    streams.py      prepare, fingerprint: corpus to token streams, by way of the cache
+    report.py       CorpusReport: what a corpus holds, and whether that is enough
+    refusal.py      errors in a corpus, each with the value of the space that causes it
+    cache.py        files that are either complete or absent
+    streams.py      prepare, fingerprint: corpus to token streams, through the cache
     repetition.py   how often two tokens of one sequence are the same
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
     batches.py      Batches, evaluation_windows: the only file here that imports torch
 
-A planner imports all but `batches`; `datasets`, `pyarrow` and `tokenizers` are imported when a space asks for them.
-This room never knows what a model is, never draws a random number that is not a function of (seed, step) or of (seed,
-split), and never leaves a text out without naming it.
+A planner imports all but `batches`; `datasets`, `pyarrow` and `tokenizers` are imported only when a space needs them.
+This package knows nothing of models, draws no random number that is not a function of (seed, step) or of (seed, split),
+and reports every text that it leaves out.
 
 2026: splits go by folder, not by file, since files of one folder quote each other (design.md, decision 13).
 2026: the data position is the step. A batch is computed from (seed, step) alone, so a resumed trial needs no state
 of a data loader, and every variant of one seed sees the same batches in the same order.
-2026: evaluation windows are drawn by seed, the same for all variants of one. Those that all seeds share are a sample of
-the text that no interval over seeds contains.
+2026: evaluation windows are drawn by seed, the same for all variants of one seed. If all seeds shared their windows, an
+interval over seeds would leave out the sampling error of the text.
 """

@@ -1,12 +1,12 @@
-"""Files that are whole or absent: token streams with a checksum, and what was found last time.
+"""Cache files that are either complete or absent: token streams with a checksum, and the last report on a source.
 
-    <fingerprint>.tokens    the tokens of train, tuning and verdict, one behind the other, uint16 little-endian
+    <fingerprint>.tokens    the tokens of train, tuning and verdict, one after the other, uint16 little-endian
     <fingerprint>.json      their lengths, checksum and tokenizer; written last, so tokens without it do not count
     <source>.found.json     the stamp of a source, and the report made when it had that stamp
     <fingerprint>.<…>.json  what was counted in the tokens
 
-Every file is written under another name, synced, then renamed. What a fingerprint names is a function of the
-fingerprint, so two processes that write at once replace a file by the same bytes, and no lock is needed.
+Every file is written under a temporary name, synced, then renamed. The content of a file is a function of the
+fingerprint in its name, so two processes that write at once replace it by the same bytes, and no lock is needed.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class HeldTokens:
-    """Token streams in the cache, mapped into memory, and the tokenizer that made them (None: nothing was learnt)."""
+    """Token streams in the cache, mapped into memory, and the trained tokenizer (None if it needs no training)."""
 
     streams: Mapping[Split, Tokens]
     tokenizer: str | None
 
 
 class Sidecar(Document):
-    """What stands beside a file of tokens."""
+    """The metadata of a file of tokens."""
 
     lengths: dict[Split, int]
     checksum: str
@@ -64,7 +64,7 @@ class Found(Document):
 
 
 def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens], tokenizer: str | None) -> None:
-    """Put token streams into the cache. Raises RefusedError where it cannot be written."""
+    """Store token streams in the cache. Raises RefusedError if it cannot be written."""
     arrays = [np.ascontiguousarray(streams[split], dtype=ON_DISK) for split in SPLITS]
     running = hashlib.sha256()
     for array in arrays:
@@ -78,7 +78,7 @@ def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens],
 
 
 def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
-    """Token streams from the cache; None where they are absent or damaged. Damage is said."""
+    """Load token streams from the cache; None if they are absent, or damaged (which is logged)."""
     path = cache / f"{fingerprint}.tokens"
     try:
         sidecar = _unseal(Sidecar, cache / f"{fingerprint}.json")
@@ -86,7 +86,7 @@ def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
             return None
         tokens = _tokens(path, sidecar)
     except (OSError, ValueError) as error:  # np.memmap raises ValueError for a file of no or an odd number of bytes
-        _log.warning("token cache %s is damaged (%s) and is made anew", path, error)
+        _log.warning("token cache %s is damaged (%s) and is rebuilt", path, error)
         return None
     ends = np.cumsum([sidecar.lengths[split] for split in SPLITS])
     streams = {split: tokens[end - sidecar.lengths[split] : end] for split, end in zip(SPLITS, ends, strict=True)}
@@ -94,48 +94,48 @@ def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
 
 
 def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
-    """The tokens that a file of them holds; ValueError where it is not as it was written."""
+    """Return the tokens of a file; ValueError if it is not as it was written."""
     tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
     if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
-        raise ValueError("its bytes are not those that were written")
+        raise ValueError("its content differs from what was written")
     return tokens
 
 
 def remember(cache: Path, source: str, found: Found) -> None:
-    """Note what a source holds while it has its stamp."""
+    """Record what a source holds while it has its stamp."""
     write_whole(cache / f"{source}.found.json", [_seal(found)])
 
 
 def recall(cache: Path, source: str, stamp: str) -> CorpusReport | None:
-    """What was noted of a source at this stamp; None when nothing was, or when the note is damaged (which is said)."""
+    """Return the report recorded for a source at this stamp; None if there is none, or a damaged one (logged)."""
     path = cache / f"{source}.found.json"
     try:
-        found = _unseal(Found, path)
+        record = _unseal(Found, path)
     except (OSError, ValueError) as error:
-        _log.warning("%s is damaged (%s); the corpus is read anew", path, error)
+        _log.warning("%s is damaged (%s); the corpus is read again", path, error)
         return None
-    return found.report if found is not None and found.stamp == stamp else None
+    return record.report if record is not None and record.stamp == stamp else None
 
 
 def keep(cache: Path, name: str, document: Document) -> None:
-    """Put a document beside the streams it was made from; `name` must say all that it is a function of."""
+    """Store a document beside the streams it was made from; `name` must include everything it is a function of."""
     write_whole(cache / f"{name}.json", [_seal(document)])
 
 
 def kept(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | None:
-    """What was kept under a name; None when nothing was, or when it is damaged (which is said)."""
+    """Return the document stored under a name; None if there is none, or it is damaged (which is logged)."""
     path = cache / f"{name}.json"
     try:
         return _unseal(kind, path)
     except (OSError, ValueError) as error:
-        _log.warning("%s is damaged (%s) and is made anew", path, error)
+        _log.warning("%s is damaged (%s) and is rebuilt", path, error)
         return None
 
 
 def faults(cache: Path) -> Iterator[tuple[Path, str]]:
-    """The files of a cache that are not as they were written, each with what is wrong; every byte is read.
+    """Return the damaged files of a cache, each with what is wrong with it; every byte is read.
 
-    Whoever needs one finds the same and makes it anew; what was never finished does not count.
+    A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count.
     """
     for path in sorted(cache.glob("*.json")):
         try:
@@ -144,15 +144,15 @@ def faults(cache: Path) -> Iterator[tuple[Path, str]]:
             elif (sidecar := _unseal(Sidecar, path)) is not None:
                 _tokens(path.with_suffix(".tokens"), sidecar)
         except FileNotFoundError:
-            yield path.with_suffix(".tokens"), "is gone"
+            yield path.with_suffix(".tokens"), "is missing"
         except (OSError, ValueError) as error:
             yield (path.with_suffix(".tokens") if "." not in path.stem and _is_whole(path) else path), str(error)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write a file so that, whatever happens meanwhile, `path` holds all of it or what it held before.
+    """Write a file atomically: whatever happens, `path` holds either all of it or what it held before.
 
-    Raises RefusedError where that fails.
+    Raises RefusedError if that fails.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PARTIAL}")
     try:
@@ -167,15 +167,15 @@ def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     except OSError as error:
         raise RefusedError(
             f"cannot write the corpus cache {path}: {error.strerror or error}. "
-            "Make room or grant permission there, or choose another folder with --results."
+            "Free some space or grant write permission there, or choose another folder with --results."
         ) from error
     finally:
-        with suppress(OSError):  # it is renamed, or the folder is not to be written and the error above says so
+        with suppress(OSError):  # it was renamed, or the folder is not writable, which the error above reports
             partial.unlink(missing_ok=True)
 
 
 def sweep(cache: Path) -> None:
-    """Remove what killed processes left half-written a day ago or longer."""
+    """Remove partial files that killed processes left a day ago or longer."""
     for partial in cache.glob(f"*{PARTIAL}"):
         with suppress(OSError):  # another process swept it, or it is not ours to remove
             if time.time() - partial.stat().st_mtime > ABANDONED_AFTER_S:
@@ -183,7 +183,7 @@ def sweep(cache: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where folders can be synced."""
+    """Make a rename survive a power cut, where folders can be synced."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -193,25 +193,25 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _seal(document: Document) -> bytes:
-    """A document as JSON with a checksum of itself."""
+    """Serialise a document as JSON with a checksum of its content."""
     content = document.model_dump(mode="json")
     return json.dumps({"checksum": _checksum(content), "content": content}).encode()
 
 
 def _unseal(kind: type[SomeDocument], path: Path) -> SomeDocument | None:
-    """A sealed document; None where there is no such file, ValueError where it is not as it was written."""
+    """Read a sealed document; None if there is no such file, ValueError if it is not as it was written."""
     content = _unsealed(path)
     return None if content is None else kind.model_validate_json(json.dumps(content))
 
 
 def _unsealed(path: Path) -> Any:
-    """What a sealed document holds, of whatever kind."""
+    """Return the content of a sealed document of any kind."""
     try:
         sealed = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     if not isinstance(sealed, dict) or sealed.get("checksum") != _checksum(sealed.get("content")):
-        raise ValueError("its checksum does not hold")
+        raise ValueError("its checksum does not match")
     return sealed["content"]
 
 

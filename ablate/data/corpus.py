@@ -24,7 +24,7 @@ from ablate.space.documents import Data
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The texts of each split, ordered by name, what could not be read, and what is to be said of the source."""
+    """The texts of each split, ordered by name, the documents that could not be read, and notes on the source."""
 
     title: str
     texts: Mapping[Split, tuple[Text, ...]]
@@ -32,12 +32,12 @@ class Corpus:
     notes: tuple[str, ...] = ()
 
     def bytes_of(self, split: Split) -> int:
-        """Bytes of text in a split."""
+        """Return the bytes of text in a split."""
         return sum(len(text.content) for text in self.texts[split])
 
     @property
     def digest(self) -> str:
-        """A hash of the contents of all texts, in order, with their splits. Names and times do not enter it."""
+        """A hash of the contents of all texts, in order, with their splits; names and times are left out."""
         running = hashlib.sha256()
         for split in SPLITS:
             running.update(f"{split} {len(self.texts[split])}\n".encode())
@@ -48,9 +48,9 @@ class Corpus:
 
 
 def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
-    """The corpus that `data` names, of the `catalogue`: that of what ships and is installed where none is given.
+    """Return the corpus that `data` names, from the `catalogue` (by default that of what ships and is installed).
 
-    Raises InputError where there is none of that name, as where a plugin is not given that was there before.
+    Raises InputError if there is none of that name, for example because a plugin was not given this time.
     """
     known = (declarations() if catalogue is None else catalogue).of_kind(CorpusSpec)
     name = data.corpus.name
@@ -62,31 +62,31 @@ def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
 
 
 def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> TextSource:
-    """The source that `data` names; relative patterns start from `folder`."""
+    """Return the source that `data` names; relative patterns start from `folder`."""
     spec = corpus_of(data, catalogue)
     source: TextSource = implementation(spec)(spec.read(data.corpus.settings), folder)
     return source
 
 
 def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) -> Corpus:
-    """Every text that `data` names, in the split of its folder.
+    """Read every text that `data` names, each into the split of its folder.
 
-    Raises CorpusError when nothing can be read, or when there are too few folders for the splits asked; InputError
-    when the shares held out leave nothing to train on.
+    Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
+    if the shares held out leave nothing to train on.
     """
     return divide(source_of(data, folder, catalogue), data)
 
 
 def divide(source: TextSource, data: Data) -> Corpus:
-    """`read_corpus` for a source at hand."""
+    """Read a source and divide it into splits; see `read_corpus`."""
     if data.tuning + data.verdict >= 1:
         raise InputError(
             f"data: tuning {data.tuning:.0%} and verdict {data.verdict:.0%} together leave nothing to train on; "
             "hold out less, for instance 5% each."
         )
-    found = list(source.texts())
-    texts = [each for each in found if isinstance(each, Text)]
-    skipped = tuple(each for each in found if isinstance(each, Skipped))
+    documents = list(source.texts())
+    texts = [each for each in documents if isinstance(each, Text)]
+    skipped = tuple(each for each in documents if isinstance(each, Skipped))
     if not any(text.content for text in texts):
         raise CorpusError([_empty(source, len(texts), skipped)])
     sizes: defaultdict[str, int] = defaultdict(int)
@@ -99,9 +99,9 @@ def divide(source: TextSource, data: Data) -> Corpus:
 
 
 def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None:
-    """Raise CorpusError where `data` names files that are not there, are all empty, or are too few for the splits.
+    """Raise CorpusError if `data` names files that are missing, are all empty, or are too few for the splits.
 
-    No text is read, and no hub is asked. How many rows there are in files is not known before.
+    No text is read and no hub is contacted, so the number of rows in a file is not checked yet.
     """
     source = source_of(data, folder, catalogue)
     if not isinstance(source, NamedFiles):
@@ -116,29 +116,29 @@ def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None
 
 
 def _empty(source: TextSource, read: int, skipped: tuple[Skipped, ...]) -> CorpusFault:
-    found = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
+    counts = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
     reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
-    message = f"{source.title} holds no text: {' and '.join(found) or 'there is no document'}"
+    message = f"{source.title} contains no text: {' and '.join(counts) or 'there are no documents'}"
     if not isinstance(source, NamedRows):
-        return CorpusFault(message, notes=(*reasons, "name files that hold UTF-8 text"))
-    return CorpusFault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that holds text, or other files"))
+        return CorpusFault(message, notes=(*reasons, "name files that contain UTF-8 text"))
+    return CorpusFault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that contains text, or other files"))
 
 
 def _require_every_split(source: TextSource, data: Data, sizes: Mapping[str, int]) -> None:
-    """Raise CorpusError where there are fewer folders with text than splits that are asked for."""
-    asked = {"train": 1.0, "tuning": data.tuning, "verdict": data.verdict}
-    needed = [split for split in SPLITS if asked[split] > 0]
+    """Raise CorpusError if there are fewer folders with text than requested splits."""
+    shares = {"train": 1.0, "tuning": data.tuning, "verdict": data.verdict}
+    needed = [split for split in SPLITS if shares[split] > 0]
     folders = sorted(name for name, size in sizes.items() if size > 0)
     if len(folders) >= len(needed):
         return
     by_folder = isinstance(source, NamedFiles) and source.documents == "files"
     noun = "folder" if by_folder else "row"
     has = f"{len(folders)} {noun if len(folders) == 1 else f'{noun}s'} of text ({', '.join(folders)})"
-    message = f"{source.title} has {has}, and {len(needed)} are needed: one for each of {', '.join(needed)}"
+    message = f"{source.title} has {has}, but {len(needed)} are needed: one each for {', '.join(needed)}"
     notes = (
         "a folder, or a file outside any folder, goes to one split as a whole",
         "name more files, or divide a large one: split --number=l/20 input.txt part-",
     )
     if not by_folder:
-        notes = ("a row goes to one split as a whole", "name more rows, or raise at_most where it is said")
+        notes = ("a row goes to one split as a whole", "name more rows, or raise at_most if it is set")
     raise CorpusError([CorpusFault(message, notes=notes)])

@@ -4,9 +4,9 @@
 
     W windows of T tokens in all batches of a trial, N tokens of the training split
 
-Windows stand anywhere in the split, drawn with replacement (`batches.py`), so a token is in one of them with a chance
-of T/N, but at the very ends, and in at least one with 1 - (1 - T/N)^W. So text repeats before an epoch is over: at half
-of one a fifth of what is read, at one more than a third.
+Windows start anywhere in the split, drawn with replacement (`batches.py`), so except at the very ends a token is in a
+given window with probability T/N, and in at least one with 1 - (1 - T/N)^W. So text repeats before the first epoch is
+over: after half an epoch a fifth of the tokens read are repeats, after one more than a third.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ class Epochs:
 
     @property
     def tokens(self) -> int:
-        """Those that training reads, each as often as it does."""
+        """The tokens that training reads, counted with repetition."""
         return self.windows * self.seq_len
 
     @property
     def epochs(self) -> float:
-        """How often a token is read in the mean."""
+        """How often a token is read on average."""
         return self.tokens / self.held
 
     @property
     def repeated(self) -> float:
-        """The expected share of what is read that was read before."""
+        """The expected share of the tokens read that were read before."""
         chance = min(self.seq_len / self.held, 1.0)
         seen = 1.0 if chance == 1 else -math.expm1(self.windows * math.log1p(-chance))
         return max(0.0, 1 - seen * self.held / self.tokens)
 
 
-def describe_epochs(trials: Iterable[Epochs], data: Data, asked: int) -> tuple[str, ...]:
-    """Lines on what trials read, for a person; `asked` are the bytes of text that its steps ask for."""
+def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[str, ...]:
+    """Describe in some lines what trials read; `needed` are the bytes of text that their steps need."""
     kinds = sorted(set(trials))
-    tokens, epochs = _range([f"{one.tokens:,}" for one in kinds]), _range([f"{one.epochs:.3g}" for one in kinds])
-    repeated = _range([f"{100 * one.repeated:.2g}" for one in kinds])
+    tokens, epochs = _range([f"{each.tokens:,}" for each in kinds]), _range([f"{each.epochs:.3g}" for each in kinds])
+    repeated = _range([f"{100 * each.repeated:.2g}" for each in kinds])
     lines = [
-        f"training reads {tokens} tokens a trial, {epochs} epochs of the train split; windows stand anywhere, drawn "
-        f"with replacement: {repeated} % of what is read was read before"
+        f"training reads {tokens} tokens per trial, {epochs} epochs of the train split; windows start anywhere, drawn "
+        f"with replacement: {repeated} % of the tokens read are repeats"
     ]
     most = at_most(data)
-    if capped := most is not None and most < asked:
-        lines.append(f"the steps ask for {asked:,} bytes of text, and data.corpus.at_most lets {most:,} be read")
+    if capped := most is not None and most < needed:
+        lines.append(f"the steps need {needed:,} bytes of text, but data.corpus.at_most allows only {most:,}")
     if kinds[-1].epochs >= 1:
-        more = "raise data.corpus.at_most" if capped else "name more of it"
+        more = "raise data.corpus.at_most" if capped else "add more of it"
         lines.append(f"the text repeats: {more}, or train on fewer tokens (recipe.steps, recipe.batch)")
     return tuple(lines)
 

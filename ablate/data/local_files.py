@@ -1,4 +1,4 @@
-"""Local files that a space names by glob patterns: found, looked at, and never outside its folder unasked."""
+"""Local files that a space names by glob patterns, and never files outside its folder unless explicitly named."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ablate.space.paths import ELSEWHERE, before_wildcards, from_elsewhere
 class NamedFiles(ABC):
     """The files that match the patterns of `settings`, which start from `folder` unless absolute. `**`: any depth.
 
-    A pattern that starts from `folder` does not lead out of it, neither by `..` nor by a link. `documents` says whether
-    each file is one document or holds several, in rows.
+    A pattern that starts from `folder` cannot leave it, neither by `..` nor by a link. `documents` says whether each
+    file is one document or holds several, in rows.
     """
 
     settings: Settings
@@ -35,7 +35,7 @@ class NamedFiles(ABC):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns, as they are said."""
+        """The patterns as they are written in the space."""
         return self.settings.patterns
 
     @property
@@ -52,7 +52,7 @@ class NamedFiles(ABC):
     def files(self) -> tuple[FoundFile, ...]:
         """The files, ordered by name: the path below the deepest folder that holds them all.
 
-        A file that is reached by several patterns or links is there once, so that it cannot be in two splits.
+        A file that is reached by several patterns or links is listed once, so that it cannot be in two splits.
         Raises CorpusError naming every pattern that matches no file, or a file outside the folder.
         """
         outside = (self._outside(pattern, paths) for pattern, paths in self._matches.items())
@@ -61,14 +61,14 @@ class NamedFiles(ABC):
         if faults:
             raise CorpusError(faults)
         # Of several names for one file the first in order is kept, whatever the order of patterns.
-        paths = sorted({path for found in self._matches.values() for path in found}, reverse=True)
+        paths = sorted({path for matches in self._matches.values() for path in matches}, reverse=True)
         distinct = {os.path.realpath(path): path for path in paths}
         root = Path(os.path.commonpath([path.parent for path in distinct.values()]))
         return tuple(sorted(look_at(path.relative_to(root).as_posix(), path) for path in distinct.values()))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Which patterns name files outside the folder."""
+        """Notes on the patterns that name files outside the folder."""
         return from_elsewhere(self.patterns, self.folder, "text")
 
     def stamp(self) -> str | None:
@@ -77,10 +77,10 @@ class NamedFiles(ABC):
 
     @abstractmethod
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every document, in an order that is always the same."""
+        """Yield every document, in an order that is always the same."""
 
     def fault(self, file: FoundFile, message: str, label: str = "", *notes: str) -> CorpusFault:
-        """What is wrong with a file, to be shown at the pattern that names it."""
+        """Return a fault of a file, to be shown at the pattern that names it."""
         return self._fault(next(p for p, paths in self._matches.items() if file.path in paths), message, label, *notes)
 
     @cached_property
@@ -90,8 +90,8 @@ class NamedFiles(ABC):
 
     def _match(self, pattern: str) -> list[Path]:
         # Not Path.glob, which refuses absolute patterns.
-        found = glob.glob(str(Path(pattern).expanduser()), root_dir=self.place, recursive=True)  # noqa: PTH207
-        paths = (Path(os.path.normpath(Path(self.place, name))) for name in found)
+        names = glob.glob(str(Path(pattern).expanduser()), root_dir=self.place, recursive=True)  # noqa: PTH207
+        paths = (Path(os.path.normpath(Path(self.place, name))) for name in names)
         return [path for path in paths if path.is_file()]
 
     def _fault(self, pattern: str, message: str, label: str, *notes: str) -> CorpusFault:
@@ -108,15 +108,15 @@ class NamedFiles(ABC):
         return None
 
     def _unmatched(self, pattern: str) -> CorpusFault:
-        """Why nothing matches, as far as that is seen: a folder that is not there, one that is named as a file."""
+        """Explain why a pattern matches nothing: a missing folder, or a folder that is named as a file."""
         expanded = Path(pattern).expanduser()
         whole = Path(self.place, expanded)
         there = before_wildcards(whole)
-        ways: tuple[str, ...] = ("mend the pattern, or put the files there",)
+        ways: tuple[str, ...] = ("fix the pattern, or put the files there",)
         missing = next((folder for folder in (*reversed(there.parents), there) if not folder.exists()), None)
         if whole.is_dir():
             ending = "txt" if self.documents == "files" else self.key
-            label, ways = "it is a folder", (f"name its files: {pattern.rstrip('/')}/**/*.{ending}, for instance",)
+            label, ways = "it is a folder", (f"name its files, for instance {pattern.rstrip('/')}/**/*.{ending}",)
         elif missing is not None:
             label = f"there is no {missing}"
         else:
@@ -124,5 +124,5 @@ class NamedFiles(ABC):
         if not expanded.is_absolute():
             ways = (f"patterns start from the folder of the space, {self.place}", *ways)
             if glob.glob(pattern, recursive=True):  # noqa: PTH207
-                ways = (*ways, f"it matches from where you are: write {Path.cwd() / pattern}")
+                ways = (*ways, f"it matches from your current folder: write {Path.cwd() / pattern}")
         return self._fault(pattern, f"no file matches {quote(pattern)}", label, *ways)

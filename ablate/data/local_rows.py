@@ -1,8 +1,8 @@
 """Rows of local files, each a document: what JSONL and Parquet have in common.
 
-A row is what is held out as a whole, as a document of the hub is: a data set that is kept in rows has no folders of
-texts that quote each other, and often is a single file. It is named by its file and its number there, so that rows and
-files that are added leave the order of all others as it was.
+The unit that is held out is a row, as it is a document on the hub: a data set in rows has no folders of texts that
+quote each other, and is often a single file. A row is named by its file and its number there, so that added rows and
+files leave the order of all others unchanged.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class NamedRows(NamedFiles):
 
     @abstractmethod
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """The number of each row of a file, and what its field holds; an Absent where it has no such field."""
+        """Yield the number of each row of a file and the value of its field; an Absent if it has no such field."""
 
     @property
     def title(self) -> str:
-        """The patterns, the field, and how much of it is read where that is not all."""
+        """The patterns, the field, and how much is read if that is not all."""
         capped = "" if self.most_bytes is None else f", the first {self.most_bytes:,} bytes"
         return f"{self.key} {', '.join(self.patterns)}, field {self.field}{capped}"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Each row as a document, ordered by file and number. Raises CorpusError for a file that cannot be read.
+        """Yield each row as a document, ordered by file and number. Raises CorpusError for a file that cannot be read.
 
-        A field that the first row lacks is a mistake; a later row without it is skipped, and named.
+        A field that the first row lacks is an error; a later row without it is skipped, and reported.
         """
         read, first = 0, True
         for file in self.files:
@@ -55,7 +55,7 @@ class NamedRows(NamedFiles):
                     return
 
     def without_field(self, what: str, fields: Iterable[str]) -> CorpusFault:
-        """That something has other fields, and which, to be shown at the field that is said."""
+        """Return the fault that something lacks the field, with the fields it has, to be shown at the field's name."""
         known = sorted(fields)
         label, notes = suggest(self.field, known) or "", (f"its fields: {', '.join(known)}",)
         return CorpusFault(f"{what} has no field {quote(self.field)}", (*CORPUS, "field"), label, notes)
@@ -63,7 +63,7 @@ class NamedRows(NamedFiles):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """In the place of a text: the row has these fields alone."""
+    """Stands for a missing text: the row has only these fields."""
 
     fields: tuple[str, ...]
 
@@ -72,7 +72,7 @@ def _document(name: str, value: object, field: str) -> Text | Skipped:
     if isinstance(value, Absent):
         return Skipped(name, f"has no field {quote(field)}")
     if not isinstance(value, str):
-        return Skipped(name, "holds no text")
+        return Skipped(name, "contains no text")
     try:
         return Text(name, value.encode("utf-8"))
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can spell

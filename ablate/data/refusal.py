@@ -1,4 +1,4 @@
-"""What is wrong with a corpus, and which value of the space says it; who has the space knows where that stands."""
+"""Errors in a corpus, each with the keys of the value of the space that causes it; the space's reader adds the line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CORPUS: Keys = ("data", "corpus")
 
 @dataclass(frozen=True, slots=True)
 class CorpusFault:
-    """One thing that is wrong: `at` are the keys down to the value that says it, `beside` to others it depends on."""
+    """One error: `at` are the keys down to the value that causes it, `beside` to others that it depends on."""
 
     message: str
     at: Keys = CORPUS
@@ -33,7 +33,7 @@ class CorpusError(RefusedError):
             problems.add(fault.message, label=fault.label, notes=fault.notes)
         self.text = problems.text()
         super().__init__(self.text, problems.mistakes())
-        self.args = (self.faults,)  # of which it is made anew in another process
+        self.args = (self.faults,)  # from which unpickling rebuilds it in another process
 
     def __str__(self) -> str:
         return self.text

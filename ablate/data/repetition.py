@@ -4,9 +4,9 @@
 
     Kedia et al. 2024, arXiv:2403.09635, App. A.1. Independent tokens that follow Zipf's law give π²/(6 ln² V).
 
-Counted in windows of the training split, evenly spaced from its start and none sharing a token with another: at most
-`WINDOWS` of them and `TOKENS` tokens. So it is a function of the corpus and of L alone. What was counted is kept beside
-the token streams.
+It is counted in windows of the training split that are evenly spaced from its start and do not overlap: at most
+`WINDOWS` of them and `TOKENS` tokens. So it is a function of the corpus and of L alone. The result is cached beside the
+token streams.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKENS = 2**22
 
 
 class Repetition(Document):
-    """The mean over `windows` windows of `seq_len` tokens."""
+    """The mean repetition over `windows` windows of `seq_len` tokens."""
 
     seq_len: int
     windows: int
@@ -37,10 +37,10 @@ class Repetition(Document):
 def measure_repetition(
     data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None
 ) -> Repetition:
-    """The repetition in windows of `seq_len` tokens of a corpus's training split.
+    """Measure the repetition in windows of `seq_len` tokens of a corpus's training split.
 
-    Quick where it was measured before and the corpus is as it was. Raises RefusedError as `prepare` does, and where
-    the split holds no window of two tokens.
+    Quick if it was measured before and the corpus is unchanged. Raises RefusedError as `prepare` does, and if the
+    split holds no window of two tokens.
     """
     name = f"{fingerprint(data, folder, cache, catalogue).fingerprint}.repetition-{seq_len}"
     if (known := kept(cache, name, Repetition)) is not None:
@@ -51,12 +51,12 @@ def measure_repetition(
 
 
 def repetition(stream: Tokens, seq_len: int) -> Repetition:
-    """The repetition in evenly spaced windows of a stream; RefusedError where there are none of two tokens or more."""
+    """Measure repetition in evenly spaced windows of a stream; RefusedError if there is none of two tokens or more."""
     windows = min(WINDOWS, max(1, TOKENS // seq_len), len(stream) // seq_len)
     if windows < 1 or seq_len < 2:
         raise RefusedError(
-            f"data: repetition is counted in windows of {seq_len} tokens, of which a training split of "
-            f"{len(stream):,} has none with two tokens. Name more text, or change model.context to 2 or more."
+            f"data: repetition is counted in windows of {seq_len} tokens, and a training split of "
+            f"{len(stream):,} has none with two tokens. Add more text, or change model.context to 2 or more."
         )
     starts = np.arange(windows) * (len(stream) // windows)
     sorted_tokens = np.sort(np.asarray(stream[starts[:, None] + np.arange(seq_len)]), axis=1)
@@ -65,7 +65,7 @@ def repetition(stream: Tokens, seq_len: int) -> Repetition:
 
 
 def _equal_pairs(window: Tokens) -> int:
-    """Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of places with the same token."""
+    """Compute Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of positions with the same token."""
     ends = np.flatnonzero(np.diff(window)) + 1
     counts = np.diff(np.concatenate(([0], ends, [len(window)])))
     return int((counts * (counts - 1)).sum())

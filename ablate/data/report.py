@@ -1,4 +1,4 @@
-"""What was found in a corpus, and whether it is enough to train and judge on."""
+"""The contents of a corpus, and whether they are enough to train and judge on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DECIDE = (
     ("data", "tuning"),
     ("data", "verdict"),
 )
-"""What decides, beside the corpus, whether it is enough."""
+"""The values that decide, besides the corpus, whether it is large enough."""
 SKIPPED_SHOWN = 10
 FAR_FROM_ASKED = 0.25
-"""A split whose share differs from what was asked by more than this part of it gets a note."""
+"""A split whose share differs from the requested one by more than this part of it gets a note."""
 
 
 class SplitReport(Document):
-    """One split: the share of bytes that was asked, and what it holds. Tokens count the separators."""
+    """One split: the requested share of bytes (`asked`), and what it holds. Tokens include the separators."""
 
     asked: float
     files: int
@@ -32,7 +32,7 @@ class SplitReport(Document):
 
 
 class CorpusReport(Document):
-    """A corpus as it stands: the same on every machine that holds the same texts (but for the title)."""
+    """The state of a corpus: the same on every machine that holds the same texts (except for the title)."""
 
     title: str
     tokenizer: str
@@ -45,22 +45,22 @@ class CorpusReport(Document):
     notes: tuple[str, ...]
 
     def split(self, name: Split) -> SplitReport:
-        """The report on one split."""
+        """Return the report on one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
 
     def share(self, name: Split) -> float:
-        """The share of all bytes that a split holds."""
+        """Return the share of all bytes that a split holds."""
         total = sum(self.split(each).bytes for each in SPLITS)
         return self.split(name).bytes / total if total else 0.0
 
     def describe(self) -> str:
-        """Some lines for a person."""
+        """Describe the corpus in some lines for the screen."""
         lines = [f"{self.title}; {self.tokenizer}, vocabulary {self.vocab_size:,}; fingerprint {self.fingerprint[:16]}"]
         for name in SPLITS:
             split = self.split(name)
             lines.append(
                 f"  {name:<8}{split.files:>8,} texts {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
-                f"{self.share(name):>7.2%} (asked {split.asked:.2%})"
+                f"{self.share(name):>7.2%} (requested {split.asked:.2%})"
             )
         lines += [f"  note: {note}" for note in self.notes]
         if self.skipped:
@@ -68,7 +68,7 @@ class CorpusReport(Document):
             lines += [f"    {each.name}: {each.reason}" for each in self.skipped[:SKIPPED_SHOWN]]
         if len(self.skipped) > SKIPPED_SHOWN:
             lines.append(f"    … and {len(self.skipped) - SKIPPED_SHOWN:,} more")
-        return "\n".join(drawn(line) for line in lines)  # a name of a file may hold anything
+        return "\n".join(drawn(line) for line in lines)  # a file name may contain control characters
 
 
 def require_enough(
@@ -76,19 +76,19 @@ def require_enough(
 ) -> None:
     """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
 
-    A window of seq_len tokens takes seq_len + 1, since the last one predicts its successor.
+    A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor.
     """
     needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
     needs += [(split, windows * (seq_len + 1), f"{windows} windows of {seq_len} + 1") for split in held_out]
     short = [
-        f"{split} holds {_tokens(report.split(split))}, and {why} takes {need:,}"
+        f"{split} has {_tokens(report.split(split))}, but {why} needs {need:,}"
         for split, need, why in needs
         if report.split(split).tokens < need
     ]
     if short:
         ways = (
-            "name more text, hold out a larger share of it (data.tuning, data.verdict)",
-            "or ask for less: model.context, recipe.batch, measure.evaluation.windows",
+            "add more text, or hold out a larger share of it (data.tuning, data.verdict)",
+            "or lower model.context, recipe.batch or measure.evaluation.windows",
         )
         raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
 
@@ -98,11 +98,11 @@ def _tokens(split: SplitReport) -> str:
 
 
 def share_notes(report: CorpusReport) -> tuple[str, ...]:
-    """Held-out splits whose share is far from what was asked, in words."""
+    """Return a note for each held-out split whose share is far from the requested one."""
     held_out: tuple[Split, ...] = ("tuning", "verdict")
     return tuple(
-        f"{name} holds {report.share(name):.1%} of the bytes where {report.split(name).asked:.1%} was asked: "
-        "whole folders are held out"
+        f"{name} has {report.share(name):.1%} of the bytes where {report.split(name).asked:.1%} was requested: "
+        "folders are held out as a whole"
         for name in held_out
         if abs(report.share(name) - report.split(name).asked) > FAR_FROM_ASKED * report.split(name).asked
     )

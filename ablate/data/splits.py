@@ -1,14 +1,14 @@
-"""Which folder goes to train, tuning or verdict.
+"""The division of folders into train, tuning and verdict.
 
-A folder goes to one split as a whole: its files quote, import and test each other, so that a held-out file beside its
-neighbours would be half known. The rule needs no random number and is the same on every machine:
+A folder goes to one split as a whole: its files quote, import and test each other, so if its neighbours were trained
+on, a held-out file would be partly known. The rule needs no random number and is the same on every machine:
 
-  1. Folders stand in the order of a hash of their names, so that neither the alphabet nor sizes choose.
+  1. Folders are ordered by a hash of their names, so that neither the alphabet nor sizes choose.
   2. The verdict split takes folders in that order while they fit into its share of the bytes: first those of at most
-     a quarter of the share, so that no single folder makes the verdict, then any that still fits.
-  3. The tuning split does the same with what is left, so that its share does not change what the verdict is given on.
-  4. A split that nothing fits takes the smallest folder left. The rest is trained on; so are folders without a byte.
-  5. A split leaves one folder for each that comes after it, so that as many folders as splits are enough.
+     a quarter of the share, so that no single folder decides the verdict, then any that still fits.
+  3. The tuning split does the same with what is left, so that its share does not change the verdict split.
+  4. A split into which nothing fits takes the smallest folder left. The rest is trained on, including empty folders.
+  5. A split leaves one folder for each later split, so that as many folders as splits are enough.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGEST_PART = 0.25
 
 
 def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) -> dict[str, Split]:
-    """The split of each folder, from the bytes of each folder and the shares of bytes to hold out.
+    """Return the split of each folder, from the bytes of each folder and the shares of bytes to hold out.
 
     >>> assign_splits({"a": 90, "b": 5, "c": 5}, tuning=0.05, verdict=0.05)
     {'a': 'train', 'b': 'tuning', 'c': 'verdict'}
@@ -45,7 +45,7 @@ def _order(name: str) -> bytes:
 
 
 def _fill(left: Mapping[str, int], target: float, most: int) -> tuple[str, ...]:
-    """Names of at most so many folders that together come close to `target` bytes, from below where anything fits."""
+    """Return at most `most` folders that together come close to `target` bytes, from below if anything fits."""
     if target <= 0:
         return ()
     chosen = tuple(_fitting(left, target))[: max(1, most)]

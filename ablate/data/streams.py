@@ -1,8 +1,8 @@
-"""Corpus to token streams, by way of the cache.
+"""Corpus to token streams, through the cache.
 
-`fingerprint` answers from names, sizes and times of files where nothing changed, so that every plan can ask;
-`prepare` opens the streams themselves and holds them against their checksum. Both read the corpus when it is new or
-seems changed, and both find the same fingerprint: it hashes contents, in order, with splits and tokenizer.
+If nothing changed, `fingerprint` answers from names, sizes and times of files, so that every plan can afford it;
+`prepare` opens the streams themselves and verifies their checksum. Both read the corpus if it is new or seems changed,
+and both give the same fingerprint: it hashes contents, in order, with splits and tokenizer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ablate.errors import RefusedError
 from ablate.space.documents import Data
 
 FORMAT = 1
-"""Raised when the same texts should give other tokens or other splits than before: it enters every fingerprint."""
+"""To be raised when the same texts give other tokens or other splits than before: it enters every fingerprint."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,31 +48,31 @@ class TokenStreams:
 
     @property
     def vocab_size(self) -> int:
-        """Tokens are less than this."""
+        """The size of the vocabulary: tokens are below it."""
         return self.report.vocab_size
 
     @property
     def fingerprint(self) -> str:
-        """Hexadecimal; equal for equal texts, splits and tokenizer, on every machine."""
+        """The fingerprint in hexadecimal: equal for equal texts, splits and tokenizer, on every machine."""
         return self.report.fingerprint
 
     def split(self, name: Split) -> Tokens:
-        """The tokens of one split."""
+        """Return the tokens of one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
 
     def describe(self) -> str:
-        """Files, bytes, tokens and shares of each split, and what was skipped, in some lines."""
+        """Describe files, bytes, tokens and shares of each split, and what was skipped, in some lines."""
         return self.report.describe()
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """The text that tokens stand for."""
+        """Return the text of `tokens`."""
         return self.tokenizer.decode(tokens)
 
 
 def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> CorpusReport:
-    """The report on a corpus, quickly where its files are as they were; else as `prepare` does.
+    """Return the report on a corpus: without reading any text if its files seem unchanged, else as `prepare` does.
 
-    Quick means that no text is read: a file that changed within its size and time of change is not noticed.
+    A file that changed while its size and modification time stayed the same is not noticed.
     """
     source, version = source_of(data, folder, catalogue), corpus_of(data, catalogue).version
     known = _recalled(source, data, cache, _stamp(source, version))
@@ -80,11 +80,11 @@ def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | No
 
 
 def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
-    """The token streams of a corpus, made where the cache does not hold them whole.
+    """Return the token streams of a corpus, made anew unless the cache holds them intact.
 
     `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes, and the
     `catalogue` that of `corpus_of`.
-    Raises what `read_corpus` raises, and RefusedError where the cache cannot be written.
+    Raises what `read_corpus` raises, and RefusedError if the cache cannot be written.
     """
     return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue).version, data, cache)
 
@@ -96,22 +96,22 @@ def check_corpus(
     windows: int,
     held_out: Iterable[Split] = ("verdict",),
 ) -> None:
-    """Raise CorpusError, with what was found and what is needed, where a corpus is too small for a recipe.
+    """Raise CorpusError, with what the corpus has and what is needed, if it is too small for a recipe.
 
-    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in what is `held_out`.
+    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in each of `held_out`.
     """
     require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
 def _prepare(source: TextSource, version: int, data: Data, cache: Path) -> TokenStreams:
-    stamp = _stamp(source, version)  # before reading, so that a change while we read is seen the next time
+    stamp = _stamp(source, version)  # before reading, so that a change in the meantime is noticed the next time
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
         return _streams(known, data, held)
     corpus = divide(source, data)
     identity = _identity(corpus, data)
-    if not (known and known.fingerprint == identity):  # else it was found damaged just now
+    if not (known and known.fingerprint == identity):  # else load_tokens has just found it damaged
         held = load_tokens(cache, identity)
     held = held or _tokenise(corpus, identity, data, cache)
     report = _report(corpus, identity, data, held)
@@ -121,7 +121,7 @@ def _prepare(source: TextSource, version: int, data: Data, cache: Path) -> Token
 
 
 def _stamp(source: TextSource, version: int) -> str | None:
-    """The stamp of a source, as this version of the corpus reads it."""
+    """Return the stamp of a source as this version of the corpus reads it."""
     stamp = source.stamp()
     return stamp if stamp is None or version == 1 else f"{version}/{stamp}"
 
@@ -137,7 +137,7 @@ def _tokenise(corpus: Corpus, identity: str, data: Data, cache: Path) -> HeldTok
     held = load_tokens(cache, identity)
     if held is None:
         raise RefusedError(
-            f"the corpus cache in {cache} does not hold what was just written there. Look after that disk, "
+            f"the corpus cache in {cache} does not contain what was just written there. Check that disk, "
             "or choose another folder with --results."
         )
     return held
@@ -154,14 +154,14 @@ def _streams(report: CorpusReport, data: Data, held: HeldTokens) -> TokenStreams
 
 
 def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> CorpusReport:
-    asked: Mapping[Split, float] = {
+    shares: Mapping[Split, float] = {
         "train": 1 - data.tuning - data.verdict,
         "tuning": data.tuning,
         "verdict": data.verdict,
     }
     splits = {
         split: SplitReport(
-            asked=asked[split],
+            asked=shares[split],
             files=len(corpus.texts[split]),
             bytes=corpus.bytes_of(split),
             tokens=len(held.streams[split]),
@@ -187,19 +187,19 @@ def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
     if not isinstance(tokenizer, BpeTokenizer) or tokenizer.used == tokenizer.vocab_size:
         return ()
     return (
-        f"the training split gave {tokenizer.used:,} of the {tokenizer.vocab_size:,} tokens asked: "
+        f"the training split yields {tokenizer.used:,} of the {tokenizer.vocab_size:,} requested tokens: "
         "no further pair occurs twice, and the other ids are never used",
     )
 
 
 def _identity(corpus: Corpus, data: Data) -> str:
-    """What is computed from: contents, order, splits, tokenizer. Not names, times, machines or the shares asked."""
+    """Hash what the tokens depend on: contents, order, splits, tokenizer; not names, times, machines or shares."""
     described = json.dumps([FORMAT, corpus.digest, describe_tokenizer(data.tokenizer)])
     return hashlib.sha256(described.encode()).hexdigest()
 
 
 def _key(source: TextSource, data: Data) -> str:
-    """The name of a source in the cache: where it is on this machine, and all that `data` says of it."""
+    """Return the name of a source in the cache: a hash of where it is on this machine and of all that `data` says."""
     described = json.dumps(
         [FORMAT, source.title, source.place, data.model_dump(mode="json"), describe_tokenizer(data.tokenizer)]
     )

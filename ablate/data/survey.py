@@ -1,4 +1,4 @@
-"""The files of a source by name, size and time, and the stamp that says nothing changed since they were read."""
+"""The files of a source by name, size and time, and the stamp that shows that nothing changed since they were read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SETTLED_AFTER_NS = 2_000_000_000
-"""A file younger than this could change again without a change of its size or time (clocks of file systems tick
-slowly), so it gets no stamp yet. Git treats its index likewise."""
+"""A file younger than this could change again without a change of its size or time (file systems have coarse clocks),
+so it gets no stamp yet. Git treats its index likewise."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundFile:
-    """A file by its name within the corpus, its path, its size in bytes and its time of change in nanoseconds.
+    """A file: its name within the corpus, its path, its size in bytes and its modification time in nanoseconds.
 
-    A file that could not be asked for (a dangling link) has size and time -1.
+    A file without a status (a dangling link) has size and time -1.
     """
 
     name: str
@@ -28,7 +28,7 @@ class FoundFile:
 
 
 def look_at(name: str, path: Path) -> FoundFile:
-    """The file at `path`, following links."""
+    """Return the file at `path`, following links."""
     try:
         status = path.stat()
     except OSError:
@@ -37,7 +37,7 @@ def look_at(name: str, path: Path) -> FoundFile:
 
 
 def stamp_of(files: Iterable[FoundFile]) -> str | None:
-    """A hash of names, sizes and times; None while a file is too young to be trusted."""
+    """Hash names, sizes and times; None while a file is too young to be trusted."""
     known = sorted(files)
     youngest = max((file.changed for file in known), default=0)
     if youngest > time.time_ns() - SETTLED_AFTER_NS:

@@ -1,4 +1,4 @@
-"""A text of a corpus, the splits it can go to, and what a source of texts is."""
+"""A text of a corpus, the splits it can go to, and the protocol of a source of texts."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ class Text:
 
     @property
     def folder(self) -> str:
-        """What is held out as one: the first folder of the name, or for a file outside any folder the file itself."""
+        """The unit that is held out: the first folder of the name; for a file outside any folder the file itself."""
         return folder_of(self.name)
 
 
 def folder_of(name: str) -> str:
-    """The first folder of a name; the name itself where it has none."""
+    """Return the first folder of a name; the name itself if it has none."""
     return name.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A document that was found but could not be read as text, and why."""
+    """A document that could not be read as text, and why."""
 
     name: str
     reason: str
 
 
 class TextSource(Protocol):
-    """Where texts come from."""
+    """A source of texts."""
 
     @property
     def title(self) -> str:
-        """What it is called in reports."""
+        """The name in reports."""
 
     @property
     def place(self) -> str:
-        """Where it is on this machine; with the `Data` document it identifies the source."""
+        """The location on this machine; with the `Data` document it identifies the source."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of where it is."""
+        """Notes on the location, for the report."""
 
     def stamp(self) -> str | None:
-        """A value that changes when the source seems to have changed, found without reading any text.
+        """Return a value that changes when the source seems to have changed, without reading any text.
 
-        None where that cannot be told, and the source has to be read.
+        None if that cannot be told, and the source has to be read.
         """
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every document, each of another name, in an order that is always the same."""
+        """Yield every document, each under a unique name, in an order that is always the same."""

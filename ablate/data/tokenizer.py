@@ -1,6 +1,6 @@
 """Tokenizers: bytes, and byte-level BPE trained on the training split. Both turn any text into tokens and back.
 
-Every document is followed by one separator token, so that a model can tell where one ends.
+Every document is followed by one separator token, so that a model can tell where it ends.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Tokens: TypeAlias = npt.NDArray[np.uint16]
 TokenBytes: TypeAlias = npt.NDArray[np.int64]
-"""Bytes of text by token."""
+"""The bytes of text of each token."""
 
 END_OF_TEXT = "<|endoftext|>"
-"""The separator of BPE. Only the separator becomes this token: the same letters inside a text stay letters."""
+"""The separator of BPE. Only the separator becomes this token: the same characters inside a text stay characters."""
 
 
 class Tokenizer(Protocol):
@@ -33,50 +33,50 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Tokens are less than this."""
+        """The size of the vocabulary: tokens are below it."""
 
     @property
     def separator(self) -> int:
-        """The token behind every document."""
+        """The token after every document."""
 
     def encode(self, texts: Iterable[Text]) -> Tokens:
-        """The tokens of all texts in order, the separator behind each."""
+        """Return the tokens of all texts in order, each text followed by the separator."""
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """The text that tokens stand for; bytes that are not UTF-8 (a text cut in two) appear as `\\ufffd`."""
+        """Return the text of `tokens`; bytes that are not UTF-8 (a text cut in two) appear as `\\ufffd`."""
 
     def token_bytes(self) -> TokenBytes:
-        """How many UTF-8 bytes each of the `vocab_size` tokens stands for; a separator counts as one.
+        """Return the number of UTF-8 bytes of each of the `vocab_size` tokens; a separator counts as one.
 
         So a text has the same number of bytes under any tokenizer, and bits per byte are of the same bytes.
         """
 
     def to_json(self) -> str | None:
-        """What `tokenizer_from` needs to make it again; None when `Data.tokenizer` says it all."""
+        """Return what `tokenizer_from` needs to rebuild the tokenizer; None if `Data.tokenizer` is enough."""
 
 
 @dataclass(frozen=True)
 class ByteTokenizer:
-    """A token is a byte of the UTF-8 text; the separator is byte 0, which text hardly ever holds."""
+    """A tokenizer whose tokens are the bytes of UTF-8; the separator is byte 0, which text hardly ever contains."""
 
     vocab_size: int = 256
     separator: int = 0
 
     def encode(self, texts: Iterable[Text]) -> Tokens:
-        """Bytes, with byte 0 behind each text."""
+        """Return the bytes, with byte 0 after each text."""
         joined = b"".join(part for text in texts for part in (text.content, b"\x00"))
         return np.frombuffer(joined, dtype=np.uint8).astype(np.uint16)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """The bytes as UTF-8."""
+        """Decode the bytes as UTF-8."""
         return np.asarray(tokens).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
 
     def token_bytes(self) -> TokenBytes:
-        """One each."""
+        """Return one byte for each token."""
         return np.ones(self.vocab_size, dtype=np.int64)
 
     def to_json(self) -> str | None:
-        """Nothing was learnt."""
+        """Return None: nothing was trained."""
         return None
 
 
@@ -84,7 +84,7 @@ class ByteTokenizer:
 class BpeTokenizer:
     """Byte-level byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909; on bytes as in GPT-2).
 
-    Token 0 is the separator, then come the 256 bytes, then merges by falling frequency in the training split.
+    Token 0 is the separator, then come the 256 bytes, then merges by decreasing frequency in the training split.
     """
 
     trained: Trained
@@ -93,9 +93,9 @@ class BpeTokenizer:
 
     @staticmethod
     def train(texts: Iterable[Text], vocab_size: int) -> BpeTokenizer:
-        """Merges learnt from `texts`: the same for the same texts, on any number of threads.
+        """Learn merges from `texts`: the same for the same texts, on any number of threads.
 
-        A small corpus may run out of pairs that occur twice; ids that no merge took then stay unused (see `used`).
+        A small corpus may run out of pairs that occur twice; the ids without a merge then stay unused (see `used`).
         """
         from tokenizers import Tokenizer as Trained
         from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -115,20 +115,20 @@ class BpeTokenizer:
 
     @staticmethod
     def from_json(trained: str, vocab_size: int) -> BpeTokenizer:
-        """A tokenizer from what `to_json` gave."""
+        """Rebuild a tokenizer from the result of `to_json`."""
         from tokenizers import Tokenizer as Trained
 
         tokenizer = Trained.from_str(trained)
-        tokenizer.encode_special_tokens = True  # letters inside a text are never the separator
+        tokenizer.encode_special_tokens = True  # characters inside a text never become the separator
         return BpeTokenizer(tokenizer, vocab_size)
 
     @property
     def used(self) -> int:
-        """How many of the `vocab_size` ids stand for something."""
+        """The number of the `vocab_size` ids that stand for a token."""
         return int(self.trained.get_vocab_size())
 
     def encode(self, texts: Iterable[Text]) -> Tokens:
-        """Merged tokens, with `END_OF_TEXT` behind each text."""
+        """Return the merged tokens, with `END_OF_TEXT` after each text."""
         pieces: list[Tokens] = [np.empty(0, dtype=np.uint16)]
         for some in _in_batches(texts, 64):
             encoded = self.trained.encode_batch_fast([text.content.decode("utf-8") for text in some])
@@ -136,13 +136,13 @@ class BpeTokenizer:
         return np.concatenate(pieces)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """The text, with separators as `END_OF_TEXT`."""
+        """Return the text, with separators as `END_OF_TEXT`."""
         return str(self.trained.decode(np.asarray(tokens).tolist(), skip_special_tokens=False))
 
     def token_bytes(self) -> TokenBytes:
-        """As many as letters of a token: on bytes, each letter of the vocabulary is one of 256 that stand for a byte.
+        """Return the bytes of each token: one for each character, since byte-level BPE writes a byte as a character.
 
-        The separator is one; an id that no merge took stands for nothing.
+        The separator counts as one; an unused id counts as none.
         """
         sizes = np.zeros(self.vocab_size, dtype=np.int64)
         for token, id in self.trained.get_vocab().items():
@@ -151,34 +151,35 @@ class BpeTokenizer:
         return sizes
 
     def to_json(self) -> str | None:
-        """The vocabulary and merges."""
+        """Return the vocabulary and merges."""
         return str(self.trained.to_str())
 
 
 def vocab_size_of(tokenizer: Literal["bytes"] | Bpe) -> int:
-    """The vocabulary, known before any text is read."""
+    """Return the size of the vocabulary, which is known before any text is read."""
     return tokenizer.bpe if isinstance(tokenizer, Bpe) else ByteTokenizer().vocab_size
 
 
 def describe_tokenizer(tokenizer: Literal["bytes"] | Bpe) -> str:
-    """A tokenizer by what decides its tokens. Releases of `tokenizers` may merge differently, so BPE names its own."""
+    """Name a tokenizer by what decides its tokens: BPE with its release of `tokenizers`, since others may merge
+    differently."""
     return f"bpe {tokenizer.bpe} (tokenizers {version('tokenizers')})" if isinstance(tokenizer, Bpe) else "bytes"
 
 
 def train_tokenizer(tokenizer: Literal["bytes"] | Bpe, texts: Iterable[Text]) -> Tokenizer:
-    """The tokenizer that `Data.tokenizer` asks for, given the texts of the training split."""
+    """Train the tokenizer that `Data.tokenizer` names on the texts of the training split."""
     return BpeTokenizer.train(texts, tokenizer.bpe) if isinstance(tokenizer, Bpe) else ByteTokenizer()
 
 
 def tokenizer_from(tokenizer: Literal["bytes"] | Bpe, trained: str | None) -> Tokenizer:
-    """The tokenizer again, from what its `to_json` gave."""
+    """Rebuild a tokenizer from the result of its `to_json`."""
     if isinstance(tokenizer, Bpe) and trained is not None:
         return BpeTokenizer.from_json(trained, tokenizer.bpe)
     return ByteTokenizer()
 
 
 def _in_batches(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
-    """`texts` in lists of at most `size`."""
+    """Yield `texts` in lists of at most `size`."""
     rest = iter(texts)
     while some := list(islice(rest, size)):
         yield some

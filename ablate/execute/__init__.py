@@ -1,38 +1,38 @@
 """Execute: where and in what order trials run.
 
-    executor_options.py  where trials are to run, and what each gets, as it is asked for and kept
-    executors.py         the executor that such options ask for
+    executor_options.py  the options of an executor and the resources of each trial, as requested and stored
+    executors.py         the executor that such options name
     task.py              what a worker is sent, and what it sends back
-    work.py              what one trial computes
-    attention.py         which attention backend a trial uses, chosen on its device
-    worker.py            one trial carried out: claimed, computed, saved, told; the same for every executor
-    rank_processes.py             one trial in several processes (data parallel): the worker's side
-    rank_process.py              the entry of the other processes of such a trial
-    state.py             the state that a trial goes on from
-    ending.py            what an exception makes of a trial
+    work.py              the computation of one trial
+    attention.py         the attention backends of a trial, chosen on its device
+    worker.py            one trial carried out: claimed, computed, saved, reported; the same for every executor
+    rank_processes.py    one trial in several processes (data parallel): the worker's side
+    rank_process.py      the entry point of the other processes of such a trial
+    state.py             the state that a trial resumes from
+    ending.py            the outcome of a trial that raised an exception
     gpu.py               the GPU of a trial, and the memory it needed
-    inline.py            in this process, one after another
-    local.py             in worker processes on this machine
-    local_worker.py      the entry of those processes
-    supervisor.py        those processes: started, met, watched, replaced
-    launch.py            a process of ours, in which no file of the user's runs again
-    ray/                 on Ray Tune: a cluster, or one of its own on this machine
-    cores.py             how many workers a machine bears
-    device.py            where trials compute
+    inline.py            trials in this process, one after another
+    local.py             trials in worker processes on this machine
+    local_worker.py      the entry point of those processes
+    supervisor.py        the worker processes: started, monitored, replaced
+    launch.py            a process that runs a module of ablate, never the user's main file
+    ray/                 trials on Ray Tune: on a given cluster, or on one started on this machine
+    cores.py             how many workers a machine can run
+    device.py            the device that trials compute on
     machine.py           what this machine has, and which attention backends work on it
     memory.py            how much memory a trial needs there: predicted, then measured
-    packing.py           which trials share a GPU: the ledger of what memory each was promised
-    packer.py            tasks given their places on this machine's GPUs
+    packing.py           which trials share a GPU: the ledger of the memory reserved for each
+    packer.py            the placement of tasks on this machine's GPUs
     lifeline.py          worker processes die with their driver
     watchdog.py          trials that hang leave a trace
     interrupt.py         Ctrl-C: once to stop cleanly, twice to stop now
     rehearsal.py         a block built without training it
-    step_time.py              how long a training step takes, beside one of another model
+    step_time.py         how long a training step takes, relative to one of another model
     policy.py            what follows from each way a trial can end
     search/              proposals over a grammar: random, evolution, Optuna's samplers
-    controller.py        the plan handed out, what comes back written down
+    controller.py        hands out the plan, and records what comes back
 
-Here, and only here, Ray and Optuna are known. In the folder of results workers write checkpoints, claims and
-the traces of trials that hang; the driver writes everything else. Never: a metric defined, a number judged, any other
-file written but through the store.
+Only this package knows Ray and Optuna. In the results folder, workers write checkpoints, claims and the traces of
+trials that hang; the driver writes everything else. Never here: a metric defined, a number judged, any other file
+written except through the store.
 """

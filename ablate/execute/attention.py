@@ -1,9 +1,9 @@
-"""What computes the attentions of a trial: found on the device that trains it, before its first step.
+"""The attention backends of a trial, chosen on the device that trains it, before its first step.
 
-The model itself is asked, by one pass over two sequences of its first batch in which no attention is computed; each
-backend that is about to be used then passes the gate (`kernels.gate`) or is passed over with its reason. A worker has
-gone through this once for each shape, so a second trial of one costs that one pass. Ranks of one trial agree on the
-backend that does on all of them.
+The attentions are collected from the model itself, by one pass over two sequences of its first batch in which no
+attention is computed; each candidate backend is then tested by the gate (`kernels.gate`) and used, or rejected with a
+reason. A worker does this once per shape, so a second trial of the same shape costs only that pass. The ranks of one
+trial agree on a backend that works on all of them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from ablate.train.loss import device_of, forward
 from ablate.train.microbatches import BatchShares
 
 SEQUENCES = 2
-"""Of the first batch: a bias that varies along the batch is told from one that does not."""
+"""Sequences of the first batch: two, to tell a bias that varies along the batch from one that does not."""
 
 HELD = 3
-"""Times that a backend which holds all scores holds them: the scores, what is made of them, and its gradient."""
+"""Copies of the scores in a backend that keeps them: the scores, what is computed from them, and its gradient."""
 
 
 def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], cut: BatchShares) -> Attending:
-    """Give each attention of `model` its backend, and say which, and why. RefusedError where the device is lost by it.
+    """Set the backend of each attention of `model`; return which, and why. RefusedError if that crashes the device.
 
-    `tokens` are those of the first batch, as all ranks have it.
+    `tokens` are those of the first batch, the same on all ranks.
     """
     device = device_of(model)
     few = tokens[:SEQUENCES].to(device)
-    found = sites(model, lambda: forward(model, few, trial.recipe.dtype))
-    chosen = agreed({address: THIS_PROCESS.choose(site) for address, site in found.items()}, found, cut.ranks)
+    by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
+    mine = {address: THIS_PROCESS.choose(site) for address, site in by_address.items()}
+    chosen = agreed(mine, by_address, cut.ranks)
     uses: dict[KernelUse, int] = {}
     rows = -(-trial.recipe.batch // cut.ranks.size // cut.parts)
     for address, choice in chosen.items():
-        site = found[address]
+        site = by_address[address]
         site.core.kernel = choice.name
         use = KernelUse(
             address=re.sub(r"^layers\.\d+\.", "layers.*.", address),
@@ -57,19 +58,19 @@ def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], c
 
 
 def agreed(
-    mine: Mapping[str, BackendChoice], found: Mapping[str, AttentionSite], ranks: Ranks
+    mine: Mapping[str, BackendChoice], by_address: Mapping[str, AttentionSite], ranks: Ranks
 ) -> dict[str, BackendChoice]:
-    """At each address what the ranks can all use: of what they chose, the last in the order."""
+    """Return for each address the backend that all ranks can use: of those chosen, the last in order of preference."""
     if ranks.size == 1:
         return dict(mine)
     all_ranks: list[dict[str, BackendChoice]] = ranks.gathered(dict(mine))
     result = {}
-    for address, site in found.items():
+    for address, site in by_address.items():
         names = order(site.needs, site.device.type)
         result[address] = max((theirs[address] for theirs in all_ranks), key=lambda choice: names.index(choice.name))
     return result
 
 
 def scores_of(site: AttentionSite) -> int:
-    """Bytes of the scores of one sequence, as often as they are held for a step: in float32 at least."""
+    """Return the bytes of all copies of one sequence's scores held during a step: in float32 at least."""
     return HELD * site.heads * site.queries * site.keys * (8 if site.needs.dtype == "float64" else 4)

@@ -1,4 +1,4 @@
-"""The controller: hands out what is to be trained, and writes down what comes back."""
+"""The controller: hands out trials, and records their results."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from ablate.store.results import Results
 
 AGAIN = "again"
-"""In the detail of an interrupted trial: what is done with it now, where that is not to go on from its checkpoint."""
+"""In the detail of an interrupted trial: what is done with it now, unless it resumes from its checkpoint."""
 
 
 class Watcher(Protocol):
-    """Is told how the run is coming on (see `report.progress.Progress`)."""
+    """An observer of a run's progress (see `report.progress.Progress`)."""
 
     def started(self, trial_id: str, label: str, steps: int) -> None:
-        """A trial of `steps` steps is running."""
+        """Note that a trial of `steps` steps has started."""
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """It has come to `step`; `loss` is the last one measured."""
+        """Note that a trial has reached `step`; `loss` is the last one measured."""
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """It has ended, or stopped for now (`interrupted`), after so many steps."""
+        """Note that a trial has ended, or stopped for now (`interrupted`), after `step` steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A trial to be trained, and what it is called on the screen; `until` is the rung it is to pause at."""
+    """A trial to be trained, and its label on the screen; `until` is the rung it is to pause at."""
 
     trial: Trial
     label: str
@@ -56,28 +56,28 @@ class Work:
 
 
 class WorkSource(Protocol):
-    """Where the work of a run comes from."""
+    """The source of a run's work."""
 
     @property
     def waiting(self) -> int:
-        """How many trials are known to be left, of those that were not handed out."""
+        """The number of known trials that have not been handed out."""
 
     @property
     def open(self) -> bool:
-        """Whether more may be asked for than is known now."""
+        """True if more trials may follow than are known now."""
 
     def next(self) -> Work | None:
-        """The next one; None where there is none now, which is final once nothing runs any more."""
+        """Return the next work; None if there is none now, which is final once nothing runs any more."""
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """It has ended, or paused at its rung; what it has yielded is in the store."""
+        """Note that a trial has ended, or paused at its rung; its results are in the store."""
 
 
 @dataclass
 class EndCounts:
-    """How the trials of one run ended, by kind of outcome, and how many were left waiting when it was stopped.
+    """How the trials of one run ended, by kind of outcome, and how many were still waiting when it was stopped.
 
-    `open`: more might have been asked for than were known then.
+    `open`: more trials might have followed than were known then.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -86,20 +86,20 @@ class EndCounts:
 
     @property
     def interrupted(self) -> bool:
-        """Whether trials are left to do."""
+        """True if trials are left to do."""
         return bool(self.waiting or self.open or self.kinds["interrupted"])
 
     @property
     def lost(self) -> bool:
-        """Whether it ended because trials were lost, which others may wait for, and not because it was asked to."""
+        """True if the run ended because of lost trials, which others may wait for, and not because it was stopped."""
         return bool(self.kinds["lost"] and not (self.waiting or self.kinds["interrupted"]))
 
 
 class Controller:
-    """Carries out what a source hands out; what the trials yield is in `results` when `run` returns.
+    """Carries out the work of a source; the results of the trials are in `results` when `run` returns.
 
     `options` say how long a trial may take, and in how many processes; `plugins` are the components beyond the shipped
-    ones. An unfinished trial goes on from its checkpoint. Whoever stops the run leaves it resumable: what was written
+    ones. An unfinished trial resumes from its checkpoint. A run that is stopped can be resumed: all that was written
     stays.
     """
 
@@ -126,14 +126,14 @@ class Controller:
         self._ended = EndCounts()
 
     def run(self, executor: Executor) -> EndCounts:
-        """Have all of it carried out; RefusedError where the surroundings do not allow it."""
+        """Carry out all work; RefusedError if the environment does not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
         self._ended.waiting = len(self._again) + self._source.waiting
         self._ended.open = self._source.open
         return self._ended
 
     def _next_task(self) -> Task | None:
-        """The next trial, its segment opened in the store."""
+        """Return the next trial, its segment opened in the store."""
         work = self._again.popleft() if self._again else self._source.next()
         if work is None:
             return None
@@ -160,7 +160,7 @@ class Controller:
         )
 
     def _handle(self, message: Message) -> None:
-        """Write down what a trial has yielded, and say how far it is."""
+        """Record the events of a trial, and report its progress."""
         work = self._running[message.trial_id]
         trial = work.trial
         events = [self._settled(trial, event) if isinstance(event, Outcome) else event for event in message.events]
@@ -170,9 +170,9 @@ class Controller:
                 case Row(metric="train_loss"):
                     self._losses[trial.id] = event.value
                 case Began(attention=uses):
-                    for said in (use.described for use in uses if use.described not in self._told):
-                        self._told.add(said)
-                        self._say(said)
+                    for notice in (use.described for use in uses if use.described not in self._told):
+                        self._told.add(notice)
+                        self._say(notice)
                 case Saved():
                     self._deaths[trial.id] = 0
                 case Outcome():
@@ -182,7 +182,7 @@ class Controller:
             self._watcher.step(trial.id, message.step, self._losses[trial.id])
 
     def _settled(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """How a trial ended, as far as it has: one that is tried again at once is only interrupted."""
+        """Return the final outcome of a trial; one that is tried again at once is only interrupted."""
         if outcome.kind == "out_of_memory":
             return self._lacking(trial, outcome)
         if outcome.kind == "interrupted":
@@ -191,7 +191,7 @@ class Controller:
         return replace(outcome, detail=outcome.detail | {LACKED: list(lacked)}) if lacked else outcome
 
     def _stopped(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """A trial that lost its worker too often has an outcome; one that was asked to stop, or may go on, has none."""
+        """Return `lost` for a trial that lost its worker too often; one that was stopped or may resume is not over."""
         if REFUSED in outcome.detail or UNTOUCHED in outcome.detail or self._should_stop():
             return outcome
         self._deaths[trial.id] += 1
@@ -200,8 +200,8 @@ class Controller:
         return replace(outcome, kind="lost", detail=outcome.detail | {WORKERS: self._deaths[trial.id]})
 
     def _lacking(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """A trial that ran out of memory has an outcome where nothing is left to be tried."""
-        from ablate.train.microbatches import most_parts  # with torch, which a run that trains nothing does without
+        """Return the outcome of a trial that ran out of memory: final only if nothing is left to try."""
+        from ablate.train.microbatches import most_parts  # imports torch, which a run that trains nothing never loads
 
         attempt = self._attempts[trial.id]
         most = 1 if UNCUT in outcome.detail else most_parts(trial.recipe.batch, self._options.processes)
@@ -210,9 +210,9 @@ class Controller:
             return replace(outcome, detail=outcome.detail | {LACKED: [*attempt.lacked, attempt.parts]})
         self._attempts[trial.id] = then
         if then.parts == attempt.parts:
-            error, again = "out of memory beside others on its GPU", "it goes on with one of its own"
+            error, again = "out of memory while sharing its GPU", "it resumes with a GPU of its own"
         else:
-            error, again = "out of memory", f"it begins anew with each batch in {then.parts} parts"
+            error, again = "out of memory", f"it starts over with each batch in {then.parts} parts"
             self._anew.add(trial.id)
         return Outcome("interrupted", outcome.step, {"error": error, AGAIN: again})
 
@@ -225,10 +225,10 @@ class Controller:
             raise RefusedError(outcome.detail[REFUSED])
         if trial.id in self._anew:
             self._anew.remove(trial.id)
-            self._results.begin_anew([trial])  # a state of other parts is none of this attempt's
+            self._results.begin_anew([trial])  # a state made with other parts cannot be resumed by this attempt
         if outcome.kind == "interrupted" and not self._should_stop():
             why = outcome.detail.get("error", "its worker was asked to stop")
-            self._say(f"{work.label}: {why}; {outcome.detail.get(AGAIN, 'it goes on from its checkpoint')}")
+            self._say(f"{work.label}: {why}; {outcome.detail.get(AGAIN, 'it resumes from its checkpoint')}")
             self._again.append(work)
             return
         self._ended.kinds[outcome.kind] += 1

@@ -1,4 +1,4 @@
-"""Where trials compute."""
+"""The device that trials compute on."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ablate.store.versions import version_of
 
 
 def device() -> str:
-    """`cuda` where there is a GPU, else `cpu`."""
+    """Return `cuda` if there is a GPU, else `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def device_name() -> str:
-    """The device as it is recorded with a trial: numbers of different ones are not paired."""
+    """Return the name of the device as recorded with a trial: numbers of different devices are not paired."""
     if device() == "cpu":
         return "cpu"
     major, minor = torch.cuda.get_device_capability()
@@ -22,7 +22,7 @@ def device_name() -> str:
 
 
 def device_versions() -> dict[str, str]:
-    """The device and, on a GPU, the libraries that its kernels are from, as they are recorded with a trial."""
+    """Return the device and, on a GPU, the versions of its kernel libraries, as recorded with a trial."""
     if device() == "cpu":
         return {"device": "cpu"}
     libraries = {name: version_of(name) for name in ("xformers", "triton")}
@@ -30,8 +30,8 @@ def device_versions() -> dict[str, str]:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that this process sees, and what memory each has, whoever else uses it."""
+    """Return the GPUs that this process sees, with their total memory, whether or not others use it."""
     if device() == "cpu":
         return ()
-    found = range(torch.cuda.device_count())
-    return tuple(Gpu(number, torch.cuda.get_device_properties(number).total_memory) for number in found)
+    numbers = range(torch.cuda.device_count())
+    return tuple(Gpu(number, torch.cuda.get_device_properties(number).total_memory) for number in numbers)

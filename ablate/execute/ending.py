@@ -1,4 +1,4 @@
-"""What an exception makes of a trial."""
+"""The outcome of a trial that raised an exception."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ablate.train.loop import lacks_memory
 
 
 def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
-    """The outcome of a trial that raised `error` after `step` steps; memory may lack outside of its loop, too.
+    """Return the outcome of a trial that raised `error` after `step` steps; memory can run out outside its loop, too.
 
-    `sys.exit` in what it computes is a mistake of that code: it ends neither a worker nor, inline, the run.
+    `sys.exit` in a component is a bug of that code: it ends neither a worker nor, inline, the run.
     """
     if isinstance(error, RefusedError):
         return Outcome("interrupted", step, {"error": str(error), REFUSED: str(error)})

@@ -1,5 +1,5 @@
-"""Where the trials of a run are carried out, and what each of them gets: the command line, Python and the requests kept
-in the store say it in this one value."""
+"""Where the trials of a run are carried out, and the resources of each: the command line, Python and the requests
+recorded in the store all express it in this one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
 class GivenOptions(TypedDict, total=False):
-    """Executor options as keyword arguments: those that somebody gave, as in `ExecutorOptions`."""
+    """Executor options as keyword arguments, only those that were given; see `ExecutorOptions`."""
 
     executor: ExecutorName
     workers: int | None
@@ -30,13 +30,13 @@ class GivenOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """The executor, how many trials run at once (None: as many as its cores bear), and what each of them gets.
+    """The executor, how many trials run at once (None: as many as the cores allow), and the resources of each.
 
     `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts a cluster of its own on this machine.
-    `cpus` and `gpus` are logical and may be fractions; None: the space's threads, and one GPU where there are any, for
-    each of the trial's processes. `pack`: up to so many trials share a GPU, or as many as its memory bears (`auto`);
-    None: on this machine as `auto`, on Ray as `gpus` says. `ranks`: so many processes share each trial (None: one).
-    `limit` is how many seconds a trial may take, from when a worker takes it up.
+    `cpus` and `gpus` are logical and may be fractions; None: the space's threads, and one GPU if there are any, for
+    each of the trial's processes. `pack` is how many trials may share a GPU, `auto` as many as fit into its memory;
+    None: on this machine as `auto`, on Ray as `gpus` says. `ranks` is the number of processes of each trial (None:
+    one). `limit` is how many seconds a trial may take from when a worker starts it.
     """
 
     executor: ExecutorName = "local"
@@ -55,11 +55,11 @@ class ExecutorOptions:
         given = [f"--{name}" for name, value in only_ray.items() if value is not None]
         if self.executor != "ray" and given:
             raise InputError(
-                f"{', '.join(given)} says how Ray places trials, and has no effect with --executor {self.executor}\n"
+                f"{', '.join(given)} is for placing trials on Ray, and has no effect with --executor {self.executor}\n"
                 "  = add --executor ray, or leave it out"
             )
         if self.executor == "inline" and (self.workers or 1) > 1:
-            raise InputError("--workers has no effect with --executor inline, which is one process\n  = leave it out")
+            raise InputError("--workers has no effect with --executor inline: it is one process\n  = leave it out")
         self._check_sharing()
         if self.executor == "ray":
             from ablate.execute.ray.demand import Demand  # its package loads torch
@@ -67,42 +67,42 @@ class ExecutorOptions:
             Demand(1 if self.cpus is None else self.cpus, self.gpus or 0)
 
     def _check_sharing(self) -> None:
-        """Refuse ways to share a GPU or a trial that do not go together."""
+        """Raise InputError for conflicting ways to share a GPU or a trial."""
         if self.pack not in (None, "auto") and (not isinstance(self.pack, int) or not 1 <= self.pack <= MOST_PACKED):
-            given = "so many" if isinstance(self.pack, int) and self.pack > MOST_PACKED else self.pack
-            raise InputError(f"--pack {given} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
+            given = "that many" if isinstance(self.pack, int) and self.pack > MOST_PACKED else self.pack
+            raise InputError(f"--pack: {given} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
         if self.ranks is not None and self.ranks < 1:
-            raise InputError(f"--ranks {self.ranks} processes for a trial\n  = at least one carries it out")
+            raise InputError(f"--ranks: {self.ranks} processes per trial\n  = give at least one")
         if self.pack is not None:
-            why = ", which has one trial at a time" if self.executor == "inline" else ""
+            why = ", which runs one trial at a time" if self.executor == "inline" else ""
             without = {f"--executor inline{why}": self.executor == "inline", "--gpus": self.gpus is not None}
             without[f"--ranks {self.ranks}: each process has a GPU of its own"] = self.processes > 1
             if clash := [name for name, there in without.items() if there]:
                 raise InputError(f"--pack has no effect with {clash[0]}\n  = leave one of them out")
         if self.processes > 1 and self.gpus not in (None, 0, self.ranks):
             raise InputError(
-                f"--gpus {self.gpus:g} for a trial of {self.ranks} processes\n"
-                f"  = each has one: leave --gpus out, or give {self.ranks}, or 0 for none"
+                f"--gpus {self.gpus:g} does not fit a trial of {self.ranks} processes\n"
+                f"  = each process has one GPU: leave --gpus out, or give {self.ranks}, or 0 for none"
             )
 
     @property
     def processes(self) -> int:
-        """How many processes share each trial."""
+        """The number of processes of each trial."""
         return self.ranks or 1
 
     def check_batch(self, batch: int) -> None:
-        """InputError where a batch of so many sequences cannot be shared out evenly."""
+        """Raise InputError if a batch of `batch` sequences cannot be divided evenly among the processes."""
         if batch % self.processes:
             divisors = ", ".join(str(n) for n in range(2, batch + 1) if batch % n == 0) or "1"
             raise InputError(
-                f"a batch of {batch} sequences cannot be shared out evenly among {self.ranks} processes\n"
+                f"a batch of {batch} sequences cannot be divided evenly among {self.ranks} processes\n"
                 f"  = use --ranks {divisors}, or another recipe.batch"
             )
 
     def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:
-        """These options with those that are given in their place.
+        """Return these options with the given ones replaced.
 
-        Another executor keeps only `limit` and `ranks`: cluster and resources were said to the first.
+        Another executor keeps only `limit` and `ranks`: cluster and resources were meant for the first.
         """
         if given.get("executor", self.executor) != self.executor:
             return replace(ExecutorOptions(limit=self.limit, ranks=self.ranks), **given)
@@ -110,10 +110,10 @@ class ExecutorOptions:
 
     @staticmethod
     def of(document: Mapping[str, Any]) -> ExecutorOptions:
-        """From what `document` gave, perhaps in another version."""
+        """Rebuild options from a `document`, perhaps one of another version."""
         known = [field.name for field in fields(ExecutorOptions)]
         return ExecutorOptions(**{name: document[name] for name in known if name in document})
 
     def document(self) -> Mapping[str, Any]:
-        """As JSON, with what was left out left out."""
+        """Return the options that were given, as JSON-able data."""
         return {name: value for name, value in asdict(self).items() if value is not None}

@@ -29,10 +29,10 @@ def build_executor(
     plugins: tuple[Path, ...] = (),
     known: Iterable[tuple[Trial, Outcome]] = (),
 ) -> Executor:
-    """The executor for trials of so many threads, with the components that trials are planned with.
+    """Build the executor for trials of `threads` threads, with the components that trials are planned with.
 
-    `say` is told what a person should know of it; `known` are trials of earlier runs, whose measured memory counts for
-    those like them. InputError where this machine has fewer GPUs than a trial has processes.
+    `say` receives notices for the user; `known` are trials of earlier runs, whose measured memory is used for similar
+    ones. InputError if this machine has fewer GPUs than a trial has processes.
     """
     if options.executor == "inline":
         return Inline()
@@ -57,7 +57,7 @@ def _local(
     catalogue: Catalogue,
     known: Iterable[tuple[Trial, Outcome]],
 ) -> Executor:
-    """Worker processes, and where there are GPUs their places on them."""
+    """Build the local executor: worker processes and, with GPUs, their placement on them."""
     there, ranks, pack = device.gpus(), options.processes, options.pack
     workers = options.workers or default_workers(threads, ranks, pack)
     if not there:
@@ -66,12 +66,12 @@ def _local(
         return Local(workers, say=say)
     if ranks > 1 and len(there) < ranks:
         raise InputError(
-            f"--ranks {ranks}: each process has a GPU of its own, and this machine has {len(there)}\n"
+            f"--ranks {ranks}: each process needs a GPU of its own, and this machine has {len(there)}\n"
             f"  = use --ranks {len(there)}, or Ray with a machine that has more"
         )
     if pack is None and options.workers:
         pack = -(-workers // len(there))
     packer = Packer(there, catalogue, workers=workers, pack=pack, ranks=ranks, known=known)
     if options.workers and packer.slots < options.workers:
-        say(f"the GPUs bear {packer.slots} trials at a time, of the {options.workers} that were asked for")
+        say(f"the GPUs can run {packer.slots} trials at a time, of the {options.workers} requested")
     return Local(min(workers, packer.slots), packer, say=say)

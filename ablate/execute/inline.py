@@ -1,4 +1,4 @@
-"""In this process, one trial after another: for debugging, and for tests that need no workers."""
+"""The inline executor: trials in this process, one after another, for debugging and for tests without workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ablate.execute.worker import messages
 
 
 class Inline:
-    """One worker: this process. A trial that hangs within a step cannot be ended here; the other executors can."""
+    """One worker: this process. A trial that hangs within a step cannot be stopped here, unlike in other executors."""
 
     workers = 1
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, or a polite kill: once, and running trials save where they are; twice, and everything stops at once."""
+"""Ctrl-C or SIGTERM: the first makes running trials save their state, the second stops everything at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM set `asked` instead of raising; the second one raises KeyboardInterrupt."""
+    """While entered, SIGINT and SIGTERM set `requested` instead of raising; the second one raises KeyboardInterrupt."""
 
     def __init__(self, say: Callable[[str], None]):
-        self.asked = False
+        self.requested = False
         self._say = say
         self._before: dict[int, Any] = {}
 
@@ -28,11 +28,11 @@ class Interrupt:
             signal.signal(number, handler)
 
     def __call__(self) -> bool:
-        """Whether the run was asked to stop."""
-        return self.asked
+        """Return whether the run was asked to stop."""
+        return self.requested
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             raise KeyboardInterrupt
-        self.asked = True
-        self._say("stopping: running trials save where they are (once more stops at once)")
+        self.requested = True
+        self._say("stopping: running trials save their state (interrupt again to stop at once)")

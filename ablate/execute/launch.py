@@ -1,8 +1,8 @@
-"""A Python process of this machine that runs a module of ours, and never the user's own `__main__`.
+"""A Python process on this machine that runs a module of ablate, and never the user's own `__main__`.
 
-`multiprocessing` would run the user's file again in each process (with whatever it trains), and cannot run what came
-from standard input at all. Ours is `python -c` with a fixed text: the module is imported along this process's path of
-imports, so what can be imported here can be imported there.
+`multiprocessing` would run the user's file again in each process (with whatever it trains), and does not work for a
+script from standard input. This runs `python -c` with a fixed text: the module is imported with this process's
+`sys.path`, so what can be imported here can be imported there.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ BEGIN = (
 
 
 def launch(module: str, *arguments: object, told: Sequence[object] = (), **options: Any) -> subprocess.Popen[bytes]:
-    """Start `module.main()` with these `sys.argv[1:]`, after which its standard input has what it is `told`, pickled.
+    """Start `module.main()` with these `sys.argv[1:]`; the objects `told` are sent, pickled, to its standard input.
 
-    `options` are those of `subprocess.Popen`. OSError where no process can be started.
+    `options` are those of `subprocess.Popen`. OSError if no process can be started.
     """
-    # -P: nothing beside our own path of imports, which is not known yet when it begins.
+    # -P: no folder is searched besides our own `sys.path`, which the process only learns after it has started.
     command = [sys.executable, *_flags(), "-P", "-c", BEGIN.format(module=module), *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, **options)
     assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as stdin:  # one that is gone already is noticed when it is missing
-        stdin.write(b"".join(pickle.dumps(one) for one in (_path(), *told)))
+    with suppress(BrokenPipeError), process.stdin as stdin:  # a process that died already is noticed by its exit
+        stdin.write(b"".join(pickle.dumps(each) for each in (_path(), *told)))
     return process
 
 
 def _path() -> list[str]:
-    """Where this process looks for modules; the empty string, which is the working folder, by its name."""
+    """Return this process's `sys.path`, with the working folder (the empty string) by its name."""
     return [entry or str(os.path.realpath(os.curdir)) for entry in sys.path]
 
 
 def _flags() -> list[str]:
-    """The options of this interpreter (-O, -W, -X, -E, …), as `multiprocessing` hands them on."""
+    """Return the options of this interpreter (-O, -W, -X, -E, …), as `multiprocessing` passes them on."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return flags

@@ -1,4 +1,4 @@
-"""Worker processes die with their driver, however it dies, and leave Ctrl-C to it."""
+"""Worker processes die with their driver, however it dies, and leave Ctrl-C to the driver."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LOOK_EVERY = 0.5
 
 
 def follow_parent(parent: int) -> None:
-    """Make this process end when process `parent` does: by the kernel on Linux, by looking twice a second elsewhere."""
+    """Make this process end when process `parent` does: by the kernel on Linux, elsewhere by polling twice a second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
             error = ctypes.get_errno()
             raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
-    # The kernel watches the thread that forked us, and not at all if the parent was gone before: so look as well.
+    # The kernel watches only the thread that forked us, and not at all if the parent has already died: so poll as well.
     threading.Thread(target=_watch, args=(parent,), name="lifeline", daemon=True).start()
 
 

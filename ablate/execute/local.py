@@ -1,9 +1,9 @@
-"""Worker processes on this machine (see `supervisor`), started once and reused.
+"""The local executor: worker processes on this machine (see `supervisor`), started once and reused.
 
-A task is handed out only when a worker is there for it. One that dies ends its one trial as interrupted, and is
-replaced; one that is sent SIGTERM (its machine is wanted back) saves its trial where it is.
+A task is handed out only when a worker is free. A worker that dies ends its trial as interrupted, and is replaced; one
+that gets SIGTERM (its machine is being reclaimed) saves the state of its trial.
 
-Where there are GPUs a task also waits until a place on one of them is free (see `packing`).
+With GPUs, a task also waits until there is room on one of them (see `packing`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
 
 LISTEN_FOR = 0.1
-"""Seconds to wait for a message before looking whether workers are alive and more is to do."""
+"""Seconds to wait for a message before checking whether workers are alive and more work is available."""
 
 STOP_WITHIN = 300.0
-"""Seconds that a trial which was asked to stop has to come to its next step and save; then its worker is killed."""
+"""Seconds that a trial which was asked to stop has to reach its next step and save; then its worker is killed."""
 
 
 class Local:
-    """`workers` processes; with a `packer`, each trial on the GPU and the share of it that it gives.
+    """An executor of `workers` processes; a `packer` assigns each trial a GPU and its share of that.
 
-    `say` is told what a person should know of the workers.
+    `say` receives notices about the workers for the user.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Local:
         self.workers, self._packer, self._say = workers, packer, say
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
-        """Carry out all tasks in the workers; see `Executor.run`. RefusedError where none can be started."""
+        """Carry out all tasks in the workers; see `Executor.run`. RefusedError if no worker can be started."""
         with Supervisor(self._say) as supervisor:
             _Driver(supervisor, self.workers, handle, self._packer, self._say).drive(next_task, should_stop)
 
 
 @dataclass
 class _LocalTrial:
-    """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed for the limit."""
+    """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed at the limit."""
 
     task: Task
     worker: WorkerProcess
@@ -56,7 +56,7 @@ class _LocalTrial:
 
 
 class _Driver:
-    """What is handed out to which worker, while a run lasts."""
+    """The driver of one run: which task is at which worker."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Driver:
         self.stopping: float | None = None
 
     def drive(self, next_task: NextTask, should_stop: ShouldStop) -> None:
-        """Hand out and listen until there is nothing left, or the run was asked to stop and all have."""
+        """Hand out tasks and listen until nothing is left, or the run was asked to stop and all workers have."""
         while True:
             if self.stopping is None and should_stop():
                 self._stop()
@@ -91,7 +91,7 @@ class _Driver:
             self._end_overdue()
 
     def _stop(self) -> None:
-        """The run was asked to stop: so is each trial, and what waits ends."""
+        """Ask each running trial to stop, and end the waiting task."""
         self.stopping = time.monotonic()
         for state in self.running.values():
             state.worker.stop()
@@ -101,8 +101,8 @@ class _Driver:
             self.handle(Message(task.trial.id, (Outcome("interrupted", step, detail),), step))
 
     def _hand_out(self, next_task: NextTask) -> None:
-        """Give tasks to workers that are there. One that finds no worker or no place waits until it does, and others
-        behind it. Nothing is asked for before the first worker is there: till then no trial may be begun."""
+        """Give tasks to free workers. A task without a worker or a place waits, and later ones wait behind it. No task
+        is requested before the first worker is ready: until then no trial may begin."""
         while self.supervisor.met and len(self.running) < self.workers:
             self.waiting = self.waiting or next_task()
             self.more = self.waiting is not None
@@ -121,7 +121,7 @@ class _Driver:
                 self._hear(Message(task.trial.id, (Outcome("interrupted", _begun(task), detail),), _begun(task)))
 
     def _lose(self, worker: WorkerProcess) -> None:
-        """A worker has ended. Its trial, if it had one and has not said how that ended, is interrupted."""
+        """Handle the end of a worker: its trial, if it had one that has not sent its outcome, is interrupted."""
         state = next((state for state in self.running.values() if state.worker is worker), None)
         if state is None and not worker.leaving:
             self.say(f"a worker that had no trial was lost ({worker.how})")
@@ -129,7 +129,7 @@ class _Driver:
             self._hear(Message(state.task.trial.id, (_outcome(state, worker),), state.step))
 
     def _end_overdue(self) -> None:
-        """Kill workers whose trials are over their hard limit, or have not stopped when they were asked to."""
+        """Kill workers whose trials are over their hard limit, or did not stop in time when they were asked to."""
         now = time.monotonic()
         for state in self.running.values():
             limit = state.task.limit
@@ -142,7 +142,7 @@ class _Driver:
     def _hear(self, message: Message) -> None:
         state = self.running.get(message.trial_id)
         if state is None:
-            return  # its trial was given up already, and may not be written to any more
+            return  # its trial has already ended, so nothing more may be recorded for it
         state.step = message.step
         if outcome_of(message) is not None:
             del self.running[message.trial_id]
@@ -154,12 +154,12 @@ class _Driver:
 
 
 def _begun(task: Task) -> int:
-    """The step that a task goes on from."""
+    """Return the step that a task resumes from."""
     return task.resume.step if task.resume else 0
 
 
 def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
-    """How a trial ended whose worker is gone and has not said how."""
+    """Return the outcome of a trial whose worker died without reporting one."""
     task = state.task
     if state.overdue and task.limit is not None:
         return timed_out(task.folder, task.trial.id, state.step, task.limit)

@@ -1,7 +1,7 @@
 """The process of a worker of `local`: `main`, started by `supervisor` with a connection to the driver.
 
-It says that it is ready once everything is imported, then takes one task after another until the connection ends.
-A `STOP` in mid-trial, or SIGTERM (its machine is wanted back), has the trial saved where it is.
+It reports that it is ready once everything is imported, then takes one task after another until the connection ends.
+A `STOP` during a trial, or SIGTERM (its machine is being reclaimed), makes the trial save its state and end.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class ControlWord(Enum):
-    """What is said beside tasks and messages."""
+    """Control signals between driver and worker, besides tasks and messages."""
 
-    READY = "everything is imported: tasks, please"
-    LEAVING = "this is my last trial: its outcome follows"
+    READY = "everything is imported: ready for tasks"
+    LEAVING = "the worker exits after this trial, whose outcome follows"
     STOP = "end the trial as interrupted at its next step"
 
 
 def main() -> None:
-    """Carry out tasks until the driver is done with this process; `sys.argv` has its connection and the driver."""
+    """Carry out tasks until the driver closes the connection; `sys.argv` has the connection and the driver's id."""
     follow_parent(int(sys.argv[2]))
-    faulthandler.enable()  # a crash in a kernel leaves its trace where the driver finds it
+    faulthandler.enable()  # a crash in a kernel leaves its trace on standard error, which the driver reads
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     connection: Connection[Any, Any] = Connection(descriptor)
@@ -49,7 +49,7 @@ class _Worker:
         self._busy = self._preempted = self._stop = False
 
     def preempt(self, *_: object) -> None:
-        """Leave; with a trial, once it is saved."""
+        """Exit; with a trial, once it is saved."""
         self._preempted = True
         if not self._busy:
             os._exit(0)
@@ -61,14 +61,14 @@ class _Worker:
                 task = self._connection.recv()
             except (EOFError, OSError):
                 return
-            if task is not ControlWord.STOP:  # of a trial that had ended by itself
+            if task is not ControlWord.STOP:  # which comes too late if the trial has already ended by itself
                 self._busy = True
                 self._carry_out(task)
                 self._busy = False
 
     def _carry_out(self, task: Task) -> None:
-        """Carry out a task. A worker that was preempted, or whose GPU may be lost to it, does no other: it makes room
-        for a new one. The outcome is said last: the driver then gives the trial's memory to others."""
+        """Carry out a task. A worker that was preempted, or whose GPU may be unusable, takes no further task and exits,
+        to be replaced. The outcome is sent last: the driver then gives the trial's memory to others."""
         from ablate.execute.ending import ending_of
         from ablate.execute.gpu import give_back, spoils
         from ablate.execute.task import Message, outcome_of
@@ -84,7 +84,7 @@ class _Worker:
                         step = message.step
                     else:
                         last = message
-        except Exception as error:  # noqa: BLE001  what goes wrong around a trial is told as its end
+        except Exception as error:  # noqa: BLE001  an error around a trial is reported as its outcome
             last = Message(task.trial.id, (ending_of(error, step),), step)
         assert last is not None
         outcome = outcome_of(last)
@@ -99,6 +99,6 @@ class _Worker:
         if not self._stop and self._connection.poll():
             try:
                 self._stop = self._connection.recv() is ControlWord.STOP
-            except (EOFError, OSError):  # without a driver nobody hears how it ends
+            except (EOFError, OSError):  # the driver is gone, so nobody receives the outcome
                 self._stop = True
         return self._stop or self._preempted

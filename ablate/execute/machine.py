@@ -1,7 +1,7 @@
-"""What this machine has, and which attention backends do on it: each passes the gate, or it is said why not.
+"""What this machine has, and which attention backends work on it: each passes the gate, or is listed with the reason.
 
-Asked are the kinds of attention that blocks are made of, in each type that trials are computed in, under the settings
-of a trial. On a GPU that compiles kernels and takes about a minute.
+The kinds of attention that blocks are made of are tested in each dtype that trials compute in, under the settings of a
+trial. On a GPU that compiles kernels and takes about a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A backend at one kind of attention in one type: with which operator it works, or `why` it does not."""
+    """A backend at one kind of attention in one dtype: the operator with which it works, or `why` it does not."""
 
     dtype: str
     attention: str
@@ -38,9 +38,9 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine: `versions` as they are kept with trials, its GPUs, its cores, and what was tried on its device.
+    """A machine: `versions` as recorded with trials, its GPUs, its cores, and the backends tried on its device.
 
-    Of what was tried, the first that works at each kind and type is what trials use.
+    Of those, trials use the first that works for each kind and dtype.
     """
 
     versions: Mapping[str, str]
@@ -50,7 +50,7 @@ class Machine:
 
 
 def examine() -> Machine:
-    """Look at this machine, and try every backend on it."""
+    """Examine this machine, and try every backend on it."""
     pin_threads(torch.get_num_threads())
     return Machine(
         versions=installed() | device_versions(),
@@ -78,7 +78,7 @@ def _tried(device_type: str) -> Iterator[Tried]:
 
 
 def kinds(device_type: str) -> dict[str, Attend]:
-    """The kinds of attention that are tried, by name."""
+    """Return the kinds of attention that are tried, by name."""
     learned = nn.Parameter(torch.zeros(1, HEADS, TOKENS, TOKENS, device=device_type))
     fixed = learned.detach()
 

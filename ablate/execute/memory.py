@@ -1,28 +1,28 @@
-"""How much memory a trial needs on its device: predicted from its specification, measured once one like it has run.
+"""The memory that a trial needs on its device: predicted from its specification, measured once a similar one has run.
 
 At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b sequences of T tokens, it holds
 
-    Pp + O + max(Pp + A, 2Pp)     weights and the optimiser's state; gradients and A, or gradients and what a step makes
+    Pp + O + max(Pp + A, 2Pp)     weights and optimiser state; gradients and A, or gradients and a step's temporaries
 
     A = b·T·a·(Σ_l (P_l / D + n·D) + 3·S·H·T) + 3·b·T·V·max(p, 4)
 
-and, where a component looks at the first batch before training (`Profiled`), no less than that pass holds with the
-whole batch of B sequences, whatever it is cut into: the parameters, and what comes out of one layer's matrices or the
+and, if a component examines the first batch before training (`Profiled`), no less than that pass holds with the whole
+batch of B sequences, however it is divided for training: the parameters, and the outputs of one layer's matrices or the
 logits,
 
     Pp + p·B·T·max(P_l / D, V)
 
-O is counted: the optimiser takes a step on a model without numbers (Adam keeps 2Pp, SGD with momentum Pp, SOAP two more
-matrices for each side of a weight); of one that has to see numbers 2Pp are assumed.
+O is counted: the optimiser takes a step on a model on the meta device (Adam keeps 2Pp, SGD with momentum Pp, SOAP two
+more matrices for each side of a weight); for an optimiser that has to read values 2Pp are assumed.
 
-A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps what comes out of it, d_in
-numbers a token, so all of layer l keep P_l / D; each of the n parts of a block (inits are none) keeps one more tensor
-of the width D, or writes it anew. S attentions in all hold their scores, on H heads each, three times (the scores, what
-is made of them, and its gradient); of the others no score is ever held. The head keeps logits, their log-softmax and
-its gradient over V tokens. A number takes a = p bytes, in bfloat16 3 in the mean: norms and sums stay in float32.
+A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers per
+token, so all of layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of the
+width D, or rewrites it. In all, S attentions hold their scores, on H heads each, three times (the scores, what is
+computed from them, and its gradient); the others never hold any. The head keeps logits, their log-softmax and its
+gradient over V tokens. A number takes a = p bytes, in bfloat16 3 on average: norms and sums stay in float32.
 
-Not in it: what probes hold for a moment, fixed matrices, and what a device keeps for itself. A test holds the formula
-against what was measured on shipped blocks.
+Not included: what probes hold temporarily, fixed matrices, and what a device keeps for itself. A test compares the
+formula with measurements on shipped blocks.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ PEAK_MEMORY = "peak_memory"
 """In the detail of an outcome: the most bytes that the trial's tensors took on its GPU."""
 
 UNSURE = 1.5
-"""A prediction is taken times this, for what the formula leaves out and for memory in pieces too small to use."""
+"""The safety factor on a prediction, for what the formula leaves out and for fragmented memory."""
 
 MARGIN = 1.25
-"""A measured peak is taken times this: the allocator holds more than its tensors take."""
+"""The safety factor on a measured peak: the allocator holds more than its tensors take."""
 
 LEAST = 256 * 2**20
 """Bytes that any trial needs: the workspaces of matrix products."""
 
 
 def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 1, device_type: str = "cuda") -> int:
-    """Bytes at the peak, on each of its devices, with each batch among `ranks` processes and there in `parts`."""
+    """Predict the peak bytes on each device, with each batch divided among `ranks` processes and there in `parts`."""
     architecture, dtype = trial.architecture, trial.recipe.dtype
     sizes = architecture.sizes
     costs = part_costs(architecture, catalogue)
@@ -84,14 +84,14 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
 
 
 def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width: int) -> int:
-    """Bytes that the optimiser keeps of its own, for parameters of `width` bytes."""
+    """Count the bytes of the optimiser's state, for numbers of `width` bytes."""
     optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
     trained: list[nn.Parameter] = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for parameter in trained:
         parameter.grad = torch.zeros_like(parameter)
     try:
         optimizer.step()
-    except (NotImplementedError, RuntimeError):  # a plug-in's may read a number, and here there is none
+    except (NotImplementedError, RuntimeError):  # a plug-in's may read a value, and tensors on meta have none
         return 2 * width * sum(parameter.numel() for parameter in trained)
     finally:
         optimizer.zero_grad()
@@ -100,16 +100,17 @@ def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width
 
 
 def _score_holders(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
-    """How many attentions of the model hold a [B, H, T, T], as the model itself says on the meta device."""
+    """Count the attentions of the model that hold a [B, H, T, T], by the model itself on the meta device."""
     tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
     choices = explain(model, tokens, device_type=device_type, dtype=dtype).values()
     return sum(choice.name == "eager" for choice in choices)
 
 
 class Forecast:
-    """What trials will need: as measured where one of the same model, optimiser and batch has run, else as predicted.
+    """The memory that trials will need: as measured if one of the same model, optimiser and batch has run, else as
+    predicted.
 
-    `known` are trials of earlier runs and how they ended (in how many parts and ranks is in the detail).
+    `known` are trials of earlier runs with their outcomes (the detail says in how many parts and ranks).
     """
 
     def __init__(self, catalogue: Catalogue, known: Iterable[tuple[Trial, Outcome]] = ()):
@@ -120,7 +121,7 @@ class Forecast:
             self.learn(trial, outcome.detail.get("parts", 1), outcome.detail.get("ranks", 1), outcome)
 
     def needed(self, task: Task) -> int:
-        """Bytes to be kept free for a task on each of its GPUs."""
+        """Return the bytes to reserve for a task on each of its GPUs."""
         like = _like(task.trial, task.parts, task.ranks)
         if (peak := self._measured.get(like)) is not None:
             return max(LEAST, math.ceil(MARGIN * peak))
@@ -129,7 +130,7 @@ class Forecast:
         return max(LEAST, math.ceil(UNSURE * self._predicted[like]))
 
     def learn(self, trial: Trial, parts: int, ranks: int, outcome: Outcome) -> None:
-        """Take note of what a trial has needed; one that ran out of memory has not said what it would have needed."""
+        """Record what a trial has needed; one that ran out of memory does not show what it would have needed."""
         peak = outcome.detail.get(PEAK_MEMORY)
         if isinstance(peak, int) and outcome.kind in ("finished", "paused"):
             like = _like(trial, parts, ranks)
@@ -140,6 +141,6 @@ _Like = tuple[Architecture, Choice, int, str, int, int]
 
 
 def _like(trial: Trial, parts: int, ranks: int) -> _Like:
-    """What trials have in common that need the same memory."""
+    """Return what two trials must have in common to need the same memory."""
     recipe = trial.recipe
     return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, parts, ranks)

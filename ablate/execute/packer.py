@@ -1,4 +1,4 @@
-"""Tasks given their places on the GPUs of this machine, by what they are expected to need."""
+"""The placement of tasks on the GPUs of this machine, by the memory they are expected to need."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ablate.train.events import Outcome
 
 
 class Packer:
-    """Up to `pack` trials on each of `gpus`, at most `workers` in all. Where a trial has `ranks` processes, so many
-    GPUs in a row are its own; its task names the first.
+    """Places up to `pack` trials on each of `gpus`, at most `workers` in all. A trial of several `ranks` gets as many
+    consecutive GPUs to itself; its task names the first.
 
-    `known` are trials of earlier runs and how they ended.
+    `known` are trials of earlier runs with their outcomes.
     """
 
     def __init__(
@@ -43,37 +43,37 @@ class Packer:
 
     @property
     def slots(self) -> int:
-        """How many trials there can be at once."""
+        """The number of trials that fit at once."""
         return self._ledger.slots
 
     def placed(self, task: Task) -> Task | None:
-        """The task with its GPU and the share of it that it has; None while there is no room for it."""
+        """Return the task with its GPU and its share of that GPU; None while there is no room for it."""
         slot = self._ledger.reserve(task.trial.id, None if task.memory == 1.0 else self._forecast.needed(task))
         if slot is None:
             return None
-        # A trial that has its GPU for itself is held to nothing.
+        # A trial that has a GPU to itself has no memory limit.
         memory = slot.share if slot.share == 1.0 else slot.share * self._usable[slot.gpu]
         return replace(task, gpu=slot.gpu, memory=memory)
 
     def share(self, task: Task) -> float | None:
-        """The share that a task which has a place has of the largest GPU."""
+        """Return the share of a placed task, relative to the largest GPU."""
         if task.memory is None or task.gpu is None:
             return task.memory
         return task.memory * self._memory[task.gpu] / max(self._memory.values())
 
     def over(self, task: Task, message: Message) -> None:
-        """Its trial has ended: its place is free, and what it has needed is known."""
+        """Release the place of a task whose trial has ended, and record the memory it needed."""
         self._ledger.release(task.trial.id)
         if (outcome := outcome_of(message)) is not None:
             self._forecast.learn(task.trial, task.parts, task.ranks, outcome)
 
 
 def with_share(message: Message, share: float | None) -> Message:
-    """The message; where the trial has ended that had less than all of a GPU, with its share of one."""
+    """Add the share of a GPU to the outcome in a message, if there is one and the trial had less than a whole GPU."""
     if share is None or share >= 1:
         return message
-    said = (
+    events = (
         replace(event, detail=event.detail | {SHARE: share}) if isinstance(event, Outcome) else event
         for event in message.events
     )
-    return replace(message, events=tuple(said))
+    return replace(message, events=tuple(events))

@@ -1,7 +1,7 @@
-"""The process of a rank but 0: `main`, with its parent in `sys.argv`, told what to do on its standard input.
+"""The process of a rank other than 0: `main`, with its parent in `sys.argv` and its task on standard input.
 
-Its last words, on its standard output, are the outcome of the trial where it went wrong, and None where it did not:
-where the trial ended on all ranks, or another one was lost.
+When it ends it writes its final message to standard output: the outcome of the trial if this rank failed, None if it
+did not, because the trial ended on all ranks or another rank was lost.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ablate.train.events import Outcome
 
 LONGEST_TRACE, LONGEST_TEXT = 2**15, 2**12
-"""Bytes of its last words: of a trace, and of any other text. A pipe holds 2**16 that nobody has read."""
+"""Bytes of the final message: of a trace, and of any other text. A pipe buffers 2**16 unread bytes."""
 
 
 def main() -> None:
-    """Do what rank 0 says, and say how it ended."""
+    """Follow rank 0, and report how it ended."""
     follow_parent(int(sys.argv[1]))
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 saves the trial when the machine is wanted back
-    # What anything else prints is not to be taken for last words.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 saves the trial when the machine is being reclaimed
+    # Other code that prints must not be mistaken for the final message.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as words:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         wrong = _carry_out()
@@ -36,19 +36,19 @@ def main() -> None:
 
 
 def _short(outcome: Outcome) -> Outcome:
-    """The outcome with a trace's end and the beginnings of other long texts: rank 0 listens once this process has
-    ended, so what it says has to fit into the pipe."""
+    """Shorten an outcome to the end of its trace and the beginnings of other long texts: rank 0 reads only after this
+    process has ended, so the message has to fit into the pipe."""
     detail = dict(outcome.detail)
     for name, text in detail.items():
         if isinstance(text, str):
-            said = text.encode(errors="replace")
-            kept = said[-LONGEST_TRACE:] if name == "trace" else said[:LONGEST_TEXT]
+            encoded = text.encode(errors="replace")
+            kept = encoded[-LONGEST_TRACE:] if name == "trace" else encoded[:LONGEST_TEXT]
             detail[name] = kept.decode(errors="ignore")
     return replace(outcome, detail=detail)
 
 
 def _carry_out() -> Outcome | None:
-    """The outcome where this rank went wrong."""
+    """Return the outcome if this rank failed, else None."""
     from ablate.execute.ending import ending_of
     from ablate.execute.rank_processes import follow
     from ablate.train.data_parallel import RankLost
@@ -62,6 +62,6 @@ def _carry_out() -> Outcome | None:
                 return event
     except RankLost:
         return None
-    except (Exception, SystemExit) as error:  # noqa: BLE001  it is said to rank 0, whose outcome it is
+    except (Exception, SystemExit) as error:  # noqa: BLE001  reported to rank 0, which makes it the trial's outcome
         return ending_of(error, step)
     return None

@@ -1,9 +1,9 @@
 """One trial in several processes of this machine: rank 0 is the worker that has it, and starts the others.
 
-They are processes of their own (see `launch`), and die with it (`lifeline`). They meet through a store of
-torch.distributed that listens on this machine alone; on CUDA rank r has the r-th GPU from the task's. A rank that goes
-wrong says so in its last words, which are then the outcome of the trial; one that goes without a word is a lost worker.
-See `train.ranks` for what they do together.
+They are separate processes (see `launch`), and die with it (`lifeline`). They connect through a store of
+torch.distributed that listens on this machine alone; on CUDA rank r has the r-th GPU from the task's. A rank that fails
+reports that in its final message, which becomes the outcome of the trial; one that dies without a message counts as a
+lost worker. See `train.data_parallel` for what they do together.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ HOST = "127.0.0.1"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOK_EVERY = 0.05
 ANSWER_WITHIN = timedelta(minutes=10)
-"""How long rank 0 waits for another rank that lives: they do the same work, so no step is that much longer."""
+"""How long rank 0 waits for another living rank: they do the same work, so no step takes that much longer."""
 
 MEET_WITHIN = timedelta(seconds=60)
-"""How long they look for each other once all are there."""
+"""How long the ranks may take to connect once all are ready."""
 
 WAIT_FOR_RANK_0 = timedelta(days=7)
-"""How long the others wait for rank 0, which waits for whoever takes its messages, and with which they die."""
+"""How long the others wait for rank 0, which may itself wait for its driver; when it dies, they die too."""
 
 LAST_WORDS_WITHIN = 10.0
-"""Seconds for a rank that went wrong to say how."""
+"""Seconds for a rank that failed to send its final message."""
 
 
 def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
@@ -57,12 +57,12 @@ def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
 
 
 def _with_others(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
-    """The same as rank 0, with the others."""
+    """Train as rank 0, together with the other ranks."""
     step = task.resume.step if task.resume else 0
     with _Others(task) as others:
         try:
             if not others.ready(should_stop):
-                yield Outcome("interrupted", step, {"error": "asked to stop before all ranks were there"})
+                yield Outcome("interrupted", step, {"error": "asked to stop before all ranks were ready"})
                 return
             with others.joined():
                 for event in _share(task, Ranks(0, task.ranks), should_stop):
@@ -74,12 +74,12 @@ def _with_others(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
             wrong = others.last_words(LAST_WORDS_WITHIN if isinstance(error, RankLost) else 0.0)
             if wrong is None and not isinstance(error, RankLost):
                 raise
-            lost = wrong or Outcome("interrupted", step, {"error": f"its ranks lost each other: {error}"})
-        yield replace(lost, step=step)  # not within the handler, whose trace holds what the ranks had on this GPU
+            lost = wrong or Outcome("interrupted", step, {"error": f"its ranks lost contact: {error}"})
+        yield replace(lost, step=step)  # outside the handler, whose traceback keeps the rank's tensors on the GPU alive
 
 
 def follow(task: Task, rank: int, port: int) -> Iterator[Training]:
-    """What another rank does: its share of all that rank 0 does, as far as that goes."""
+    """Train as another rank: its share of everything that rank 0 does."""
     if torch.cuda.is_available():
         take((task.gpu or 0) + rank, task.memory, task.contexts)
     store = TCPStore(HOST, port, task.ranks, is_master=False, timeout=WAIT_FOR_RANK_0)
@@ -103,7 +103,7 @@ def _share(task: Task, ranks: Ranks, should_stop: ShouldStop) -> Iterator[Traini
 
 
 class _Others:
-    """The processes of all ranks but 0, from entering to leaving."""
+    """The processes of all ranks except 0, which live while this is entered."""
 
     def __init__(self, task: Task):
         self._task = task
@@ -125,11 +125,11 @@ class _Others:
         self._end()
 
     def ready(self, should_stop: ShouldStop) -> bool:
-        """Wait until all are there; whether they are, or the run is to stop. RankLost where one ends before."""
+        """Wait for all ranks; return False if the run is to stop before they are ready. RankLost if one ends first."""
         keys = [_ready(rank) for rank in self._processes]
         while not self._store.check(keys):
             if self._ended():
-                raise RankLost("a rank has ended before it began")
+                raise RankLost("a rank ended before it was ready")
             if should_stop():
                 return False
             time.sleep(LOOK_EVERY)
@@ -137,7 +137,7 @@ class _Others:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """Within, the default group of torch.distributed is that of the ranks, and this process rank 0 of it."""
+        """Make the ranks the default group of torch.distributed while entered, with this process as rank 0."""
         with _group(self._store, 0, self._task.ranks, ANSWER_WITHIN):
             if torch.cuda.is_available():
                 threading.Thread(target=self._abort_when_lost, name="ranks", daemon=True).start()
@@ -147,12 +147,12 @@ class _Others:
                 self._leaving.set()
 
     def check(self) -> None:
-        """RankLost if what was computed since the last look may be without another rank's share."""
+        """Raise RankLost if a result since the last check may lack another rank's share."""
         if self._lost.is_set():
-            raise RankLost("a rank has ended before the trial")
+            raise RankLost("a rank ended before the trial did")
 
     def last_words(self, seconds: float) -> Outcome | None:
-        """The outcome of the rank that went wrong, if one did, waiting up to `seconds` for it to end."""
+        """Return the outcome of the rank that failed, if one did, waiting up to `seconds` for it to end."""
         end, heard = time.monotonic() + seconds, dict[int, Outcome | None]()
         while True:
             for rank in self._ended() - heard.keys():
@@ -167,8 +167,8 @@ class _Others:
         return {rank for rank, process in self._processes.items() if process.poll() is not None}
 
     def _abort_when_lost(self) -> None:
-        # gloo notices that the other side is gone; NCCL waits for it on the device, beyond the reach of Python. What it
-        # gives once it is aborted is no sum, so it is said before.
+        # gloo notices that the other side is gone; NCCL waits for it on the device, beyond the reach of Python. After
+        # an abort its result is not the sum, so the loss is flagged first.
         while not self._leaving.wait(LOOK_EVERY):
             if any(self._processes[rank].returncode for rank in self._ended()):
                 self._lost.set()
@@ -177,7 +177,7 @@ class _Others:
                 return
 
     def _end(self) -> None:
-        """They hold nothing that is not known here, so they are ended without being asked."""
+        """Kill the processes: they hold nothing that is not known here."""
         self._leaving.set()
         for process in self._processes.values():
             process.kill()
@@ -203,10 +203,10 @@ def _store(ranks: int) -> TCPStore:
 
 @contextmanager
 def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[None]:
-    """Within, this process is a rank of the default group. Rank 0 leaves it; the others end with it.
+    """Make this process a rank of the default group while entered. Rank 0 leaves the group; the others end with it.
 
-    NCCL's way out is to be gone by all together, so one that went wrong would wait there for those that wait for it,
-    before it has said its last words. So rank 0, with which it ends for all, breaks it off, and the others do nothing.
+    NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it, before it has sent
+    its final message. So rank 0, with which all others end, aborts the group, and the others do nothing.
     """
     cuda = torch.cuda.is_available()
     with _loopback():
@@ -215,9 +215,9 @@ def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[N
                 "cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank, world_size=size, timeout=MEET_WITHIN
             )
         except RuntimeError as error:
-            # It counts the groups of this process, those that never were as well, and the others ask by that number.
+            # torch numbers the groups of this process, failed ones included; the other ranks use that number as a key.
             dist.distributed_c10d._world.group_count = 0
-            raise RankLost(f"the ranks did not meet: {str(error).partition(chr(10))[0]}") from error
+            raise RankLost(f"the ranks could not connect: {str(error).partition(chr(10))[0]}") from error
         dist.distributed_c10d._set_pg_timeout(timeout)
         try:
             yield
@@ -230,8 +230,8 @@ def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[N
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Within, gloo and NCCL open their connections on this machine alone, which they can be told by the environment
-    only; NCCL asks when it is first used."""
+    """Restrict the connections of gloo and NCCL to this machine while entered, which only environment variables can do;
+    NCCL reads them when it is first used."""
     before = {name: os.environ.get(name) for name in INTERFACES}
     os.environ |= dict.fromkeys(INTERFACES, "lo" if sys.platform == "linux" else "lo0")
     try:
@@ -258,11 +258,11 @@ def _start(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
 
 
 def _outcome(rank: int, process: subprocess.Popen[bytes]) -> Outcome | None:
-    """What a rank that has ended makes of the trial; None where it did not go wrong by itself."""
+    """Return the outcome that an ended rank gives the trial; None if it did not fail itself."""
     assert process.stdout is not None
-    said = process.stdout.read()
-    if said:
-        outcome: Outcome | None = pickle.loads(said)
+    sent = process.stdout.read()
+    if sent:
+        outcome: Outcome | None = pickle.loads(sent)
         return outcome and replace(outcome, detail=outcome.detail | {"rank": rank})
     how = f"by signal {-process.returncode}" if process.returncode < 0 else f"with exit code {process.returncode}"
     return Outcome("interrupted", 0, {"error": f"its rank {rank} was lost ({how})", "rank": rank})

@@ -1,6 +1,6 @@
-"""Building a block without training it: what no declaration tells shows when its weights are filled.
+"""Building a block without training it, since some errors only show when its weights are initialised.
 
-One block is small beside a model, so the first two layers and the last are built as they will be.
+One block is small compared to a model, so the first two layers and the last are built at full size.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ablate.block.catalogue import Catalogue
 
 
 def build_layers(architecture: Architecture, catalogue: Catalogue) -> None:
-    """Build and fill layers of a model on the CPU, and let go of them; InputError where that cannot be."""
+    """Build and initialise layers of a model on the CPU, and discard them; InputError if that is not possible."""
     from ablate.compiler import compile_block
 
     depth = architecture.sizes.n_layers

@@ -1,4 +1,4 @@
-"""The state that a task goes on from."""
+"""The state that a task resumes from."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ablate.store import checkpoints
 
 
 def state_of(task: Task) -> bytes | None:
-    """The state of its checkpoint; None where it begins. RefusedError where it is not what was written."""
+    """Read the state of a task's checkpoint; None if it starts from the beginning. RefusedError if it is damaged."""
     if task.resume is None:
         return None
     state = checkpoints.read(task.folder, task.trial.id, task.resume)
     if state is None:
         raise RefusedError(
-            f"the checkpoint of trial {task.trial.id} at step {task.resume.step} is not as it was written\n"
-            "  = run again: the trial then goes on from what is whole"
+            f"the checkpoint of trial {task.trial.id} at step {task.resume.step} is missing or damaged\n"
+            "  = run again: the trial then resumes from its last intact checkpoint, or from the start"
         )
     return state

@@ -1,10 +1,10 @@
-"""How long a training step of a model takes, beside a step of another: the trainer's own steps, clocked.
+"""The time of a model's training step, relative to that of another model: the trainer's own steps, timed.
 
-Two models take a step in turn, on real batches, with the threads and on the device that a trial would have. The first
-steps are dropped, and what counts is the median over the others of the ratio of two steps that followed each other, so
-that a machine that is slow for a while slows both: while others computed on it, seven such ratios scattered by 3 %, and
-ratios of the two medians by 7 % (seen). Nothing is evaluated or probed, and rates are so small that nothing is learnt
-and nothing diverges for it. Where the memory of the device does not hold two models, one is measured after the other.
+Two models take steps alternately, on real batches, with the threads and on the device that a trial would have. The
+first steps are dropped, and the result is the median over the others of the ratio of two consecutive steps, so that a
+temporary slowdown of the machine affects both: under load, seven such ratios varied by 3 %, and ratios of the two
+medians by 7 % (measured). Nothing is evaluated or probed, and learning rates are so small that nothing is learnt and
+nothing diverges. If the device cannot hold two models at once, one is measured after the other.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from ablate.store.versions import installed
 from ablate.train.events import Outcome, Step, Training
 
 WARM_UP = 2
-"""Steps that are not counted: memory is taken, kernels are chosen, the first rows are made."""
+"""Steps that are not counted: memory is allocated, kernels are chosen, the first rows are made."""
 FEWEST, MOST = 15, 200
 """Counted steps of each model."""
 SECONDS = 5.0
-"""So long is stepped, within those bounds."""
+"""The time to spend on steps, within those bounds."""
 NEVER = 10**9
 RATE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds of one training step of a model, and of the one `beside` it; `why` they are no more than assumed.
+    """Seconds of one training step of a model, and of the model `beside` it; `why` they are only assumed, if they are.
 
-    `middle` is where the middle half of the ratios of two steps lay, None where steps were not taken in pairs.
+    `middle` is the interquartile range of the ratios of two steps, None if steps were not taken in pairs.
     """
 
     seconds: float
@@ -50,17 +50,17 @@ class Pace:
 
     @property
     def ratio(self) -> float:
-        """How many times as long a step of it takes."""
+        """The step time relative to that of the other model."""
         return self.seconds / self.beside
 
     @property
     def spread(self) -> float | None:
-        """The width of the middle half, as a share of the ratio; None where steps were not taken in pairs."""
+        """The width of the interquartile range as a share of the ratio; None if steps were not taken in pairs."""
         return None if self.middle is None else (self.middle[1] - self.middle[0]) / self.ratio
 
 
 class NoStep(Exception):
-    """A model did not take a step to its end; as text, why. `kind` is that of the outcome a trial would have."""
+    """A model did not finish a step; the text says why. `kind` is that of the outcome a trial would have."""
 
     def __init__(self, kind: str, why: str):
         super().__init__(why)
@@ -68,16 +68,16 @@ class NoStep(Exception):
 
 
 def machine() -> dict[str, str]:
-    """What of this machine decides how long a step takes: the device, and the versions of what computes."""
+    """Return what decides the step time on this machine: the device, and the versions of the libraries."""
     return installed() | device_versions()
 
 
 def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...]) -> Pace:
-    """The pace of a trial's model beside another's; `cache` holds the token streams.
+    """Measure the pace of a trial's model relative to another's; `cache` holds the token streams.
 
-    Raises NoStep where one of the two takes none; InputError and RefusedError as a trial does.
+    Raises NoStep if one of the two finishes no step; InputError and RefusedError as a trial does.
     """
-    stepping = [_Stepping(_bare(one), cache, plugins) for one in (trial, beside)]
+    stepping = [_Stepping(_bare(each), cache, plugins) for each in (trial, beside)]
     with _left_as_it_was():
         try:
             ours, others = _measured(stepping)
@@ -93,19 +93,19 @@ def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...])
 
 @dataclass(frozen=True, slots=True)
 class _Stepping:
-    """A trial that is trained a step at a time."""
+    """A trial that is trained one step at a time."""
 
     trial: Trial
     cache: Path
     plugins: tuple[Path, ...]
 
     def begin(self) -> Generator[Training, None, None]:
-        """Its events."""
+        """Start training, and return its events."""
         events = compute(self.trial, cache=self.cache, plugins=self.plugins, resume=None, should_stop=lambda: False)
         return cast(Generator[Training, None, None], events)
 
     def step(self, events: Iterator[Training]) -> float:
-        """Seconds of its next step."""
+        """Take the next step, and return its seconds."""
         began = time.perf_counter()
         try:
             for event in events:
@@ -124,23 +124,23 @@ class _Stepping:
 
 
 def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
-    """Seconds of each counted step of each, a step of every one in turn."""
+    """Return the seconds of each counted step of each trial, which take steps in turn."""
     times: list[list[float]] = [[] for _ in stepping]
     with ExitStack() as stack:
-        events = [stack.enter_context(closing(one.begin())) for one in stepping]
+        events = [stack.enter_context(closing(each.begin())) for each in stepping]
         began = time.perf_counter()
         while len(times[0]) < WARM_UP + FEWEST or (
             time.perf_counter() - began < SECONDS and len(times[0]) < WARM_UP + MOST
         ):
-            for one, running, taken in zip(stepping, events, times, strict=True):
-                taken.append(one.step(running))
+            for each, running, taken in zip(stepping, events, times, strict=True):
+                taken.append(each.step(running))
     if device() == "cuda":
         torch.cuda.empty_cache()
     return [taken[WARM_UP:] for taken in times]
 
 
 def _bare(trial: Trial) -> Trial:
-    """The trial without an end, and without what does not belong to a training step."""
+    """Return the trial without an end, and without what is not part of a training step."""
     recipe, measure = trial.recipe, trial.measure
     chosen = recipe.optimizer.settings
     slow = {name: RATE for name, value in chosen.items() if name.endswith("lr") and value is not None}
@@ -154,7 +154,7 @@ def _bare(trial: Trial) -> Trial:
 
 @contextmanager
 def _left_as_it_was() -> Iterator[None]:
-    """This process computes afterwards as it did before."""
+    """Restore threads, determinism and random numbers of this process on exit."""
     threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:

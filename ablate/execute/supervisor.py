@@ -1,8 +1,8 @@
-"""Worker processes of this machine: started, met, listened to, watched and replaced, each by itself.
+"""Worker processes on this machine: started, monitored and replaced, each by itself.
 
-Each has a connection of its own, which nobody else holds: what it has said is whole, and it is dead once the connection
-ends or the process does, with whatever exit code. A worker is there when it has said so (`READY`); until then it has no
-task, so one that dies or hangs while it starts costs no trial anything.
+Each has its own connection, which nobody else holds: its messages arrive complete, and it is dead once the connection
+or the process ends, whatever the exit code. A worker is ready when it has said so (`READY`); until then it has no task,
+so one that dies or hangs while it starts affects no trial.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ READY_WITHIN = 180.0
 """Seconds that a worker may take to start: a busy machine, or a network file system, imports PyTorch slowly."""
 
 LATE_COUNTS = 4
-"""A start that was not done within READY_WITHIN counts as so many of STARTS_ALLOWED: it took as long."""
+"""A start that was not ready within READY_WITHIN counts as this many of STARTS_ALLOWED, since it took as long."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
-"""Seconds before the next start after one that failed; each time twice as long."""
+"""Seconds before the next start after a failed one; doubled each time."""
 
 PAUSE_WITH_OTHERS = 30.0
-"""Seconds between starts when as many have failed as are borne, and other workers go on."""
+"""Seconds between starts when the tolerated number has failed, and other workers are still running."""
 
 EXIT_WITHIN = 5.0
 """Seconds for a worker to end after its connection has; then it is killed."""
 
 LAST_LINES = 20
-"""So many lines of what a worker has printed are told when it is lost."""
+"""The number of last lines on standard error that are reported when a worker is lost."""
 
 
 class WorkerProcess:
@@ -76,12 +76,12 @@ class WorkerProcess:
 
     @property
     def idle(self) -> bool:
-        """Whether it can be given a task."""
+        """True if it can be given a task."""
         return self.ready and self.task is None and not self.leaving
 
     @property
     def printed(self) -> str:
-        """The last lines that it has printed on its standard error."""
+        """The last lines of its standard error."""
         return b"".join(tuple(self._printed)).decode(errors="replace").rstrip()
 
     @property
@@ -91,13 +91,13 @@ class WorkerProcess:
         if self.late:
             ended = f"not ready within {READY_WITHIN:g} s"
         elif code is None:
-            ended = "not to be ended"
+            ended = "could not be killed"
         else:
-            ended = f"killed by {_signal(-code)}" if code < 0 else f"left with exit code {code}"
+            ended = f"killed by {_signal(-code)}" if code < 0 else f"ended with exit code {code}"
         return f"process {self.process.pid}, {ended}"
 
     def give(self, task: Task) -> bool:
-        """Hand it a task; whether it could be: a dead one takes none."""
+        """Send it a task; return False if it is dead."""
         try:
             self.connection.send(task)
         except OSError:
@@ -111,7 +111,7 @@ class WorkerProcess:
             self.connection.send(ControlWord.STOP)
 
     def met(self) -> None:
-        """It is there. What it has printed meanwhile is printed now."""
+        """Mark it ready, and print what it has written to standard error so far."""
         self.ready = True
         with self._guard:
             held, self._held = self._held or (), None
@@ -119,14 +119,14 @@ class WorkerProcess:
                 _print(line)
 
     def end(self, *, within: float) -> None:
-        """Wait for its process to end, so long; then kill it."""
+        """Wait `within` seconds for its process to end; then kill it."""
         self.connection.close()
         for seconds in (within, EXIT_WITHIN):
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
                 break
             self.process.kill()
-        # Whoever it has started itself may hold on to its standard error: then that thread ends with them.
+        # Processes that it started may keep its standard error open: then the reader thread ends only with them.
         self._reader.join(0.5)
 
     def _read_stderr(self) -> None:
@@ -142,7 +142,7 @@ class WorkerProcess:
 
 
 class Supervisor:
-    """Worker processes, from entering to leaving. `say` is told what a user should know of them."""
+    """The worker processes while entered. `say` receives notices about them for the user."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
@@ -166,13 +166,13 @@ class Supervisor:
         self._workers.clear()
 
     def idle(self) -> WorkerProcess | None:
-        """One that can be given a task."""
+        """Return a worker that can be given a task; None if there is none."""
         return next((worker for worker in self._workers if worker.idle), None)
 
     def tend(self, wanted: int) -> None:
-        """Have `wanted` workers, as far as they can be started. RefusedError where none can.
+        """Keep `wanted` workers, as far as they can be started. RefusedError if none can.
 
-        After a start that has failed they are started one at a time, with pauses.
+        After a failed start they are started one at a time, with pauses.
         """
         now = time.monotonic()
         for worker in self._workers:
@@ -185,29 +185,29 @@ class Supervisor:
             try:
                 self._workers.append(WorkerProcess())
             except OSError as error:
-                self._start_failed(f"no process can be started: {error}", "", began=now, counts=1)
+                self._start_failed(f"no process could be started: {error}", "", began=now, counts=1)
 
     def hear(self, seconds: float) -> Iterator[tuple[WorkerProcess, Message | None]]:
-        """What workers have said by now, waiting up to `seconds` for the first: in order for each, and None at last for
+        """Yield the messages of workers, waiting up to `seconds` for the first: in order for each, and finally None for
         one that has ended after it was ready."""
         if not self._workers:
             time.sleep(seconds)
         wait([worker.connection for worker in self._workers], seconds)
         for worker in tuple(self._workers):
-            over = worker.process.poll() is not None  # looked at first: what it has said by then is here
+            over = worker.process.poll() is not None  # checked first: all that it sent before it ended can be read now
             while worker.connection.poll():
                 try:
-                    said = worker.connection.recv()
-                except (EOFError, OSError, pickle.UnpicklingError):  # perhaps in mid-sentence
+                    received = worker.connection.recv()
+                except (EOFError, OSError, pickle.UnpicklingError):  # it died, perhaps in the middle of a message
                     over = True
                     break
-                match said:
+                match received:
                     case ControlWord.READY:
                         self._meet(worker)
                     case ControlWord.LEAVING:
                         worker.leaving = True
                     case Message():
-                        yield worker, said
+                        yield worker, received
             if over:
                 self._workers.remove(worker)
                 worker.end(within=EXIT_WITHIN)
@@ -223,7 +223,7 @@ class Supervisor:
         self._failures, self._next_start = 0, float("-inf")
 
     def _start_failed(self, how: str, printed: str, *, began: float, counts: int) -> None:
-        if began > self._failed_at:  # of those that were begun together, one counts
+        if began > self._failed_at:  # of workers started together, only the first failure counts
             self._failures += counts
         now = self._failed_at = time.monotonic()
         others = sum(worker.ready for worker in self._workers)
@@ -231,14 +231,14 @@ class Supervisor:
         if self._failures < STARTS_ALLOWED:
             self._next_start = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._failures)
             last = printed.splitlines()[-1:]
-            self._say(f"a worker could not start ({how}{''.join(f': {line}' for line in last)}); another one is tried")
+            self._say(f"a worker could not start ({how}{''.join(f': {line}' for line in last)}); trying another")
         elif others:
             self._next_start = now + PAUSE_WITH_OTHERS
-            self._say(f"no more workers can be started ({how}); the run goes on with {others}, and tries again")
+            self._say(f"no more workers can be started ({how}); the run continues with {others}, and tries again")
         else:
             raise RefusedError(
-                f"no worker can be started: {STARTS_ALLOWED} starts in a row have failed, the last: {how}{lines}\n"
-                "  = what was trained is kept; to go on: ablate resume; with --executor inline no worker is started"
+                f"no worker can be started: {STARTS_ALLOWED} starts in a row failed, the last: {how}{lines}\n"
+                "  = what was trained is kept; to continue: ablate resume; --executor inline needs no worker"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a worker is sent, and what it sends back."""
+"""The tasks that a worker is sent, and the messages that it sends back."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ablate.train.events import Event, Outcome, Saved
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A trial to carry out, from the checkpoint `resume` where it has one that was made with the same `versions`.
+    """A trial to carry out, from the checkpoint `resume` if it has one that was made with the same `versions`.
 
-    `folder` is the folder of results: states are read and written there, and `cache` below it holds the token streams;
-    on a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones.
-    `limit` seconds after a worker has taken it up the trial ends as `timeout`; one that was interrupted has them anew.
-    `until`: once step `until` is done, so that what is measured at it is there, it ends as `paused`, and goes on from
-    there when it is handed out again. `parts`: each batch in so many parts, one after another, their gradients added up
-    (an answer to too little memory). `ranks`: each batch shared out among so many processes, on a GPU each where there
-    are any, and each share in so many `parts`. `gpu` is the one of this machine that it has, or the first of those that
-    its ranks have in a row, and `memory` the share of it; None: what its process sees first, all of it. `contexts`: the
-    share is one of what so many processes leave of the GPU by being there.
+    `folder` is the results folder: states are read and written there, and `cache` below it holds the token streams; on
+    a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones. `limit`
+    seconds after a worker has started it the trial ends as `timeout`; an interrupted trial gets the full limit again.
+    `until`: once step `until` is done, including its measurements, it ends as `paused`, and resumes from there when it
+    is handed out again. `parts`: the number of microbatches of each batch, whose gradients are accumulated (to save
+    memory). `ranks`: the number of processes among which each batch is divided, on a GPU each if there are any, and
+    each share into `parts`. `gpu` is its GPU on this machine, or the first of the consecutive GPUs of its ranks, and
+    `memory` its share of that; None: the first that its process sees, all of it. `contexts`: the share is one of the
+    memory that the CUDA contexts of that many processes leave.
     """
 
     trial: Trial
@@ -41,18 +41,18 @@ class Task:
 
     @property
     def cache(self) -> Path:
-        """Where the token streams are."""
+        """The folder of the token streams."""
         return cache_of(self.folder)
 
 
 def cache_of(results: Path) -> Path:
-    """Where a results folder keeps token streams; several runs may share it."""
+    """Return the folder of token streams in a results folder; several runs may share it."""
     return results / "corpus"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a trial has yielded since the last message, and how far it is; without events it is a sign of life."""
+    """The events of a trial since the last message, and its progress; without events it is a heartbeat."""
 
     trial_id: str
     events: tuple[Event, ...]
@@ -60,7 +60,7 @@ class Message:
 
 
 def outcome_of(message: Message) -> Outcome | None:
-    """How the trial has ended, where that is in the message."""
+    """Return the outcome of the trial if it is in the message."""
     return next((event for event in message.events if isinstance(event, Outcome)), None)
 
 
@@ -75,9 +75,9 @@ class Executor(Protocol):
     workers: int
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
-        """Ask for a task whenever a worker is free; return when there is none and every trial has sent its outcome.
+        """Request a task whenever a worker is free; return when there is none and every trial has sent its outcome.
 
-        Once `should_stop` is true no task is asked for, and what runs ends as interrupted. A worker that dies ends its
-        trial as interrupted too, with the reason in the outcome's detail: it may be asked for again.
+        Once `should_stop` is true no task is requested, and running trials end as interrupted. A worker that dies ends
+        its trial as interrupted too, with the reason in the outcome's detail: it may be handed out again.
         """
         ...

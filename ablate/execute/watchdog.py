@@ -1,6 +1,6 @@
-"""A trial that hangs within a step, beyond the reach of Python: where it hangs is written down, for its row to say.
+"""The trace of a trial that hangs within a step, beyond the reach of Python, recorded for its row.
 
-The trace goes to `running/<trial>.trace` in the folder of results; whoever ends the worker reads it from there.
+The trace goes to `running/<trial>.trace` in the results folder; whoever ends the worker reads it from there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ablate.train.events import Outcome
 
 @contextmanager
 def watched(task: Task, *, exit: bool) -> Iterator[None]:
-    """Write the trace of every thread half-way through the grace after the limit; with `exit`, end the process, too.
+    """Write the trace of every thread half-way through the grace period after the limit; with `exit`, end the process.
 
-    It needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
-    RefusedError if the file for the trace cannot be made.
+    That needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
+    RefusedError if the file for the trace cannot be created.
     """
     if task.limit is None:
         yield
@@ -41,12 +41,12 @@ def watched(task: Task, *, exit: bool) -> Iterator[None]:
 
 
 def timed_out(folder: Path, trial_id: str, step: int, limit: float) -> Outcome:
-    """The outcome of a trial whose worker was ended for it, with the trace it has left."""
+    """Return the outcome of a trial whose worker was killed at its limit, with the trace it has left."""
     path = trace_of(folder, trial_id)
     try:
         trace = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         trace = ""
     path.unlink(missing_ok=True)
-    detail = {"error": f"hung: not done after {limit:g} s and not to be stopped between steps", "limit": limit}
+    detail = {"error": f"hung: not done after {limit:g} s, and could not be stopped between steps", "limit": limit}
     return Outcome("timeout", step, detail | ({"trace": trace} if trace else {}))

@@ -1,4 +1,4 @@
-"""What one trial computes, from its specification to what training yields: the same for every executor."""
+"""The computation of one trial, from its specification to the events of training: the same for every executor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares
 from ablate.train.threads import pin_threads
 
-IN_PROFILE = "in the pass that its initialisation makes over the first batch, all of it at once: parts are no help"
+IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
 
 
 def compute(
@@ -38,11 +38,11 @@ def compute(
     made_with: str | None = None,
     cut: BatchShares = WHOLE,
 ) -> Iterator[Training]:
-    """Build the model and train it, from the state `resume` where there is one; see `train.loop.train`.
+    """Build the model and train it, from the state `resume` if there is one; see `train.loop.train`.
 
-    What computes its attentions comes first (see `execute.attention`). Where that is not what the state was
-    `made_with`, which None leaves open, the bits would be others, and it is trained from its beginning. `cache` holds
-    the token streams. RefusedError where the corpus is not the one that was planned.
+    Its attention backends are chosen first (see `execute.attention`). If they are not those that the state was
+    `made_with` (None: any), the bits would differ, and the trial is trained from its beginning. `cache` holds the token
+    streams. RefusedError if the corpus is not the one that was planned.
     """
     pin_threads(trial.threads)
     catalogue = declarations(plugins)
@@ -51,7 +51,7 @@ def compute(
         raise RefusedError(
             f"the corpus changed since the trial was planned: {trial.corpus[:16]} then, "
             f"{streams.fingerprint[:16]} now\n"
-            "  = plan again by running the same command, or put the texts back"
+            "  = plan again by running the same command, or restore the texts"
         )
     sizes = trial.architecture.sizes
     model = compile_model(
@@ -67,7 +67,7 @@ def compute(
     if made_with is not None and made_with != attending.operators:
         resume = None
     yield attending
-    lack = _profile(model, batches) if resume is None else None  # a state holds what the first batch decided
+    lack = _profile(model, batches) if resume is None else None  # a state already holds the result of that pass
     if lack is not None:
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
         return
@@ -94,10 +94,10 @@ def compute(
 
 
 def _profile(model: nn.Module, batches: Batches) -> str | None:
-    """Profile the model; where memory did not do, what was said.
+    """Profile the model; return the error message if memory ran out.
 
-    The batch passes at once on every rank, however it is cut for training: a variance over parts has other last bits,
-    and a pass without gradients keeps one layer's activations where training keeps all.
+    Every rank passes the whole batch at once, however it is split for training: a variance over parts has other last
+    bits, and a pass without gradients keeps one layer's activations where training keeps all.
     """
     try:
         profile(model, batches.at(0)[0].to(device()))
@@ -109,7 +109,7 @@ def _profile(model: nn.Module, batches: Batches) -> str | None:
 
 
 _prepared: dict[str, TokenStreams] = {}
-"""The last corpus of this process, by its fingerprint: a worker carries out many trials over one."""
+"""The last corpus of this process, by its fingerprint: a worker carries out many trials on the same one."""
 
 
 def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:

@@ -1,6 +1,6 @@
-"""One trial carried out by a worker: claimed, computed, its states saved, and told to the driver as it comes.
+"""One trial carried out by a worker: claimed, computed, its states saved, and its events sent to the driver.
 
-Every executor, and every test, takes its messages from here.
+Every executor, and every test, gets its messages from here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ablate.store.versions import ATTENTION, installed, of_machine
 from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Saved, Step, Training
 
 SPEAK_EVERY = 0.25
-"""Seconds between messages of a running trial, so that what is a second old has been handed over."""
+"""Seconds between messages of a running trial, so that no event waits for as long as a second."""
 
 
 def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
-    """Train one trial; what it yields, several times a second. The last event is always its outcome.
+    """Train one trial and yield its events, several times a second. The last event is always its outcome.
 
-    What goes wrong in the trial is an outcome of kind `bug` with the whole trace. What goes wrong around it (the disk,
-    the corpus, another worker that has it) is `interrupted` with the reason under REFUSED: no trial's fault.
+    An error in the trial is an outcome of kind `bug` with the whole trace. An error around it (the disk, the corpus,
+    another worker that has it) is `interrupted` with the reason under REFUSED: not the trial's fault.
     """
     outbox = _Outbox(task)
     try:
@@ -53,14 +53,14 @@ def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
                     outbox.empty()
                 event = next(events, None)
         return
-    except (Exception, SystemExit) as error:  # noqa: BLE001  what a trial does wrong is its outcome, the trace in its row
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a trial's error is its outcome, the trace in its row
         ending = ending_of(error, outbox.step)
     outbox.put(_with_how(ending, task))
-    yield outbox.message()  # not within the handler, whose trace holds the model
+    yield outbox.message()  # outside the handler, whose traceback keeps the model alive
 
 
 class _Outbox:
-    """Events on their way to the driver, and how far their trial is."""
+    """Events on their way to the driver, and the progress of their trial."""
 
     def __init__(self, task: Task):
         self.step = task.resume.step if task.resume else 0
@@ -69,26 +69,26 @@ class _Outbox:
         self._emptied_at = time.monotonic()
 
     def put(self, event: Event | Step) -> bool:
-        """Take an event; whether it, or the time that has passed, asks for a message."""
+        """Add an event; return whether it, or the time since the last message, calls for a message."""
         self.step = event.step if isinstance(event, Began) else max(self.step, event.step)
         if not isinstance(event, Step):
             self._events.append(event)
         return isinstance(event, Began | Saved | Outcome) or time.monotonic() - self._emptied_at > SPEAK_EVERY
 
     def message(self) -> Message:
-        """All that is there."""
+        """Return a message of all pending events."""
         return Message(self._trial_id, tuple(self._events), self.step)
 
     def empty(self) -> None:
-        """Begin the next message: this one was taken."""
+        """Remove the pending events, which have been sent."""
         self._events.clear()
         self._emptied_at = time.monotonic()
 
 
 class _ClaimedTrial:
-    """A trial that this worker has: what the driver is told of each event that its training yields.
+    """A trial that this worker has claimed: translates each event of its training for the driver.
 
-    `task` is the one that is carried out: it begins anew where its checkpoint was made with other versions.
+    `task` is the one that is carried out: it starts over if its checkpoint was made with other versions.
     """
 
     def __init__(self, task: Task, claim: Claim):
@@ -98,16 +98,16 @@ class _ClaimedTrial:
         self._at = time.time()
 
     def began(self, first: Training | None) -> Began:
-        """That it was taken up, by the first event of its training: with what computes its attentions.
+        """Return the event that the trial has started, with the attention backends from its training's `first` event.
 
-        Where that has not come to be known (None, or another event), with what it was computed with so far.
+        If those are not known (None, or another event), it has the versions that the trial was computed with so far.
         """
         task, versions = self.task, self._versions
         step = task.resume.step if task.resume else 0
         if not isinstance(first, Attending):
             return Began(step, task.versions if task.resume else versions, at=self._at)
         versions = versions | ({ATTENTION: first.operators} if first.uses else {})
-        if task.resume and versions != task.versions:  # `compute` has let go of that state, too
+        if task.resume and versions != task.versions:  # `compute` has discarded that state, too
             checkpoints.drop(task.folder, task.trial.id)
             step = 0
         refused = [use.described for use in first.uses if use.refused]
@@ -115,16 +115,16 @@ class _ClaimedTrial:
         return Began(step, versions, first.uses, self._at)
 
     def told(self, event: Training) -> Event | Step | None:
-        """The event as the driver is told of it, a state saved, an outcome with how it came about; None: not at all."""
+        """Return the event for the driver: a state as saved, an outcome with its circumstances; None: send nothing."""
         task = self.task
         match event:
             case Attending():
-                return None  # told when it began
+                return None  # reported when the trial began
             case Step():
                 self._claim.beat(event.step)
                 return event
             case Checkpoint():
-                # One that has reached its limit ends here, so nobody goes on from it.
+                # A trial that has reached its limit ends here, so nobody resumes from this state.
                 return None if self.limit.reached else checkpoints.write(task.folder, task.trial.id, event)
             case Outcome(kind="interrupted", step=step) if self.limit.reached:
                 timeout = Outcome("timeout", step, {"error": f"not done after {task.limit:g} s", "limit": task.limit})
@@ -140,9 +140,9 @@ def _with_how(outcome: Outcome, task: Task) -> Outcome:
 
 
 def _how(task: Task) -> dict[str, Any]:
-    """What the outcome says of how the trial was carried out, where it was not whole, alone and on the CPU."""
+    """Return the detail of an outcome on how the trial was carried out, if not undivided, alone and on the CPU."""
     read = task.parts * task.ranks
-    shared = {"readings": f"means over {read} parts of each batch, but for those of parameters"} if read > 1 else {}
+    shared = {"readings": f"means over {read} parts of each batch, except those of parameters"} if read > 1 else {}
     return peak() | _cut(task) | shared
 
 
@@ -151,7 +151,7 @@ def _cut(task: Task) -> dict[str, int]:
 
 
 def _from(task: Task, versions: dict[str, str]) -> Task:
-    """The task as it goes on. With other versions the bits would be others, so the trial starts over."""
+    """Return the task to carry out: with other versions the bits would differ, so the trial starts over."""
     if task.resume is not None and versions == of_machine(task.versions):
         return task
     checkpoints.drop(task.folder, task.trial.id)
@@ -159,13 +159,13 @@ def _from(task: Task, versions: dict[str, str]) -> Task:
 
 
 class _Limit:
-    """A limit of so many seconds from now. `reached` is whether the trainer was stopped for it."""
+    """A limit of `seconds` from now. `reached` is true once the trainer was stopped by it."""
 
     def __init__(self, seconds: float | None):
         self._end = None if seconds is None else time.monotonic() + seconds
         self.reached = False
 
     def is_reached(self) -> bool:
-        """Asked by the trainer before every step."""
+        """Return whether the limit is reached; the trainer calls this before every step."""
         self.reached = self.reached or (self._end is not None and time.monotonic() > self._end)
         return self.reached

@@ -12,12 +12,12 @@
     clipping.py     the global gradient norm, and clipping to it
     divergence.py   a loss or a gradient norm that is not finite, traced to where it begins
     evaluation.py   the mean loss over the evaluation windows, and what probes read
-    rows.py         what a step has measured, as rows
+    rows.py         the measurements of a step, as rows
     definitions.py  what every number in those rows means
     checkpoint.py   the state of a trial as bytes
     microbatches.py        gradient accumulation: a batch in microbatches, the same update
-    data_parallel.py        data parallel: a batch shared out among the processes of a trial
-    threads.py      what a process is told before it trains, so that the same trial gives the same bits
+    data_parallel.py        data parallelism: a batch divided among the processes of a trial
+    threads.py      the settings of a process that make the same trial give the same bits
 
-Never here: a write to a disk, a choice of which model or which batches, or a word of who runs it and where.
+Never here: a write to a disk, a choice of which model or which batches, or knowledge of who runs it and where.
 """

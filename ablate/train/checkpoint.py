@@ -1,7 +1,7 @@
-"""The state of a trial as bytes, from which it goes on to the same bits (on CPU).
+"""The state of a trial as bytes, from which it resumes to the same bits (on CPU).
 
-A state holds the parameters, the optimiser, the random streams, how many steps are done and the last statistics. The
-place in the data is the step: batch s of a trial is a function of its seed and s.
+A state holds the parameters, the optimiser, the random streams, the number of steps done and the last statistics. The
+position in the data is the step: batch s of a trial is a function of its seed and s.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TrialProgress:
 def save_state(
     trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams, progress: TrialProgress
 ) -> bytes:
-    """Everything needed to go on with the trial of that id."""
+    """Serialise everything needed to resume the trial of that id."""
     buffer = io.BytesIO()
     state = {
         "trial": trial,
@@ -48,40 +48,40 @@ def save_state(
 def load_state(
     state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
 ) -> TrialProgress:
-    """Put `model`, `optimizer` and the random streams back where the state was taken.
+    """Restore `model`, `optimizer` and the random streams from a state.
 
-    Only tensors and plain data are read, never code. A state that cannot be read, or of another trial, is a
-    RefusedError.
+    Only tensors and plain data are read, never code. RefusedError for a state that cannot be read or is of another
+    trial.
     """
     try:
         # On the CPU first: random states live there, and loading a state dict copies to wherever a parameter is.
-        found = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
+        loaded = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
         raise _refused(trial, f"it cannot be read ({type(error).__name__})") from error
-    if not isinstance(found, dict) or "trial" not in found:
-        raise _refused(trial, "it is no state of a trial")
-    if found["trial"] != trial:
-        raise _refused(trial, f"it belongs to trial {found['trial']}")
+    if not isinstance(loaded, dict) or "trial" not in loaded:
+        raise _refused(trial, "it is not the state of a trial")
+    if loaded["trial"] != trial:
+        raise _refused(trial, f"it belongs to trial {loaded['trial']}")
     try:
-        return _put_back(found, model, optimizer, streams)
+        return _restore(loaded, model, optimizer, streams)
     except torch.OutOfMemoryError:  # the state is not to blame
         raise
     except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise _refused(trial, f"it does not fit its model ({type(error).__name__})") from error
 
 
-def _put_back(
-    found: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
+def _restore(
+    state: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
 ) -> TrialProgress:
-    if type(found["step"]) is not int or not isinstance(found["last"], dict):
+    if type(state["step"]) is not int or not isinstance(state["last"], dict):
         raise TypeError("a step is a number, and last statistics have names")
-    model.load_state_dict(found["model"])
-    optimizer.load_state_dict(found["optimizer"])
-    streams.resume(found["random"], found["random_cuda"] if device_of(model).type == "cuda" else None)
-    return TrialProgress(found["step"], found["last"])
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    streams.resume(state["random"], state["random_cuda"] if device_of(model).type == "cuda" else None)
+    return TrialProgress(state["step"], state["last"])
 
 
 def _refused(trial: str, why: str) -> RefusedError:
     return RefusedError(
-        f"error: trial {trial} cannot go on from its checkpoint: {why}\n  = --fresh trains it from the start"
+        f"error: trial {trial} cannot resume from its checkpoint: {why}\n  = --fresh trains it from the start"
     )

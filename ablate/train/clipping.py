@@ -12,11 +12,11 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 
 def gradient_norm(model: nn.Module) -> Tensor:
-    """The 2-norm over all gradients; no gradient is touched, so a norm that is not finite can still be traced."""
+    """Compute the 2-norm over all gradients without changing any, so that a non-finite norm can still be traced."""
     return get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
 
 
 def clip_gradients(model: nn.Module, clip: float | None, norm: Tensor) -> None:
-    """Scale the gradients down to `clip` where `norm` is larger; nothing where `clip` is None."""
+    """Scale the gradients down to norm `clip` if `norm` is larger; do nothing if `clip` is None."""
     if clip is not None:
         clip_grads_with_norm_(model.parameters(), clip, norm)

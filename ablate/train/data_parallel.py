@@ -2,12 +2,12 @@
 
     g = Σ_r g_r        g_r = ∂/∂θ Σ_i w_i L_i        over the sequences i of rank r, w_i = 1 / sequences of the batch
 
-Every rank has the same parameters, takes the sum of all gradients, and so makes the same update: the sum comes to every
-rank in the same bits. With two ranks it is the same from run to run; with more its order is the backend's.
+Every rank has the same parameters, takes the sum of all gradients, and so makes the same update: every rank receives
+the sum in the same bits. With two ranks it is the same from run to run; with more its order is the backend's.
 
-The gradients are summed once they are whole, a bucket of them at a time, and torch's DistributedDataParallel is not
-used: it wraps the model, so that parts would stand at other addresses than probes and divergence name; it averages by
-ranks, not by sequences; and it sums while the backward pass runs, of which a batch in parts has several.
+The gradients are summed once they are complete, a bucket at a time. torch's DistributedDataParallel is not used: it
+wraps the model, so that parts would have other addresses than probes and divergence report; it averages over ranks, not
+over sequences; and it sums during the backward pass, of which a batch in microbatches has several.
 
     Li et al. 2020, arXiv:2006.15704, of which this is the first, unoverlapped form
 """
@@ -25,36 +25,36 @@ from torch import Tensor
 from torch import distributed as dist
 
 BUCKET = 1 << 24
-"""Numbers that are summed over the ranks at once: what the copy of them takes, and not the whole model's."""
+"""Numbers that are summed over the ranks at once; it bounds the memory of the copy."""
 
 
 class RankLost(Exception):
-    """Another rank is gone, or does not answer: this one cannot go on, and is not to blame."""
+    """Another rank is gone or does not answer, so this one cannot continue, through no fault of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """This process is `rank` of `size`; above one, the default group of torch.distributed joins them.
+    """This process's `rank` among `size`; if there are several, the default group of torch.distributed joins them.
 
-    Every method that names all ranks is called by all of them, in the same order. RankLost where one does not answer.
+    Every collective method is called by all ranks, in the same order. RankLost if one does not answer.
     """
 
     rank: int = 0
     size: int = 1
 
     def share(self, windows: Tensor) -> Tensor:
-        """This rank's sequences, next to each other; the first ranks have one more where they do not divide evenly."""
+        """Return this rank's sequences, contiguous; the first ranks have one more if they do not divide evenly."""
         return windows if self.size == 1 else windows.tensor_split(self.size)[self.rank]
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum over all ranks, in place."""
+        """Sum over all ranks, in place."""
         if self.size > 1:
             with _together():
                 dist.all_reduce(value)
         return value
 
     def add_gradients(self, gradients: Iterable[Tensor]) -> None:
-        """Make every gradient the sum over all ranks, in place."""
+        """Replace every gradient by its sum over all ranks, in place."""
         if self.size == 1:
             return
         for bucket in _buckets(gradients):
@@ -64,43 +64,43 @@ class Ranks:
 
     @torch.no_grad()
     def agree(self, tensors: Iterable[Tensor]) -> None:
-        """Make every tensor what it is on rank 0, bit for bit; one that is that is not written to."""
+        """Set every tensor to its value on rank 0, bit for bit; one that has it already is not written to."""
         if self.size == 1:
             return
         held = list(tensors)
         places = iter(held)
         for bucket in _buckets(_bytes_of(tensor) for tensor in held):
-            said = torch.cat(bucket)
+            rank_0 = torch.cat(bucket)
             with _together():
-                dist.broadcast(said, src=0)
-            # `places` last: of the others, zip notices the end before it has taken one too many.
-            for ours, theirs, place in zip(bucket, torch.split(said, [len(b) for b in bucket]), places, strict=False):
+                dist.broadcast(rank_0, src=0)
+            # `places` last: zip notices the end of the others before it takes one item too many from it.
+            for ours, theirs, place in zip(bucket, torch.split(rank_0, [len(b) for b in bucket]), places, strict=False):
                 if not torch.equal(ours, theirs):
                     place.copy_(theirs.clone().view(place.dtype).view_as(place))
 
     def heard(self, flag: bool) -> bool:
-        """What rank 0 says, whatever the others would."""
+        """Return rank 0's flag on every rank."""
         if self.size == 1:
             return flag
-        said = torch.tensor([flag], dtype=torch.uint8)
+        sent = torch.tensor([flag], dtype=torch.uint8)
         with _together():
-            dist.broadcast(said, src=0)
-        return bool(said.item())
+            dist.broadcast(sent, src=0)
+        return bool(sent.item())
 
-    def gathered(self, found: Any) -> list[Any]:
-        """What all ranks have found, in their order, on all of them."""
+    def gathered(self, value: Any) -> list[Any]:
+        """Return the values of all ranks, in their order, on every rank."""
         if self.size == 1:
-            return [found]
-        all_found: list[Any] = [None] * self.size
+            return [value]
+        values: list[Any] = [None] * self.size
         with _together():
-            dist.all_gather_object(all_found, found)
-        return all_found
+            dist.all_gather_object(values, value)
+        return values
 
     def draw_apart(self, seed: int, step: int) -> None:
-        """Give what is drawn in `step` (dropout) a stream of its own on this rank.
+        """Give the random numbers of `step` (dropout) a stream of their own on this rank.
 
-        Rank 0 goes on with the stream that it has, which a checkpoint holds. That of another one begins anew with every
-        step, from (seed, rank, step), so that no checkpoint needs to hold it.
+        Rank 0 keeps its stream, which checkpoints hold. The other ranks reseed theirs at every step from (seed, rank,
+        step), so that no checkpoint needs to hold it.
         """
         if self.rank > 0:
             torch.manual_seed(dropout_seed(f"{seed} rank {self.rank} step {step}"))
@@ -111,17 +111,17 @@ ALONE = Ranks()
 
 
 def dropout_seed(of: int | str) -> int:
-    """The seed of dropout's own stream: neither the caller's random numbers nor the initialisation's reach it."""
+    """Return the seed of dropout's own stream, which neither the caller's nor the initialisation's numbers reach."""
     return int.from_bytes(hashlib.sha256(f"dropout {of}".encode()).digest()[:8]) >> 1
 
 
 def _bytes_of(tensor: Tensor) -> Tensor:
-    """What a tensor holds, whatever its type: NaN and minus zero are compared and sent as they are."""
+    """View a tensor as bytes, so that NaN and minus zero are compared and sent as they are."""
     return tensor.detach().contiguous().flatten().view(torch.uint8)
 
 
 def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Neighbours of one type and device, up to BUCKET numbers together or a larger one by itself."""
+    """Group neighbours of one type and device into buckets of up to BUCKET numbers; a larger one is a bucket itself."""
     bucket: list[Tensor] = []
     for gradient in gradients:
         full = sum(g.numel() for g in bucket) + gradient.numel() > BUCKET

@@ -33,5 +33,5 @@ TRAINING = (
 
 
 def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
-    """Every metric that a trial can yield, in order of name: the loop's own and those of the probes that there are."""
+    """Return every metric that a trial can yield, in order of name: the loop's own and those of all probes."""
     return tuple(sorted((*TRAINING, *probe_definitions(catalogue)), key=lambda definition: definition.metric))

@@ -1,6 +1,6 @@
 """Divergence: a loss or a gradient norm that is not finite, traced to the part where it begins.
 
-Only a number that is not finite counts. A loss that is large, or was smaller once, is a result like any other.
+Only a non-finite number counts. A loss that is large, or was smaller before, is a result like any other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ablate.train.microbatches import Microbatch
 
 
 class Diverged(Exception):
-    """Ends a trial as a typed outcome; `detail` is the outcome's."""
+    """Ends a trial with the outcome `diverged`; `detail` is that of the outcome."""
 
     def __init__(self, detail: dict[str, Any]):
         super().__init__(detail["cause"])
@@ -29,7 +29,7 @@ class Diverged(Exception):
 def check_finite(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks, **measured: float) -> None:
     """Raise Diverged, with the part of the model where it begins, if one of the `measured` numbers is not finite.
 
-    `parts` are this rank's of the batch; the numbers are the whole batch's, so that all ranks raise it or none.
+    `parts` are this rank's microbatches; the numbers are those of the whole batch, so that all ranks raise it or none.
     """
     wrong = [f"{name} is {value}" for name, value in measured.items() if not math.isfinite(value)]
     if wrong:
@@ -38,11 +38,11 @@ def check_finite(model: nn.Module, parts: Sequence[Microbatch], dtype: str, rank
 
 
 def locate(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks) -> tuple[str, str]:
-    """What is not finite first, and where, by one forward pass more: (`output` | `gradient` | `loss`, address).
+    """Locate the first non-finite value by one more forward pass: (`output` | `gradient` | `loss`, address).
 
-    The first part to finish with an output that is not finite is the innermost one that makes it. If all outputs are
-    finite, the backward pass made it: the part named is the first on the way back (so the last on the way forward)
-    whose parameters have gradients that are not finite. Else it is the loss or a norm itself, of the whole model.
+    The first part that finishes with a non-finite output is the innermost one that produces it. If all outputs are
+    finite, the backward pass produced it: the part named is the first in the backward pass (the last in the forward
+    pass) whose parameters have non-finite gradients. Otherwise it is the loss or a norm itself, of the whole model.
     """
     finished = _merged([passed for here in ranks.gathered(_passes(model, parts, dtype)) for passed in here])
     for address, finite in finished:
@@ -60,7 +60,7 @@ def locate(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ran
 
 
 Passed: TypeAlias = list[tuple[str, bool]]
-"""The modules in the order in which a forward pass finished them, and whether what each gave is finite."""
+"""The modules in the order in which a forward pass finished them, each with whether its output is finite."""
 
 
 def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[Passed]:
@@ -77,7 +77,7 @@ def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[P
 
 
 def _merged(passes: list[Passed]) -> Passed:
-    """The pass of the whole batch: finite is what is finite in all its parts."""
+    """Merge the passes of the parts: an output of the whole batch is finite if it is finite in all parts."""
     return [(together[0][0], all(finite for _, finite in together)) for together in zip(*passes, strict=True)]
 
 

@@ -1,8 +1,8 @@
-"""The mean loss over the evaluation windows, and what probes read on the way.
+"""The mean loss over the evaluation windows, and the readings of probes.
 
-Whatever a probe reads off activations it reads here, on text that the model does not learn from, as the loss beside
-which it is judged: on all windows of the seed, a batch of them at a time, since most of these numbers are not linear in
-the tokens, and averaged over the batches. Dropout is off, and nothing is learned from what is read.
+Probes of activations read here, on held-out text, like the loss that they are judged beside: on all windows of the
+seed, averaged over batches, since most of these numbers are not linear in the tokens. Dropout is off, and nothing is
+learned from this text.
 
 Dimension key: B batch, T time, N evaluation windows.
 """
@@ -29,13 +29,13 @@ from ablate.train.microbatches import BatchShares, averaged
 def evaluate(
     model: nn.Module, windows: Windows, step: int, trial: Trial, cut: BatchShares, probes: Sequence[Probe] = ()
 ) -> Iterator[Row | Timing]:
-    """The mean loss over all windows, a batch of them at a time, cut as batches are, and the `probes` on each; sums in
-    float64.
+    """Compute the mean loss over all windows, batch by batch, divided as training batches are, and read the `probes` on
+    each batch; sums in float64.
 
         bits per byte = sum of nats / (ln 2 x bytes of the targets)
 
-    Nats per token depend on how much text a token holds; bits per byte do not, and are what models with different
-    tokenizers can be compared by. Of windows without text behind them there are none.
+    Nats per token depend on how much text a token holds; bits per byte do not, so models with different tokenizers can
+    be compared by them. Windows that do not come from text have no bits per byte.
 
         Gao et al. 2020, arXiv:2101.00027, Section 3.1
     """
@@ -59,7 +59,7 @@ def evaluate(
             summed = cut.ranks.total(chunk).item()
             check_finite(model, parts, recipe.dtype, cut.ranks, eval_loss=summed / targets_BT.numel())
             total += summed
-        if not read:  # more ranks than windows: this one adds nothing, and must know what the others add up
+        if not read:  # more ranks than windows: this one adds nothing, but needs the shapes of what the others sum
             forward(model, windows.tokens[:1].to(device), recipe.dtype)
             read, weights = [readings.copy()], [0.0]
     model.train()

@@ -1,4 +1,4 @@
-"""What training yields, and what a worker makes of it on the way to whoever writes it down.
+"""The events that training yields, and those that a worker sends to the driver.
 
 the trainer yields   Attending, Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
 a worker sends       Began, Row, Timing, Saved, Outcome                      it writes states, the driver the rest
@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A clock-measured number: never part of what is compared bit for bit."""
+    """A time measured by the clock, so never part of a bit-for-bit comparison."""
 
     step: int
     name: str
@@ -36,14 +36,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`step` steps are done: a sign of life, nothing to write down."""
+    """A heartbeat: `step` steps are done, with nothing to record."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything needed to go on after `step` steps, as bytes; going on ends bit-identical on CPU."""
+    """Everything needed to resume after `step` steps, as bytes; on CPU the result is bit-identical."""
 
     step: int
     state: bytes
@@ -53,9 +53,9 @@ class Checkpoint:
 class KernelUse:
     """The attentions at `address` (`layers.*.attention` where layers agree) are computed by the backend `kernel`.
 
-    `reason` is why it is that one, and `refused` whether this machine does without one that would have come before it.
-    `operator` is what the backend itself runs, where it says so; `memory` the bytes of scores that all of these
-    attentions hold for a step, 0 where none are held.
+    `reason` is why that backend was chosen, and `refused` whether a preferred one does not work on this machine.
+    `operator` is the operator that the backend runs, if it reports one; `memory` the bytes of scores that all of these
+    attentions hold for a step, 0 if none are held.
     """
 
     address: str
@@ -67,35 +67,35 @@ class KernelUse:
 
     @property
     def named(self) -> str:
-        """The backend, and its operator where that is known."""
+        """The backend, and its operator if that is known."""
         return f"{self.kernel} ({self.operator})" if self.operator else self.kernel
 
     @property
     def described(self) -> str:
-        """In a line: what is used where, why, and what it takes where scores are held."""
+        """One line: which backend is used where, why, and the memory of scores if they are held."""
         held = f", {_size(self.memory)} in a step" if self.memory else ""
         return f"{self.address} uses {self.named}: {self.reason}{held}"
 
 
 @dataclass(frozen=True, slots=True)
 class Attending:
-    """What will compute the attentions of the model: the first that training yields, before anything is computed."""
+    """The attention backends of the model: the first event of training, before anything is computed."""
 
     uses: tuple[KernelUse, ...]
     step: int = 0
 
     @property
     def operators(self) -> str:
-        """What is kept of it with the versions of a trial: addresses, backends and operators, and no reasons."""
+        """The part that is stored with the versions of a trial: addresses, backends and operators, without reasons."""
         return "; ".join(f"{use.address} {use.named}" for use in self.uses)
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A worker has taken the trial up at `step` (0: from its beginning), with these versions of what computes it.
+    """A worker has started the trial at `step` (0: from its beginning), with these versions of what computes it.
 
-    `attention` is what computes its attentions, with reasons; empty where they have not come to be known. `at` is when,
-    in seconds since 1970 by the worker's clock.
+    `attention` are its attention backends, with reasons; empty if they are not known yet. `at` is the time in seconds
+    since 1970 by the worker's clock.
     """
 
     step: int
@@ -106,7 +106,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint that is on the disk: the step, and the CRC-32 and length in bytes of its state."""
+    """A checkpoint on the disk: the step, and the CRC-32 and length in bytes of its state."""
 
     step: int
     crc: int
@@ -117,7 +117,7 @@ OutcomeKind: TypeAlias = Literal[
     "finished", "diverged", "pruned", "out_of_memory", "bug", "timeout", "lost", "interrupted", "paused"
 ]
 GOES_ON: tuple[OutcomeKind, ...] = ("interrupted", "paused")
-"""Outcomes that are no end: what is kept of the trial is where it goes on from."""
+"""Outcomes that do not end a trial: it resumes from its checkpoint."""
 WITH_RESULT: tuple[OutcomeKind, ...] = ("finished", "diverged")
 """Outcomes of trials that have a result: no run trains them again."""
 
@@ -126,9 +126,9 @@ WITH_RESULT: tuple[OutcomeKind, ...] = ("finished", "diverged")
 class Outcome:
     """How a trial ended. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
     the last statistics; for `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done
-    (they were asked to stop, or their worker or its node was lost): they go on from their checkpoint; one that lost
-    worker after worker ends as `lost`, which says nothing of what it computes. `paused` ones go on, too: they have come
-    to the rung of a search they were asked to come to; the search ends those that it does not let go on as `pruned`."""
+    (they were asked to stop, or their worker or its node was lost): they resume from their checkpoint; one that lost
+    worker after worker ends as `lost`, which says nothing about what it computes. `paused` ones can resume, too: they
+    have reached the requested rung of a search, which ends those that it does not promote as `pruned`."""
 
     kind: OutcomeKind
     step: int

@@ -1,8 +1,8 @@
-"""The loop: one trial, from a built model to its outcome.
+"""The training loop: one trial, from a built model to its outcome.
 
-A step counts from 0 and is that of the batch it takes: its rows describe the model before its update. What is read on
-the evaluation windows at step s (`eval_loss`, `eval_bits_per_byte`, probes of activations) is of the model after s
-updates, so the last of it stands at step `steps`.
+Steps count from 0, and a step has the number of its batch: its rows describe the model before its update. The readings
+on the evaluation windows at step s (`eval_loss`, `eval_bits_per_byte`, probes of activations) describe the model after
+s updates, so the last of them have step `steps`.
 
 Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 """
@@ -41,10 +41,10 @@ from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import rate_schedule
 
 VERSION: Final = 1
-"""Of the numbers of a trial's training and evaluation: see `plan/versions.py`."""
+"""The version of the numbers of training and evaluation: see `plan/versions.py`."""
 
 WHOLE = BatchShares()
-"""Each batch at once, in this process."""
+"""Each batch undivided, in this process."""
 
 NO_MEMORY = (
     "DefaultCPUAllocator",
@@ -53,8 +53,8 @@ NO_MEMORY = (
     "CUBLAS_STATUS_NOT_INITIALIZED",
     "CUDNN_STATUS_ALLOC_FAILED",
 )
-"""What says so in a bare RuntimeError: the CPU's allocator, a device without room for a context, for cuBLAS (for whose
-handle there is none, or nothing in it), or for cuDNN."""
+"""Texts by which a bare RuntimeError means lack of memory: from the CPU's allocator, or from a device without room for
+a context, for cuBLAS (its handle or its workspace), or for cuDNN."""
 
 
 @runtime_checkable
@@ -62,7 +62,7 @@ class BatchSource(Protocol):
     """The training data: the batch of a step is a function of the step."""
 
     def at(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-        """Tokens and targets of `step`."""
+        """Return the tokens and targets of `step`."""
         ...
 
 
@@ -78,25 +78,24 @@ def train(
     cut: BatchShares = WHOLE,
     catalogue: Catalogue | None = None,
 ) -> Iterator[Training]:
-    """Train `model` as `trial` says, and yield what happens; the last event is the outcome.
+    """Train `model` as `trial` says, and yield its events; the last event is the outcome.
 
-    `resume` is the state of a checkpoint of the same trial: what follows is what would have followed without the
+    `resume` is the state of a checkpoint of the same trial: training continues as it would have without the
     interruption, bit for bit on CPU. When `should_stop()` turns true, a checkpoint is yielded and the outcome is
-    `interrupted`. Once step `until` is done, so that what is measured at it is measured, likewise, and the outcome is
-    `paused`; nothing is done where it was done already. Divergence and lack of memory are outcomes; anything else that
-    goes wrong is raised.
+    `interrupted`. Likewise once step `until` is done, including its measurements, and the outcome is `paused`; if it
+    was done already, nothing is trained. Divergence and lack of memory are outcomes; any other error is raised.
 
-    What the trial names, such as its optimiser, is looked up in the `catalogue`; without one in that of what ships.
+    Names in the trial, such as its optimiser, are looked up in the `catalogue` (by default that of what ships).
 
-    `cut` says how each batch is shared out (`microbatches.py`). Of several ranks all begin from the parameters and
-    buffers of rank 0 and yield the same but the states, which only rank 0 has, and only its `should_stop` is asked;
-    RankLost on those that are left where one is gone. RefusedError where there are more ranks than sequences in a
-    batch.
+    `cut` says how each batch is divided (`microbatches.py`). With several ranks, all begin from the parameters and
+    buffers of rank 0 and yield the same events except for states, which only rank 0 has, and only rank 0's
+    `should_stop` is called; if a rank is lost, the others raise RankLost. RefusedError if there are more ranks than
+    sequences in a batch.
     """
     if cut.ranks.size > trial.recipe.batch:
         raise RefusedError(
-            f"a batch of {trial.recipe.batch} sequences cannot be shared out among {cut.ranks.size} ranks\n"
-            "  = train a trial on fewer processes, or with a larger recipe.batch"
+            f"a batch of {trial.recipe.batch} sequences cannot be divided among {cut.ranks.size} ranks\n"
+            "  = use fewer processes per trial, or a larger recipe.batch"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
     known = catalogue or declarations()
@@ -115,7 +114,7 @@ def train(
             raise
         cause = str(error).partition("\n")[0]
         outcome = Outcome("out_of_memory", progress.step, {"cause": cause, "last": progress.last})
-    yield outcome  # not within the handler, whose trace holds the step's tensors for as long as nobody asks for more
+    yield outcome  # outside the handler, whose traceback would keep the step's tensors alive while the generator waits
 
 
 @dataclass
@@ -136,7 +135,7 @@ class _Loop:
         until: int | None,
         should_stop: Callable[[], bool],
     ) -> Iterator[Training]:
-        """All steps that are left, up to the outcome."""
+        """Run the remaining steps, up to the outcome."""
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
         of_step = tuple(probe for probe in self.probes if probe.of_parameters)
         of_text = tuple(probe for probe in self.probes if not probe.of_parameters)
@@ -145,7 +144,7 @@ class _Loop:
         self.model.train()
         for step in range(first, recipe.steps):
             if why := self._halt(until, should_stop):
-                if why == "interrupted" or step > first:  # else it was at its rung before, and that state is kept
+                if why == "interrupted" or step > first:  # else it was at its rung already, with a saved state
                     yield self._checkpoint()
                 yield Outcome(why, step)
                 return
@@ -173,7 +172,7 @@ class _Loop:
     def _step(
         self, step: int, tokens_BT: Tensor, targets_BT: Tensor, passes: Passes, probes: tuple[Probe, ...]
     ) -> tuple[dict[str, float], dict[str, float], list[Reading]]:
-        """One update: loss and gradient norm before it, its rates, and what the probes read."""
+        """Make one update; return loss and gradient norm before it, its rates, and the readings of the probes."""
         model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
         parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
         ranks.draw_apart(self.trial.seed, step)
@@ -191,21 +190,21 @@ class _Loop:
 
     def _evaluated(self, windows: Windows, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
         with self.streams.during(f"evaluation at step {step}"):
-            found = list(evaluate(self.model, windows, step, self.trial, self.cut, self._due(probes, step)))
+            events = list(evaluate(self.model, windows, step, self.trial, self.cut, self._due(probes, step)))
         rows = [
-            row for row in found if isinstance(row, Row) and row.metric != "token_kernel"
+            row for row in events if isinstance(row, Row) and row.metric != "token_kernel"
         ]  # a matrix is no statistic
         self.progress.last = evaluated(self.progress.last, step, rows)
-        return found
+        return events
 
     def _due(self, probes: tuple[Probe, ...], step: int) -> tuple[Probe, ...]:
-        """The probes that read at the evaluation after `step` updates: those of matrices do so a few times only."""
+        """Return the probes that read at the evaluation after `step` updates: those of matrices only a few times."""
         if snapshot_due(step, self.trial.recipe.steps, self.trial.measure.evaluation.every):
             return probes
         return tuple(probe for probe in probes if not probe.of_matrices)
 
     def _halt(self, until: int | None, should_stop: Callable[[], bool]) -> Literal["paused", "interrupted"] | None:
-        """Why to stop before the next step, the same on all ranks."""
+        """Return why to stop before the next step, or None; the same on all ranks."""
         if until is not None and self.progress.step > until:
             return "paused"
         return "interrupted" if self.cut.ranks.heard(self.cut.ranks.rank == 0 and should_stop()) else None
@@ -217,5 +216,5 @@ class _Loop:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether the memory of the device, or of this machine, did not do."""
+    """Return whether an error means that the device, or this machine, ran out of memory."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in NO_MEMORY)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 
 def forward(model: nn.Module, tokens_BT: Int[Tensor, "B T"], dtype: str) -> Float[Tensor, "B T V"]:
-    """The logits; `bfloat16` is autocast over float32 parameters, other types are those of the parameters."""
+    """Compute the logits; `bfloat16` is autocast over float32 parameters, other types are those of the parameters."""
     with _precision(tokens_BT.device, dtype):
         logits_BTV: Tensor = model(tokens_BT)
     return logits_BTV
@@ -25,18 +25,18 @@ def forward(model: nn.Module, tokens_BT: Int[Tensor, "B T"], dtype: str) -> Floa
 def cross_entropy(
     logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "B T"], reduction: str = "mean"
 ) -> Float[Tensor, "..."]:
-    """Token cross-entropy in nats, in float32 at least."""
+    """Compute the token cross-entropy in nats, in float32 at least."""
     logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
     return functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction=reduction)
 
 
 def parameter_type(dtype: str) -> torch.dtype:
-    """The type that a model's parameters must have for a recipe's `dtype`: bfloat16 keeps them in float32."""
+    """Return the type that a model's parameters have for a recipe's `dtype`: bfloat16 keeps them in float32."""
     return torch.float64 if dtype == "float64" else torch.float32
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the model's parameters are; batches follow them."""
+    """Return the device of the model's parameters, to which batches are moved."""
     return next(model.parameters()).device
 
 

@@ -1,26 +1,26 @@
-"""A batch in parts, one after another: less memory, the same update.
+"""Gradient accumulation: a batch in microbatches, one after another, for less memory and the same update.
 
     L = Σ_p w_p L_p        ∂L/∂θ = Σ_p w_p ∂L_p/∂θ        w_p = sequences of part p / sequences of the batch
 
-Sequences are equally long and none is padded, so weights by sequences are weights by tokens: loss and gradient are
-those of the whole batch but for the rounding of their sums, and with one part on one rank they are they, bit for bit.
-What a pass itself moves (the vectors of power iterations) stands, before each part, where it stood before the step:
-all parts see one model, which has moved once after the step. Dropout draws for one part after the other, so its masks
-are others than those of a whole batch.
+Sequences are equally long and none is padded, so weights by sequences are weights by tokens: loss and gradient equal
+those of the whole batch up to the rounding of their sums, and with one part on one rank bit for bit. State that the
+forward pass itself changes (the vectors of power iterations) is reset before each part to its value before the step:
+all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
+its masks differ from those of a whole batch.
 
-What probes read off parameters and gradients is of the whole batch. What they read off streams and attention, of the
-batches of an evaluation, is read off each part, and the readings are averaged by sequences. That is exact for what is a
-mean over tokens or over sequences (`max_median_ratio`, `attention_entropy`, as released too; `token_cosine`), and near
-for the rest, which are not linear in the tokens:
+Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
+the batches of an evaluation, are made for each part and averaged by sequences. That is exact for means over tokens or
+over sequences (`max_median_ratio`, `attention_entropy`, as released too; `token_cosine`), and approximate for the rest,
+which are not linear in the tokens:
 
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
-    kurtosis, gram       ratios of moments over fewer tokens, between which mean squares and products scatter more
+    kurtosis, gram       ratios of moments over fewer tokens, so of mean squares and products with more variance
     token_correlation    over pairs within a part alone
     max_median_ratio     its median and max over tokens: means of those of the parts
 
-Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (seen, in the tests): by about
-one over the tokens of a part. So trials in parts say so in their versions, which keeps them from being paired with
-others, and in the detail of their outcome.
+Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (measured in the tests): by
+about one over the tokens of a part. So trials in parts record that in their versions, which keeps them from being
+paired with others, and in the detail of their outcome.
 
 Dimension key: B batch, T time.
 """
@@ -49,13 +49,13 @@ class Microbatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchShares:
-    """How a batch is shared out: among `ranks`, and each one's share over `parts` that follow one another."""
+    """How a batch is divided: among `ranks`, and each rank's share into `parts` that follow one another."""
 
     parts: int = 1
     ranks: Ranks = ALONE
 
     def of(self, tokens_BT: Tensor, targets_BT: Tensor, device: torch.device) -> list[Microbatch]:
-        """This rank's parts, near equal in length, on the device; no more than it has sequences, so perhaps none."""
+        """Return this rank's parts, nearly equal in length, on the device; at most one per sequence, perhaps none."""
         tokens, targets = (self.ranks.share(windows).tensor_split(self.parts) for windows in (tokens_BT, targets_BT))
         return [
             Microbatch(part.to(device), wanted.to(device), len(part) / len(tokens_BT))
@@ -65,7 +65,7 @@ class BatchShares:
 
 
 def most_parts(batch: int, ranks: int = 1) -> int:
-    """The most parts that a batch can be cut into: one sequence at a time on the rank that has the most."""
+    """Return the largest number of parts of a batch: single sequences on the rank that has the most."""
     return -(-batch // ranks)
 
 
@@ -82,7 +82,7 @@ class Passes:
         self._moving = list(self.model.buffers())
 
     def backward(self, parts: Sequence[Microbatch]) -> float:
-        """The loss of the whole batch; its gradient is in the parameters."""
+        """Return the loss of the whole batch, and leave its gradient in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
         before = self._stand() if len(parts) > 1 else []
         for place, part in enumerate(parts):
@@ -96,7 +96,7 @@ class Passes:
         return float(ranks.total(total).item())
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
-        """Every buffer that may move, how often it was written to, and what it holds."""
+        """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""
         return [(buffer, buffer._version, buffer.clone()) for buffer in self._moving]
 
     @torch.no_grad()
@@ -104,12 +104,12 @@ class Passes:
         moved = [(buffer, held) for buffer, version, held in before if buffer._version != version]
         for buffer, held in moved:
             buffer.copy_(held)
-        # Frozen weights are buffers too, and no copy of them is made a second time.
+        # Frozen weights are buffers too: they never change, so from now on they are not copied.
         self._moving = [buffer for buffer, _ in moved]
 
 
 def averaged(read: Sequence[Sequence[Reading]], weights: Sequence[float], ranks: Ranks) -> list[Reading]:
-    """The mean over the parts of all ranks of what was read off each, one list a part, in the same order in each."""
+    """Average the readings over the parts of all ranks; one list per part, in the same order in each."""
     if len(read) == ranks.size == 1 or not read[0]:
         return list(read[0])
     values = torch.stack([torch.stack([reading.value.double() for reading in part]) for part in read])

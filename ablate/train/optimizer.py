@@ -1,15 +1,14 @@
 """The optimiser of a model: its parameters with their kinds, rates and decays, and the rate of each step.
 
-A parameter's η in a step is its peak (the recipe's rate, or the embeddings') times the schedule's share of the step,
-times the multiple that a part asks for its parameter (`rates`). Which update that is the rate of, the files of
-`optimizers/` say.
+A parameter's η in a step is its peak (the recipe's rate, or the embeddings') times the schedule's share at the step,
+times the multiple that a part sets for its parameter (`rates`). The updates are defined in the files of `optimizers/`.
 
 A parameter is of one kind, and decays if the recipe's `decays` names it:
 
     embedding, head, positions   by its address: the table of tokens (a tied head is the same), the head, the positions
     gains                        the factor of a gain, of any shape
-    weights                      what else has two dimensions or more
-    biases                       what else is called bias
+    weights                      others with two dimensions or more
+    biases                       others that are called bias
     scales                       everything else: the scales of norms, other single numbers and vectors
 """
 
@@ -32,7 +31,7 @@ EMBEDDINGS = frozenset({"embedding", "positions", "head"})
 
 
 def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> optim.Optimizer:
-    """The optimiser that is chosen, over every trained parameter; ValueError where it leaves one out."""
+    """Build the chosen optimiser over every trained parameter; ValueError if it leaves one out."""
     spec = catalogue.of_kind(OptimizerSpec)[chosen.name]
     settings = spec.read(chosen.settings)
     parameters = list(trained_parameters(model, settings))
@@ -41,12 +40,13 @@ def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> o
     left_out = [each.address for each in parameters if id(each.tensor) not in held]
     if left_out or len(held) != len(parameters):
         wrong = f"leaves out {', '.join(left_out)}" if left_out else "has a parameter twice"
-        raise ValueError(f"optimiser {chosen.name} ({spec.path}) {wrong}: its groups hold every parameter once")
+        way = "its groups must hold every parameter exactly once"
+        raise ValueError(f"optimiser {chosen.name} ({spec.path}) {wrong}: {way}")
     return optimizer
 
 
 def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
-    """Every trained parameter once, with what settings say of it; those without embedding_lr or decays say nothing."""
+    """Yield every trained parameter once, with its rate and decay by `settings` (embedding_lr and decays optional)."""
     embedding_lr, decays = getattr(settings, "embedding_lr", None), getattr(settings, "decays", ())
     multiples, tables = rate_multiples(model), _tables(model)
     for address, parameter, kind in parameter_kinds(model):
@@ -64,7 +64,7 @@ def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
 
 
 def rate_multiples(model: nn.Module) -> dict[str, float]:
-    """The multiples of the rate that parts ask for, by the address of the parameter."""
+    """Return the multiples of the rate that parts set, by the address of the parameter."""
     return {
         f"{address}.{name}".lstrip("."): float(multiple)
         for address, module in model.named_modules()
@@ -73,7 +73,7 @@ def rate_multiples(model: nn.Module) -> dict[str, float]:
 
 
 def _tables(model: nn.Module) -> frozenset[str]:
-    """The addresses of parameters with two dimensions that their parts declare to be no linear map."""
+    """Return the addresses of two-dimensional parameters that their parts declare not to be linear maps."""
     return frozenset(
         f"{address}.{name}".lstrip(".")
         for address, module in model.named_modules()
@@ -82,7 +82,7 @@ def _tables(model: nn.Module) -> frozenset[str]:
 
 
 def parameter_kinds(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, ParameterKind]]:
-    """Every trained parameter once, with its address and kind."""
+    """Yield every trained parameter once, with its address and kind."""
     gains = {id(p) for module in model.modules() if isinstance(module, Scale) for p in module.parameters()}
     for address, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -101,7 +101,7 @@ def _kind(address: str, parameter: nn.Parameter, *, gain: bool) -> ParameterKind
 
 
 def set_rates(optimizer: optim.Optimizer, share: float) -> dict[str, float]:
-    """Set every group to `share` of its peak, times its multiple; give the rate of each name, without multiples."""
+    """Set every group to `share` of its peak, times its multiple; return the rate of each name, without multiples."""
     for group in optimizer.param_groups:
         group["lr"] = share * group["peak"] * group["multiple"]
     return {group["name"]: share * group["peak"] for group in optimizer.param_groups}

@@ -1,4 +1,4 @@
-"""What a step has measured, as rows and as the last statistics of a trial."""
+"""The measurements of a step, as rows and as the last statistics of a trial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablate.train.events import Row, Timing
 
 
 def rows_of(step: int, numbers: dict[str, float], rates: dict[str, float], readings: list[Reading]) -> Iterator[Row]:
-    """The whole model's numbers, the rates, and what the probes read."""
+    """Yield the whole model's numbers, the rates, and the readings of the probes as rows."""
     for metric, value in numbers.items():
         yield Row(step, metric, "", value)
     for group, rate in rates.items():
@@ -22,41 +22,41 @@ def rows_of(step: int, numbers: dict[str, float], rates: dict[str, float], readi
 
 
 def statistics(last: dict[str, Any], step: int, numbers: dict[str, float], rows: list[Row]) -> dict[str, Any]:
-    """What is known of the last healthy step, and what was last measured, as JSON-able data."""
+    """Update the statistics of the last healthy step, and the last measurements, as JSON-able data."""
     latest = {"measured_at": step, "measured": _by_metric(rows)} if rows else {}
     return {**last, **latest, "step": step, **numbers}
 
 
 def evaluated(last: dict[str, Any], step: int, rows: list[Row]) -> dict[str, Any]:
-    """The same with what was last read on the evaluation windows, after `step` updates."""
+    """Update the last readings on the evaluation windows, after `step` updates."""
     return {**last, "evaluated_at": step, "evaluated": _by_metric(rows)}
 
 
 def _by_metric(rows: list[Row]) -> dict[str, dict[str, float | None]]:
-    found: dict[str, dict[str, float | None]] = {}
+    values: dict[str, dict[str, float | None]] = {}
     for row in rows:
-        found.setdefault(row.metric, {})[row.address] = row.value if math.isfinite(row.value) else None
-    return found
+        values.setdefault(row.metric, {})[row.address] = row.value if math.isfinite(row.value) else None
+    return values
 
 
 class Clock:
-    """The time of steps alone, without evaluations and without whoever takes the events."""
+    """A clock of training steps alone, without evaluations and without the consumer of the events."""
 
     def __init__(self) -> None:
         self.seconds, self.steps, self.tokens, self.started = 0.0, 0, 0, 0.0
 
     def start(self) -> None:
-        """A step begins."""
+        """Start a step."""
         self.started = time.perf_counter()
 
     def stop(self, tokens: int) -> None:
-        """It is done, over so many tokens."""
+        """Finish a step of `tokens` tokens."""
         self.seconds += time.perf_counter() - self.started
         self.steps += 1
         self.tokens += tokens
 
     def timings(self, step: int) -> Iterator[Timing]:
-        """Means since the last call."""
+        """Yield the means since the last call."""
         yield Timing(step, "step_seconds", self.seconds / self.steps)
         yield Timing(step, "tokens_per_second", self.tokens / self.seconds)
         self.seconds, self.steps, self.tokens = 0.0, 0, 0

@@ -5,14 +5,14 @@
     decay     r(s) = what the schedule says       done = s - s₀ of steps - 1 - s₀,    s₀ = max(W + H - 1, 0)
 
 The first step's rate is not zero (a schedule that starts at zero wastes a batch), the last step of the warm-up has the
-peak and the last step of all has the floor. Each group of parameters has a peak of its own.
+peak and the last step of all has the floor. Each group of parameters has its own peak.
 
-With `from_zero` the same line is read one step earlier, as schedules do that count finished steps: r(s) = s / W in the
+With `from_zero` the same curve is read one step earlier, as in schedules that count finished steps: r(s) = s / W in the
 warm-up, then s₀ = W + H and done = s - s₀ of steps - s₀. The first step has rate 0 (if there is a warm-up), the first
 one after the warm-up the peak, and the floor would be that of step `steps`, which is never taken.
 
-A floor that is a rate of its own (`floor: {rate: 1e-7}`) is that rate for the recipe's `lr`, and the same share of its
-peak for every other group.
+A floor given as a rate (`floor: {rate: 1e-7}`) is that rate for the recipe's `lr`, and the same share of its peak for
+every other group.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Decay(Protocol):
     """The settings of a schedule."""
 
     def share(self, at: Behind) -> float:
-        """The rate of a step behind the peak, as a share of it."""
+        """Return the rate of a step after the peak, as a share of it."""
         ...
 
 
 def rate_schedule(recipe: Recipe, catalogue: Catalogue) -> Callable[[int], float]:
-    """The rate of each step of a recipe, from 0, as a share of the peak."""
+    """Return the function from step (from 0) to rate, as a share of the peak."""
     chosen = recipe.schedule.decay
     decay: Decay = catalogue.of_kind(ScheduleSpec)[chosen.name].read(chosen.settings)
     lr = recipe.optimizer.settings["lr"]
@@ -44,7 +44,7 @@ def rate_schedule(recipe: Recipe, catalogue: Catalogue) -> Callable[[int], float
 
 
 def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: float) -> float:
-    """The rate of `step` (from 0) of `steps`, as a share of the peak, where the model's own peak is `lr`."""
+    """Return the rate of `step` (from 0) of `steps`, as a share of the peak, where the recipe's own peak is `lr`."""
     warmup, hold = counted(schedule.warmup, steps), counted(schedule.hold, steps)
     ahead = 0 if schedule.from_zero else 1
     if step < warmup:
@@ -57,7 +57,7 @@ def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: f
 
 
 def counted(length: int | float, steps: int) -> int:
-    """A number of steps as it is, and a share of `steps` as the nearest number of them.
+    """Convert a length to steps: an integer is a number of steps, a float a share of `steps`, rounded.
 
     >>> counted(100, 2000), counted(0.05, 2000), counted(1, 2000), counted(1.0, 2000)
     (100, 100, 1, 2000)

@@ -1,4 +1,4 @@
-"""What a process must be told before it trains, so that the same trial gives the same bits."""
+"""The settings of a process before it trains, so that the same trial gives the same bits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def pin_threads(threads: int) -> None:
     """Compute on `threads` CPU threads, with deterministic algorithms.
 
     The number of threads decides how sums are split, and so their last bits. Bit-identity is promised on the CPU; where
-    a CUDA device has no deterministic algorithm for an operation, torch warns and goes on.
+    a CUDA device has no deterministic algorithm for an operation, torch warns and continues.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is deterministic only with a fixed workspace
     torch.set_num_threads(threads)

@@ -303,7 +303,7 @@ def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
     os.kill(worker, signal.SIGSTOP)
     running.send_signal(signal.SIGINT)
     assert running.stdout is not None
-    assert any("once more stops at once" in line for line in running.stdout)
+    assert any("again to stop at once" in line for line in running.stdout)
     time.sleep(1.0)
     assert running.poll() is None
     running.send_signal(signal.SIGINT)

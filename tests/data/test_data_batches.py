@@ -75,7 +75,7 @@ def test_the_shortest_stream_has_one_window_and_a_shorter_one_is_refused():
     tokens, targets = Batches(stream(5), seq_len=4, batch=3, seed=0).at(0)
     assert tokens.tolist() == [[0, 1, 2, 3]] * 3
     assert targets.tolist() == [[1, 2, 3, 4]] * 3
-    with pytest.raises(RefusedError, match=r"4 tokens holds no window of 4 \+ 1"):
+    with pytest.raises(RefusedError, match=r"4 tokens is too short for a window of 4 \+ 1"):
         Batches(stream(4), seq_len=4, batch=3, seed=0)
 
 
@@ -126,7 +126,7 @@ def test_over_seeds_every_place_is_drawn_equally_often(places, windows):
 
 def test_one_token_too_few_for_the_windows_is_refused():
     evaluation_windows(stream(50), seq_len=9, windows=5, seed=0, split="verdict")
-    with pytest.raises(RefusedError, match=r"49 tokens does not hold 5 windows(.|\n)*50 together"):
+    with pytest.raises(RefusedError, match=r"49 tokens does not hold 5 windows(.|\n)*50 in total"):
         evaluation_windows(stream(49), seq_len=9, windows=5, seed=0, split="verdict")
 
 

@@ -211,8 +211,8 @@ def test_a_later_version_is_read_anew_though_its_stamp_is_the_same(plugin, tmp_p
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("verses: str", "poem: str", "the first setting of corpus 'verses' has its name, not 'poem'"),
-        ("verses: str", "verses: str = 'x'", "setting 'verses' names the corpus, so it has no default"),
+        ("verses: str", "poem: str", "the first setting of corpus 'verses' must have its name, not 'poem'"),
+        ("verses: str", "verses: str = 'x'", "setting 'verses' names the corpus, so it cannot have a default"),
         ("(Settings)", "(Document)", "the settings of a corpus derive from Settings"),
         ('source="this test"', 'source=""', "a corpus must say where it is from"),
         ("@implements(Verses)", "", "corpus 'verses' has no reader"),

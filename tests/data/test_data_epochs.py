@@ -13,14 +13,14 @@ from ablate.data.epochs import Epochs
 def test_epochs_and_repeats_are_those_of_the_batches_themselves(steps):
     """Counted over the positions that real batches of 20 seeds read, of a stream whose tokens are their positions."""
     held, seq_len, batch = 20_000, 16, 25
-    said = Epochs(windows=steps * batch, seq_len=seq_len, held=held)
+    epochs = Epochs(windows=steps * batch, seq_len=seq_len, held=held)
     repeated = []
     for seed in range(20):
         batches = Batches(np.arange(held, dtype=np.uint16), seq_len, batch, seed)
         read = np.concatenate([batches.at(step)[0].numpy().ravel() for step in range(steps)])
-        assert said.tokens == len(read) and said.epochs == len(read) / held
+        assert epochs.tokens == len(read) and epochs.epochs == len(read) / held
         repeated.append(1 - len(np.unique(read)) / len(read))
-    assert said.repeated == pytest.approx(np.mean(repeated), abs=0.006)
+    assert epochs.repeated == pytest.approx(np.mean(repeated), abs=0.006)
 
 
 def test_half_an_epoch_repeats_a_fifth_and_one_more_than_a_third():

@@ -44,11 +44,11 @@ def test_the_plan_says_how_many_epochs_training_makes_of_local_files_and_that_th
     plan = ablate.plan_space(space, results=tmp_path / "r")
     read, held = 500 * space.recipe.batch * space.model.context, plan.corpus.train.tokens
     assert read > held
-    said = planned(path, tmp_path, files, "recipe.steps=500")
-    assert f"training reads {read:,} tokens a trial, {read / held:.3g} epochs of the train split" in said
+    text = planned(path, tmp_path, files, "recipe.steps=500")
+    assert f"training reads {read:,} tokens per trial, {read / held:.3g} epochs of the train split" in text
     repeated = 100 * (1 - (1 - np.exp(-read / held)) * held / read)
-    assert f"{repeated:.2g} % of what is read was read before" in said
-    assert "the text repeats: name more of it, or train on fewer tokens" in said
+    assert f"{repeated:.2g} % of the tokens read are repeats" in text
+    assert "the text repeats: add more of it, or train on fewer tokens" in text
     few = planned(path, tmp_path, files, "recipe.steps=1")
     assert "epochs of the train split" in few and "the text repeats" not in few
 
@@ -56,10 +56,10 @@ def test_the_plan_says_how_many_epochs_training_makes_of_local_files_and_that_th
 def test_of_a_hub_data_set_no_more_is_read_than_the_cap_which_is_a_key_and_is_said(tmp_path, hub):
     path = write_world(tmp_path)
     corpus = f"data.corpus={{hub: {hub}, split: train, field: text, at_most: %s}}"
-    said = planned(path, tmp_path, corpus % "100 KiB", "recipe.steps=5000")
-    assert f"hub {hub}, split train, field text, the first 102,400 bytes" in said
-    assert "the steps ask for 67,108,864 bytes of text, and data.corpus.at_most lets 102,400 be read" in said
-    assert "the text repeats: raise data.corpus.at_most, or train on fewer tokens" in said
+    text = planned(path, tmp_path, corpus % "100 KiB", "recipe.steps=5000")
+    assert f"hub {hub}, split train, field text, the first 102,400 bytes" in text
+    assert "the steps need 67,108,864 bytes of text, but data.corpus.at_most allows only 102,400" in text
+    assert "the text repeats: raise data.corpus.at_most, or train on fewer tokens" in text
     plan = ablate.plan_space(ablate.load_space(path, settings=[corpus % "100 KiB"]), results=tmp_path / "r")
     read = [plan.corpus.split(name).bytes for name in ("train", "tuning", "verdict")]
     assert 102_400 <= sum(read) < 102_400 + 4000  # up to the document that reaches it

@@ -22,13 +22,13 @@ def prepared(tmp_path_factory):
 
 def test_every_file_is_read_or_named(prepared):
     _, streams = prepared
-    found = [
+    paths = [
         path
         for path in ROOT.rglob("*.py")
         if not {"site-packages", "dist-packages", "__pycache__"} & set(path.relative_to(ROOT).parts)
     ]
     report = streams.report
-    assert sum(report.split(split).files for split in SPLITS) + len(report.skipped) == len(found) > 300
+    assert sum(report.split(split).files for split in SPLITS) + len(report.skipped) == len(paths) > 300
 
 
 def test_shares_are_near_five_per_cent(prepared):

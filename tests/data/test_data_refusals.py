@@ -61,18 +61,18 @@ def test_a_pattern_that_matches_from_elsewhere_is_told_how_to_write_it(space, tm
     monkeypatch.chdir(tmp_path / "below")
     told = refused(api.check, api.load_space(tmp_path / "tiny.yaml"))
     assert f"patterns start from the folder of the space, {tmp_path}" in told
-    assert f"it matches from where you are: write {tmp_path / 'below' / 'one.txt'}" in told
+    assert f"it matches from your current folder: write {tmp_path / 'below' / 'one.txt'}" in told
 
 
 def test_files_without_a_byte_are_no_text(space, tmp_path):
     for name in "abcd":
         (tmp_path / f"{name}.txt").write_text("")
-    assert "holds no text: 4 empty\n --> tiny.yaml:" in refused(api.check, space("files: ['?.txt']"))
+    assert "contains no text: 4 empty\n --> tiny.yaml:" in refused(api.check, space("files: ['?.txt']"))
 
 
 def test_too_few_folders_are_counted_rightly(space):
     told = refused(api.check, space("files: ['texts/g0/0.txt', 'texts/g0/1.txt']"))
-    assert "has 2 folders of text (0.txt, 1.txt), and 3 are needed: one for each of train, tuning, verdict" in told
+    assert "has 2 folders of text (0.txt, 1.txt), but 3 are needed: one each for train, tuning, verdict" in told
     assert "tiny.yaml:" in told and "(s)" not in told
 
 
@@ -88,7 +88,7 @@ def test_a_corpus_that_is_too_small_is_shown_where_it_is_named(space, tmp_path):
         (tmp_path / f"{name}.txt").write_text("text")
     told = refused(api.plan_space, space("files: ['?.txt']"))
     assert "files ?.txt is too small\n --> tiny.yaml:6:8" in told
-    assert "= train holds 5 tokens in 1 text, and a batch of 4 x (16 + 1) takes 68" in told
+    assert "= train has 5 tokens in 1 text, but a batch of 4 x (16 + 1) needs 68" in told
 
 
 def test_a_mistake_and_a_missing_corpus_are_told_together(space):

@@ -25,10 +25,10 @@ def test_it_is_the_mean_over_windows_of_equal_pairs(tokens, seq_len):
     windows = min(1024, tokens // seq_len)
     starts = [number * (tokens // windows) for number in range(windows)]
     expected = np.mean([by_pairs(stream[start : start + seq_len]) for start in starts])
-    found = repetition(stream, seq_len)
-    assert found.value == pytest.approx(expected, rel=1e-12)
-    assert (found.windows, found.seq_len) == (windows, seq_len)
-    assert found.value != pytest.approx(expected + 1 / seq_len, rel=1e-3)  # the twin: a token is no pair with itself
+    measured = repetition(stream, seq_len)
+    assert measured.value == pytest.approx(expected, rel=1e-12)
+    assert (measured.windows, measured.seq_len) == (windows, seq_len)
+    assert measured.value != pytest.approx(expected + 1 / seq_len, rel=1e-3)  # the twin: a token is no pair with itself
 
 
 def test_known_texts():
@@ -50,32 +50,32 @@ def test_only_a_sample_of_a_long_text_is_counted_and_no_window_twice(monkeypatch
 
 @pytest.mark.parametrize("seq_len", [1, 41])
 def test_no_window_of_two_tokens_is_refused(seq_len):
-    with pytest.raises(RefusedError, match=f"windows of {seq_len} tokens, of which a training split of 40 has none"):
+    with pytest.raises(RefusedError, match=f"windows of {seq_len} tokens, and a training split of 40 has none"):
         repetition(np.zeros(40, np.uint16), seq_len)
 
 
 def test_it_is_of_the_training_split_and_kept(library, cache, monkeypatch):
-    found = measure_repetition(data(), library, cache, 16)
+    measured = measure_repetition(data(), library, cache, 16)
     held = streams.prepare(data(), library, cache)
-    assert found == repetition(held.train, 16)
-    assert found != repetition(held.verdict, 16)
-    assert measure_repetition(data(), library, cache, 8) != found
+    assert measured == repetition(held.train, 16)
+    assert measured != repetition(held.verdict, 16)
+    assert measure_repetition(data(), library, cache, 8) != measured
     kept = cache / f"{held.fingerprint}.repetition-16.json"
     assert kept.is_file()
 
     counted = []
     monkeypatch.setattr(module, "repetition", lambda *args: counted.append(args) or repetition(*args))
-    assert measure_repetition(data(), library, cache, 16) == found
+    assert measure_repetition(data(), library, cache, 16) == measured
     assert not counted
     (library / "module_00.py").write_text("zzzz\n" * 400)
     settle(library)
-    assert measure_repetition(data(), library, cache, 16) != found
+    assert measure_repetition(data(), library, cache, 16) != measured
     assert len(counted) == 1
 
 
 def test_damage_is_said_and_counted_anew(library, cache, caplog):
-    found = measure_repetition(data(), library, cache, 16)
+    measured = measure_repetition(data(), library, cache, 16)
     (kept,) = cache.glob("*.repetition-16.json")
     kept.write_text(kept.read_text().replace('"windows": ', '"windows": 1'))
-    assert measure_repetition(data(), library, cache, 16) == found
+    assert measure_repetition(data(), library, cache, 16) == measured
     assert "repetition-16.json is damaged" in caplog.text

@@ -109,7 +109,7 @@ def test_what_is_no_text_is_skipped_and_named(kind, tmp_path):
     write(kind, tmp_path / f"x.{kind}", [{"text": "a"}, {"text": None}, {"text": "b"}])
     first, second, third = source(kind, tmp_path, f"x.{kind}").texts()
     assert (first.content, third.content) == (b"a", b"b")
-    assert isinstance(second, Skipped) and second.reason == "holds no text"
+    assert isinstance(second, Skipped) and second.reason == "contains no text"
 
 
 @kinds
@@ -125,29 +125,29 @@ def test_a_field_that_is_not_there_is_told_with_the_one_that_is_meant(kind, tmp_
 def test_a_changed_file_is_read_anew_and_an_unchanged_one_is_not(kind, tmp_path, monkeypatch):
     path, cache = write(kind, tmp_path / "texts" / f"x.{kind}", documents(0)), tmp_path / "cache"
     settle(tmp_path / "texts")
-    asked = data(kind, f"texts/*.{kind}")
-    first = fingerprint(asked, tmp_path, cache)
+    document = data(kind, f"texts/*.{kind}")
+    first = fingerprint(document, tmp_path, cache)
     reader = JsonLines if kind == "jsonl" else ParquetRows
     with monkeypatch.context() as patched:
         patched.setattr(reader, "rows", lambda *_: pytest.fail("it was read"))
-        assert fingerprint(asked, tmp_path, cache) == first
+        assert fingerprint(document, tmp_path, cache) == first
     write(kind, path, documents(1))
     settle(tmp_path / "texts")
-    assert fingerprint(asked, tmp_path, cache).fingerprint != first.fingerprint
+    assert fingerprint(document, tmp_path, cache).fingerprint != first.fingerprint
 
 
 @kinds
 def test_files_without_a_row_hold_no_text(kind, tmp_path):
     write(kind, tmp_path / f"x.{kind}", documents(0, 1)[:0])
-    with pytest.raises(RefusedError, match="holds no text"):
+    with pytest.raises(RefusedError, match="contains no text"):
         read_corpus(data(kind, f"x.{kind}"), tmp_path)
 
 
 WRONG_LINES = {
     '{"text": "a"': r"Expecting ',' delimiter \(column \d+\)",
     '{"text": "cut': r"Unterminated string starting \(column 10\)",
-    "[1, 2]": "it is no object",
-    '"text"': "it is no object",
+    "[1, 2]": "it is not an object",
+    '"text"': "it is not an object",
     '{"text": ' + "9" * 5000 + "}": "Exceeds the limit",
     "[" * 100_000: "recursion",
 }
@@ -160,15 +160,15 @@ def test_a_line_that_is_no_json_object_is_told_with_its_file_and_number(line, tm
     with pytest.raises(RefusedError) as refused:
         list(source("jsonl", tmp_path, "x.jsonl").texts())
     message, *ways = str(refused.value).splitlines()
-    assert message.startswith(f"error: {path}, line 3, is no JSON object: ")
+    assert message.startswith(f"error: {path}, line 3, is not a JSON object: ")
     assert re.search(WRONG_LINES[line], message), message
-    assert "one object in each line" in ways[-1] and all(len(way) < 200 for way in ways)
+    assert "one object per line" in ways[-1] and all(len(way) < 200 for way in ways)
 
 
 def test_bytes_that_are_no_utf_8_are_told_with_their_line(tmp_path):
     (tmp_path / "x.jsonl").write_bytes(b'{"text": "a"}\n' * 3 + b'{"text": "\xff"}\n')
     with pytest.raises(
-        RefusedError, match=r"x\.jsonl, line 4, is no JSON object: 'utf-8' codec can't decode byte 0xff"
+        RefusedError, match=r"x\.jsonl, line 4, is not a JSON object: 'utf-8' codec can't decode byte 0xff"
     ):
         list(source("jsonl", tmp_path, "x.jsonl").texts())
 
@@ -198,13 +198,13 @@ def test_a_gz_that_is_cut_off_is_told(tmp_path):
 
 def test_what_is_no_parquet_is_told(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(RefusedError, match=r"cannot read .*x\.parquet as Parquet(.|\n)*name files that are Parquet"):
+    with pytest.raises(RefusedError, match=r"cannot read .*x\.parquet as Parquet(.|\n)*name complete Parquet files"):
         list(source("parquet", tmp_path, "*.parquet").texts())
 
 
 def test_a_column_that_holds_no_text_is_told_with_those_that_do(tmp_path):
     write("parquet", tmp_path / "x.parquet", documents(0, 2))
-    with pytest.raises(RefusedError, match="holds int64, no text\n  = its columns of text: text"):
+    with pytest.raises(RefusedError, match="holds int64, not text\n  = its text columns: text"):
         list(source("parquet", tmp_path, "*.parquet", field="length").texts())
 
 
@@ -228,7 +228,7 @@ def test_too_few_rows_and_rows_without_text_are_told_as_rows(tmp_path):
         read_corpus(data("jsonl", "one.jsonl"), tmp_path)
     assert "split --number" not in str(told.value)
     write("jsonl", tmp_path / "no.jsonl", documents(0, 4))
-    with pytest.raises(RefusedError, match="name a field that holds text"):
+    with pytest.raises(RefusedError, match="name a field that contains text"):
         read_corpus(data("jsonl", "no.jsonl", field="length"), tmp_path)
 
 

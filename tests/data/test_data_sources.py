@@ -136,7 +136,7 @@ def test_patterns_that_match_nothing_are_all_named(books):
     first, second = str(refusal.value).split("\n\n")
     assert "'bokks/*.txt'" in first
     assert f"there is no {books / 'bokks'}" in first
-    assert "it is a folder" in second and "name its files: books/**/*.txt" in second
+    assert "it is a folder" in second and "name its files, for instance books/**/*.txt" in second
     with pytest.raises(RefusedError, match=r"there is no .*nowhere"):
         read_corpus(data(corpus={"files": ["*.txt"]}), books / "nowhere")
 
@@ -144,13 +144,13 @@ def test_patterns_that_match_nothing_are_all_named(books):
 def test_a_corpus_without_text_is_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "image.txt").write_bytes(b"\x89PNG\xff")
-    with pytest.raises(RefusedError, match=r"holds no text: 1 empty and 1 that could not be read(.|\n)*image\.txt"):
+    with pytest.raises(RefusedError, match=r"contains no text: 1 empty and 1 that could not be read(.|\n)*image\.txt"):
         read_corpus(data(corpus={"files": ["*.txt"]}), tmp_path)
 
 
 def test_one_file_cannot_be_three_splits(tmp_path):
     (tmp_path / "input.txt").write_text(prose(0, 5000))
-    with pytest.raises(RefusedError, match=r"has 1 folder of text \(input\.txt\), and 3 are needed(.|\n)*split"):
+    with pytest.raises(RefusedError, match=r"has 1 folder of text \(input\.txt\), but 3 are needed(.|\n)*split"):
         read_corpus(data(corpus={"files": ["input.txt"]}), tmp_path)
     corpus = read_corpus(data(corpus={"files": ["input.txt"]}, tuning=0, verdict=0), tmp_path)
     assert everything(corpus).keys() == {"input.txt"}
@@ -158,23 +158,23 @@ def test_one_file_cannot_be_three_splits(tmp_path):
 
 def on_the_hub(monkeypatch, rows):
     """Let `datasets` stream `rows`, whatever is asked of the hub."""
-    asked = []
+    calls = []
 
     def load_dataset(name, config, *, split, streaming):
-        asked.append((name, split, streaming))
+        calls.append((name, split, streaming))
         return datasets.IterableDataset.from_generator(lambda: iter(rows))
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    return asked
+    return calls
 
 
 @pytest.mark.fast
 def test_a_hub_data_set_is_streamed_in_its_order_up_to_a_limit(monkeypatch):
-    asked = on_the_hub(monkeypatch, [{"content": "ab" * n} for n in (3, 1, 2, 5)] + [{"content": None}])
+    calls = on_the_hub(monkeypatch, [{"content": "ab" * n} for n in (3, 1, 2, 5)] + [{"content": None}])
     texts = list(HubDataset("someone/code", "train", "content", None, 2**30).texts())
     assert texts[:4] == [Text(f"{n:09d}", b"ab" * size) for n, size in enumerate((3, 1, 2, 5))]
-    assert texts[4] == Skipped("000000004", "holds no text")
-    assert asked == [("someone/code", "train", True)]
+    assert texts[4] == Skipped("000000004", "contains no text")
+    assert calls == [("someone/code", "train", True)]
     assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=8).texts())) == 2
     assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=9).texts())) == 3
 

@@ -25,11 +25,11 @@ def test_shares_are_near_what_was_asked_and_never_above(sizes, tuning, verdict):
     splits = assign_splits(sizes, tuning=tuning, verdict=verdict)
     assert splits.keys() == sizes.keys()
     for split, share in (("tuning", tuning), ("verdict", verdict)):
-        asked, got = share * sum(sizes.values()), held(sizes, splits, split)
-        assert got <= asked or [splits[name] for name in sizes].count(split) == 1  # one folder may be all there is
+        target, got = share * sum(sizes.values()), held(sizes, splits, split)
+        assert got <= target or [splits[name] for name in sizes].count(split) == 1  # one folder may be all there is
         # What is missing is less than the smallest folder that went to train: else it would have fitted.
         left = [size for name, size in sizes.items() if splits[name] == "train"]
-        assert asked - got < min(left)
+        assert target - got < min(left)
 
 
 @given(sizes=many_small, verdict=st.sampled_from([0.05, 0.1]))

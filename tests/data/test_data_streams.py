@@ -39,10 +39,10 @@ def test_the_report_tells_files_shares_and_what_was_skipped(library, cache):
         (library / f"bad_{number:02d}.py").write_bytes(b"\xff\n")
     streams = prepare(data(), library, cache)
     total = sum(path.stat().st_size for path in library.rglob("*.py") if not path.name.startswith("bad_"))
-    for split, asked in (("tuning", 0.1), ("verdict", 0.1)):
+    for split, requested in (("tuning", 0.1), ("verdict", 0.1)):
         share = streams.report.split(split).bytes / total
         assert share == pytest.approx(streams.report.share(split))
-        assert share == pytest.approx(asked, abs=0.025)
+        assert share == pytest.approx(requested, abs=0.025)
     told = streams.describe()
     assert "12 skipped" in told
     assert "bad_00.py" in told
@@ -55,7 +55,7 @@ def test_a_share_that_whole_folders_cannot_give_is_noted(library, cache):
     for number in range(40):
         (library / f"module_{number:02d}.py").unlink()
     report = prepare(data(tuning=0.02, verdict=0.02), library, cache).report
-    assert any(note.startswith("verdict holds") and "2.0% was asked" in note for note in report.notes)
+    assert any(note.startswith("verdict has") and "2.0% was requested" in note for note in report.notes)
 
 
 def test_bpe_learns_from_train_alone(library, cache):
@@ -83,7 +83,7 @@ def test_a_bpe_corpus_decodes_to_its_texts(library, cache):
 
 def test_unused_ids_are_noted(library, cache):
     report = prepare(data(tokenizer={"bpe": 60000}), library, cache).report
-    assert any("of the 60,000 tokens asked" in note for note in report.notes)
+    assert any("of the 60,000 requested tokens" in note for note in report.notes)
 
 
 # Fingerprints
@@ -169,17 +169,17 @@ def test_other_processes_find_the_same(library, tmp_path):
         "streams = prepare(data, Path(), Path(sys.argv[2]))\n"
         "print(streams.fingerprint, hash('salted'))\n"
     )
-    asked = data(tokenizer={"bpe": 320})
+    document = data(tokenizer={"bpe": 320})
     printed = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(ablate.__path__[0]).parent)}
-        arguments = [str(library), str(tmp_path / f"cache{seed}"), asked.model_dump_json()]
+        arguments = [str(library), str(tmp_path / f"cache{seed}"), document.model_dump_json()]
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, timeout=60
         )
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout.split())
-    assert printed[0][0] == printed[1][0] == prepare(asked, library, tmp_path / "cache").fingerprint
+    assert printed[0][0] == printed[1][0] == prepare(document, library, tmp_path / "cache").fingerprint
     assert printed[0][1] != printed[1][1]  # their hashes do differ
     name = f"{printed[0][0]}.tokens"
     assert (tmp_path / "cache1" / name).read_bytes() == (tmp_path / "cache2" / name).read_bytes()
@@ -193,9 +193,9 @@ def test_a_corpus_that_is_exactly_enough_is_accepted(library, cache):
     train, verdict = streams.report.train.tokens, streams.report.verdict.tokens
     check_corpus(streams, seq_len=train - 1, batch=1, windows=0)
     check_corpus(streams.report, seq_len=1, batch=1, windows=verdict // 2)
-    with pytest.raises(RefusedError, match=f"train holds {train:,} tokens.* takes {train + 1:,}"):
+    with pytest.raises(RefusedError, match=f"train has {train:,} tokens.* needs {train + 1:,}"):
         check_corpus(streams, seq_len=train, batch=1, windows=0)
-    with pytest.raises(RefusedError, match=f"verdict holds {verdict:,} tokens"):
+    with pytest.raises(RefusedError, match=f"verdict has {verdict:,} tokens"):
         check_corpus(streams.report, seq_len=1, batch=1, windows=verdict // 2 + 1)
 
 
@@ -204,7 +204,7 @@ def test_what_is_missing_is_said_all_at_once_with_the_way_out(library, cache):
         check_corpus(prepare(data(verdict=0), library, cache), seq_len=1024, batch=64, windows=16)
     told = str(refusal.value)
     assert "65,600" in told  # 64 x 1025
-    assert "verdict holds 0 tokens" in told
+    assert "verdict has 0 tokens" in told
     assert "16,400" in told  # 16 x 1025
     assert "model.context" in told
 

@@ -102,13 +102,13 @@ def test_the_run_says_once_what_computes_and_keeps_it_with_the_trials(tmp_path):
     path.write_text(text, encoding="utf-8")
     console, results = Console(record=True, width=200, file=io.StringIO()), tmp_path / "results"
     done = ablate.run(ablate.load_space(path), results=results, executor="inline", mirror=False, console=console)
-    said = console.export_text()
-    assert said.count("layers.*.attention uses sdpa: first choice on cpu") == 1
+    shown = console.export_text()
+    assert shown.count("layers.*.attention uses sdpa: first choice on cpu") == 1
     mapped = (
         "layers.*.attention uses eager: sdpa takes no map on the logits; eager holds all scores, 48.0 KiB in a step"
     )
-    assert said.count(mapped) == 1
-    assert said.index(mapped) < said.index("capped · seed 0: finished")
+    assert shown.count(mapped) == 1
+    assert shown.index(mapped) < shown.index("capped · seed 0: finished")
     kept = query(results, "SELECT DISTINCT attention, detail->>'$.attention' FROM trials ORDER BY ALL").rows
     assert list(kept) == [("layers.*.attention eager", None), ("layers.*.attention sdpa", None)]
     assert query(results, "SELECT count(DISTINCT versions_id) FROM trials").rows == ((1,),)
@@ -120,8 +120,8 @@ def test_the_run_says_once_what_computes_and_keeps_it_with_the_trials(tmp_path):
 def test_a_trial_goes_on_with_the_operator_that_it_began_with_or_starts_over(planned, tmp_path, monkeypatch, broken):
     trial, corpus = planned
     (tmp_path / "corpus").symlink_to(corpus / "corpus")
-    said = []
-    with Results(tmp_path, say=said.append) as results:
+    notices = []
+    with Results(tmp_path, say=notices.append) as results:
         start = results.begin(trial)
         asked = iter([False] * 6 + [True] * 9)
         results.append(trial.id, carried_out((trial, tmp_path), lambda: next(asked), versions=start.versions))
@@ -136,7 +136,7 @@ def test_a_trial_goes_on_with_the_operator_that_it_began_with_or_starts_over(pla
     assert next(event.step for event in events if isinstance(event, Row)) == (0 if broken else 8)
     assert isinstance(events[-1], Outcome) and events[-1].kind == "finished"
     over = [f"trial {trial.id} was started with other versions (attention); it starts over"]
-    assert said == (over if broken else [])
+    assert notices == (over if broken else [])
 
 
 def test_the_driver_hears_at_once_that_a_trial_was_taken_up(planned):

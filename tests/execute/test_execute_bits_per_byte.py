@@ -63,7 +63,7 @@ def nats_of(model, windows):
 
 
 def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(planned, tmp_path, monkeypatch):
-    found = {}
+    by_trial = {}
     for trial in [one for one in planned.plan.trials if one.variant == planned.plan.baseline]:
         windows = windows_of(trial, tmp_path, monkeypatch)
         streams = prepare(trial.data, planned.space.path.parent, tmp_path / "cache")
@@ -73,12 +73,14 @@ def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(pl
         row = next(row for row in rows if row.metric == "eval_bits_per_byte")
         assert row.value == pytest.approx(nats_of(model, windows) / (math.log(2) * windows.bytes), rel=1e-12)
         assert (row.step, row.address) == (0, "")
-        found[trial.seed] = windows, row.value, next(row.value for row in rows if row.metric == "eval_loss")
+        by_trial[trial.seed] = windows, row.value, next(row.value for row in rows if row.metric == "eval_loss")
     if planned.space.data.tokenizer == "bytes":
-        assert all(bits == nats / math.log(2) and w.bytes == w.targets.numel() for w, bits, nats in found.values())
+        assert all(bits == nats / math.log(2) and w.bytes == w.targets.numel() for w, bits, nats in by_trial.values())
     else:  # bytes are counted seed by seed, on the windows of each
-        assert found[0][0].bytes != found[1][0].bytes
-        assert all(w.bytes > 1.5 * w.targets.numel() and bits < nats / math.log(2) for w, bits, nats in found.values())
+        assert by_trial[0][0].bytes != by_trial[1][0].bytes
+        assert all(
+            w.bytes > 1.5 * w.targets.numel() and bits < nats / math.log(2) for w, bits, nats in by_trial.values()
+        )
 
 
 def test_windows_without_text_behind_them_have_no_bits_per_byte(planned, tmp_path, monkeypatch):

@@ -53,7 +53,7 @@ def test_a_trial_that_loses_worker_after_worker_is_lost_and_taken_up_again(world
     survived = disturbed(folder, folder / "lost", [("step", "exit")] * 3, "--workers", "1", most=3)
     assert survived.resumed == 1
     log = (folder / "lost.log").read_text()
-    assert "failed (lost): " in log and "left with exit code 0" in log
+    assert "failed (lost): " in log and "ended with exit code 0" in log
     assert {outcome.kind for outcome in ledger.known_outcomes(folder / "lost").values()} == {"finished"}
     assert tables_of(folder / "lost") == tables
 

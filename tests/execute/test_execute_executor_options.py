@@ -58,15 +58,15 @@ def test_options_come_back_as_they_were_kept(options):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"pack": 10_000}, "--pack so many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
-        ({"pack": 10**5000}, "--pack so many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
-        ({"pack": 0}, "--pack 0 trials on a GPU\n  = give a number from 1 to 9999, or auto"),
-        ({"pack": "all"}, "--pack all trials"),
-        ({"ranks": 0}, "--ranks 0 processes for a trial\n  = at least one"),
+        ({"pack": 10_000}, "--pack: that many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
+        ({"pack": 10**5000}, "--pack: that many trials on a GPU\n  = give a number from 1 to 9999, or auto"),
+        ({"pack": 0}, "--pack: 0 trials on a GPU\n  = give a number from 1 to 9999, or auto"),
+        ({"pack": "all"}, "--pack: all trials"),
+        ({"ranks": 0}, "--ranks: 0 processes per trial\n  = give at least one"),
         ({"pack": 2, "ranks": 2}, "--pack has no effect with --ranks 2: each process has a GPU of its own\n  = leave"),
-        ({"pack": 2, "executor": "inline"}, "--pack has no effect with --executor inline, which has one trial"),
+        ({"pack": 2, "executor": "inline"}, "--pack has no effect with --executor inline, which runs one trial"),
         ({"pack": 2, "executor": "ray", "gpus": 0.5}, "--pack has no effect with --gpus\n  = leave one"),
-        ({"ranks": 2, "executor": "ray", "gpus": 0.5}, "--gpus 0.5 for a trial of 2 processes\n  = each has one"),
+        ({"ranks": 2, "executor": "ray", "gpus": 0.5}, "--gpus 0.5 does not fit a trial of 2 processes\n  = each "),
     ],
 )
 def test_what_does_not_go_together_is_refused(asked, message):
@@ -92,7 +92,7 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_begun(s
     with pytest.raises(InputError) as refused:
         ablate.run(space, results=tmp_path / "results", ranks=3, console=Console(quiet=True))
     assert str(refused.value) == (
-        "a batch of 4 sequences cannot be shared out evenly among 3 processes\n  = use --ranks 2, 4, or another "
+        "a batch of 4 sequences cannot be divided evenly among 3 processes\n  = use --ranks 2, 4, or another "
         "recipe.batch"
     )
     assert not (tmp_path / "results").exists()
@@ -100,10 +100,10 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_begun(s
 
 @pytest.mark.fast
 def test_another_executor_forgets_the_cluster_of_the_first():
-    asked = ExecutorOptions(executor="ray", address="auto", gpus=0, ranks=2, limit=60.0)
-    assert asked.changed(workers=3) == dataclasses.replace(asked, workers=3)
-    assert asked.changed(executor="ray", ranks=4) == dataclasses.replace(asked, ranks=4)
-    assert asked.changed(executor="local", workers=3) == ExecutorOptions(workers=3, ranks=2, limit=60.0)
+    options = ExecutorOptions(executor="ray", address="auto", gpus=0, ranks=2, limit=60.0)
+    assert options.changed(workers=3) == dataclasses.replace(options, workers=3)
+    assert options.changed(executor="ray", ranks=4) == dataclasses.replace(options, ranks=4)
+    assert options.changed(executor="local", workers=3) == ExecutorOptions(workers=3, ranks=2, limit=60.0)
 
 
 @pytest.mark.fast
@@ -145,20 +145,20 @@ def test_workers_by_cores_and_gpus(monkeypatch):
 
 @pytest.mark.fast
 def test_what_this_machine_makes_of_it(monkeypatch):
-    said = []
+    notices = []
     monkeypatch.setattr(cores, "available_cores", lambda: 16)
-    assert build_executor(ExecutorOptions(), 1, said.append).workers == 16 and said == []
-    assert build_executor(ExecutorOptions(pack=2), 1, said.append).workers == 16
-    assert said.pop() == "--pack 2 has no effect: this machine has no GPU"
-    assert build_executor(ExecutorOptions(ranks=2), 4, said.append).workers == 2
+    assert build_executor(ExecutorOptions(), 1, notices.append).workers == 16 and notices == []
+    assert build_executor(ExecutorOptions(pack=2), 1, notices.append).workers == 16
+    assert notices.pop() == "--pack 2 has no effect: this machine has no GPU"
+    assert build_executor(ExecutorOptions(ranks=2), 4, notices.append).workers == 2
     monkeypatch.setattr(device, "gpus", lambda: (Gpu(0, 80 * GIB), Gpu(1, 80 * GIB)))
     for given, workers in (({}, 16), ({"pack": 3}, 6), ({"workers": 3}, 3), ({"ranks": 2}, 1)):
-        assert build_executor(ExecutorOptions(**given), 1, said.append).workers == workers, given
-    assert said == []
-    assert build_executor(ExecutorOptions(workers=9, pack=1), 1, said.append).workers == 2
-    assert said.pop() == "the GPUs bear 2 trials at a time, of the 9 that were asked for"
-    with pytest.raises(InputError, match="--ranks 4: each process has a GPU of its own, and this machine has 2"):
-        build_executor(ExecutorOptions(ranks=4), 1, said.append)
+        assert build_executor(ExecutorOptions(**given), 1, notices.append).workers == workers, given
+    assert notices == []
+    assert build_executor(ExecutorOptions(workers=9, pack=1), 1, notices.append).workers == 2
+    assert notices.pop() == "the GPUs can run 2 trials at a time, of the 9 requested"
+    with pytest.raises(InputError, match="--ranks 4: each process needs a GPU of its own, and this machine has 2"):
+        build_executor(ExecutorOptions(ranks=4), 1, notices.append)
 
 
 class Recording(Packer):

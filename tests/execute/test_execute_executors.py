@@ -51,8 +51,8 @@ def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, m
 
     def stop_soon(self):
         self.calls = getattr(self, "calls", 0) + 1
-        self.asked = self.calls > 8
-        return self.asked
+        self.requested = self.calls > 8
+        return self.requested
 
     monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
     interruptions = 0

@@ -144,11 +144,11 @@ def test_a_gpu_that_is_there_and_not_seen_is_told_of_once(tmp_path, monkeypatch)
     assert gpu.unseen()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert not gpu.unseen()
-    said = []
-    conductor = Conductor(lambda: None, print, lambda: False, lambda: 1, lambda task: 1.0, say=said.append)
+    notices = []
+    conductor = Conductor(lambda: None, print, lambda: False, lambda: 1, lambda task: 1.0, say=notices.append)
     for text in ("", "a: none", "b: none", "a: none", ""):
         conductor.warned(text)
-    assert said == ["a: none", "b: none"]
+    assert notices == ["a: none", "b: none"]
 
 
 @pytest.mark.fast

@@ -24,27 +24,27 @@ BATCH = 4
 def run(folder, paths, results="results", **more):
     """What came of the metered block's trial, of all, and what was said."""
     path, plugin = paths
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     space = ablate.load_space(path, plugins=[plugin])
-    more = {"executor": "inline", "plugins": [plugin], "console": said, "mirror": False} | more
+    more = {"executor": "inline", "plugins": [plugin], "console": screen, "mirror": False} | more
     try:
         done = ablate.run(space, results=folder / results, **more)
     except FailedError as failed:  # a run that had nothing but this trial to train
         done = failed.run
     (metered,) = (trial for trial in done.plan.trials if done.plan.variant(trial.variant).name == "metered")
-    return known_outcomes(folder / results).get(metered.id), done, said.export_text()
+    return known_outcomes(folder / results).get(metered.id), done, screen.export_text()
 
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.full)])
 @pytest.mark.parametrize(("most", "parts", "lacked"), [pytest.param(2, 2, [1], marks=pytest.mark.full), (1, 4, [1, 2])])
 def test_a_trial_recovers_in_parts(tmp_path, executor, most, parts, lacked):
     paths = write_metered(tmp_path, most=most, seeds=1)
-    outcome, done, said = run(tmp_path, paths, executor=executor, workers=1)
+    outcome, done, text = run(tmp_path, paths, executor=executor, workers=1)
     assert outcome.kind == "finished" and outcome.step == 12
     assert outcome.detail["out_of_memory"] == lacked and outcome.detail["parts"] == parts
     assert done.ended.kinds == {"finished": 2} and not done.failed
     for tried in (2, 4)[: len(lacked)]:
-        assert f"metered · seed 0: out of memory; it begins anew with each batch in {tried} parts" in said
+        assert f"metered · seed 0: out of memory; it starts over with each batch in {tried} parts" in text
     batches = {batch for notes in notes_of(tmp_path).values() for _, batch, _, _ in notes}
     assert batches == {BATCH // tried for tried in (1, 2, 4) if tried <= parts}
     versions = "SELECT version FROM trials JOIN versions USING (versions_id) WHERE name = 'parts'"
@@ -71,11 +71,11 @@ def test_the_batch_stays_as_it_is(tmp_path):
 def test_what_never_fits_is_told_and_tried_again_by_the_next_run(tmp_path):
     paths = write_metered(tmp_path, most=0, seeds=1)
     for _ in range(2):
-        outcome, done, said = run(tmp_path, paths)
+        outcome, done, text = run(tmp_path, paths)
         assert outcome.kind == "out_of_memory" and outcome.detail["out_of_memory"] == [1, 2, 4]
         assert outcome.detail["parts"] == BATCH
         assert [trial_outcome.kind for _, trial_outcome in done.failed] == ["out_of_memory"]
-        assert "in 4 parts" in said and "in 8 parts" not in said
+        assert "in 4 parts" in text and "in 8 parts" not in text
     assert done.ended.kinds == {"out_of_memory": 1}, "the other one has its result"
 
 
@@ -144,17 +144,17 @@ def test_the_first_retry_of_a_trial_that_shared_its_gpu_is_alone(tmp_path):
     (trial, _) = ablate.plan_space(ablate.load_space(path, plugins=[plugin]), results=tmp_path / "results").plan.trials
     shared = Outcome("out_of_memory", 3, {"cause": "no more", SHARE: 0.5})
     whole = Outcome("out_of_memory", 3, {"cause": "no more", SHARE: 1.0})
-    scripted, said = Scripted(shared, whole, Outcome("finished", 12)), []
+    scripted, notices = Scripted(shared, whole, Outcome("finished", 12)), []
     with Results(tmp_path / "results") as results:
         source = Listed([Work(trial=trial, label="one")])
         controller = Controller(
-            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=said.append
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=notices.append
         )
         ended = controller.run(scripted)
         assert ended.kinds == {"finished": 1}
         assert results.outcomes()[trial.id].detail["out_of_memory"] == [1, 1]
     assert [(task.parts, task.memory) for task in scripted.tasks] == [(1, None), (1, 1.0), (2, 1.0)]
-    assert said == [
-        "one: out of memory beside others on its GPU; it goes on with one of its own",
-        "one: out of memory; it begins anew with each batch in 2 parts",
+    assert notices == [
+        "one: out of memory while sharing its GPU; it resumes with a GPU of its own",
+        "one: out of memory; it starts over with each batch in 2 parts",
     ]

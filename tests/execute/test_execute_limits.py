@@ -87,7 +87,7 @@ def test_a_preempted_worker_saves_its_trial_and_another_goes_on(tmp_path):
     space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1))
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     ablate.run(space, results=calm, executor="inline", **QUIET)
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     sent = []
 
     def preempt():
@@ -104,19 +104,19 @@ def test_a_preempted_worker_saves_its_trial_and_another_goes_on(tmp_path):
 
     thread = threading.Thread(target=preempt, daemon=True)
     thread.start()
-    done = ablate.run(space, results=rough, executor="local", workers=2, console=said, mirror=False)
+    done = ablate.run(space, results=rough, executor="local", workers=2, console=screen, mirror=False)
     thread.join()
     assert sent, "no worker came far enough to be preempted"
     assert done.ended.kinds == {"finished": 4}
-    assert "its worker was asked to stop; it goes on from its checkpoint" in said.export_text()
+    assert "its worker was asked to stop; it resumes from its checkpoint" in screen.export_text()
     assert rows_of(rough) == rows_of(calm)
 
 
 def test_a_worker_with_other_versions_starts_over(space, tmp_path, monkeypatch):
     """What a state was made with decides its bits, so a worker that differs does not go on from it."""
     (trial, *_) = ablate.plan_space(space, results=tmp_path).plan.trials
-    said = []
-    with Results(tmp_path, say=said.append) as results:
+    notices = []
+    with Results(tmp_path, say=notices.append) as results:
         start = results.begin(trial)
         asked = iter([False] * 30 + [True] * 9)
         for message in worker.messages(
@@ -132,4 +132,4 @@ def test_a_worker_with_other_versions_starts_over(space, tmp_path, monkeypatch):
     assert isinstance(events[0], Began) and events[0].step == 0
     assert next(event.step for event in events if isinstance(event, Row)) == 0
     assert isinstance(events[-1], Outcome) and events[-1].kind == "finished"
-    assert said == [f"trial {trial.id} was started with other versions (torch); it starts over"]
+    assert notices == [f"trial {trial.id} was started with other versions (torch); it starts over"]

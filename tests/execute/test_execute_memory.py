@@ -129,15 +129,22 @@ def test_it_follows_the_optimiser(tmp_path, name):
     """Few tokens, so that state and weights are most of it; the twin: what is said of another is out of bounds."""
     few = ["recipe.batch=1", "model.context=8", "model.width=96"]
 
-    def said(other):
+    def predicted(other):
         settings = [*few, f"recipe.optimizer={{{other}: {{lr: 1e-3}}}}"]
         return predict(trial_of(tmp_path / other, "pre_ln", *settings), declarations(), device_type="cpu")
 
     trial = trial_of(tmp_path / "own", "pre_ln", *few, f"recipe.optimizer={{{name}: {{lr: 1e-3}}}}")
-    assert TOO_LITTLE < said(name) / measured(trial) < TOO_MUCH
+    assert TOO_LITTLE < predicted(name) / measured(trial) < TOO_MUCH
     if name == "soap":
-        assert said("adamw") / measured(trial) < TOO_LITTLE
-    assert said("soap") > said("adamw") == said("adam") > said("muon") > said("sgd") == said("lion")
+        assert predicted("adamw") / measured(trial) < TOO_LITTLE
+    assert (
+        predicted("soap")
+        > predicted("adamw")
+        == predicted("adam")
+        > predicted("muon")
+        > predicted("sgd")
+        == predicted("lion")
+    )
 
 
 def test_of_an_optimiser_that_reads_numbers_two_moments_are_assumed(tmp_path):

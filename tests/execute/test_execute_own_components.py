@@ -19,11 +19,11 @@ QUIET = {"console": Console(quiet=True), "mirror": False}
 @pytest.fixture(scope="module")
 def spaces(tmp_path_factory):
     """The same question asked in two orders, so that other trials run before in the same worker."""
-    found = []
+    rows = []
     for order in ("plain, pre_ln", "pre_ln, plain"):
         space, plugin = write_own_world(tmp_path_factory.mktemp("own"), order)
-        found.append((ablate.load_space(space, plugins=[plugin]), [plugin]))
-    return found
+        rows.append((ablate.load_space(space, plugins=[plugin]), [plugin]))
+    return rows
 
 
 def trained(asked, results, **options):
@@ -73,8 +73,8 @@ def test_stopped_and_gone_on_in_a_process_that_drew_other_numbers(spaces, undist
 
     def stop_soon(self):
         self.calls = getattr(self, "calls", 0) + 1
-        self.asked = self.calls > 8
-        return self.asked
+        self.requested = self.calls > 8
+        return self.requested
 
     monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
     space, plugins = spaces[0]

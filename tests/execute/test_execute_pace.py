@@ -43,10 +43,10 @@ def quick(monkeypatch):
 
 def world(tmp_path, *settings, blocks="pre_ln, sas_p", fair=FAIR):
     path = write_world(tmp_path)
-    found = load_space(path, CATALOGUE, settings=(fair, f"design={{compare: [{blocks}]}}", *settings))
+    space = load_space(path, CATALOGUE, settings=(fair, f"design={{compare: [{blocks}]}}", *settings))
     results = tmp_path / "results"
-    corpus = fingerprint(found.data, found.folder, cache_of(results))
-    return results, Models(found, corpus.vocab_size, corpus.fingerprint)
+    corpus = fingerprint(space.data, space.folder, cache_of(results))
+    return results, Models(space, corpus.vocab_size, corpus.fingerprint)
 
 
 def planned(models, paces):
@@ -78,15 +78,17 @@ def test_steps_are_taken_in_turn_and_clocked_without_the_first(tmp_path, monkeyp
 def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     results, models = world(tmp_path)
     assert read_step_times(results, Plans(models)) == {}
-    said = []
-    paces = measure_step_times(results, Plans(models), say=said.append)
-    assert said[0] == "measuring seconds per step, once: sas_p, equal wall-clock beside pre_ln"
-    assert re.fullmatch(TOLD, said[1])
+    notices = []
+    paces = measure_step_times(results, Plans(models), say=notices.append)
+    assert notices[0] == "measuring seconds per step, once: sas_p, equal wall-clock beside pre_ln"
+    assert re.fullmatch(TOLD, notices[1])
     assert (
-        read_step_times(results, Plans(models)) == paces == measure_step_times(results, Plans(models), say=said.append)
+        read_step_times(results, Plans(models))
+        == paces
+        == measure_step_times(results, Plans(models), say=notices.append)
     )
     assert len(kept(results)) == 1
-    assert len([text for text in said if not text.startswith("! ")]) == 2
+    assert len([text for text in notices if not text.startswith("! ")]) == 2
     plan = planned(models, paces)
     assert not plan.open
     by_name = {models.space.judge.against: models.identity(models.space.blocks["pre_ln"])}
@@ -111,30 +113,30 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
     monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(0.3, 0.1))
     before = measure_step_times(results, Plans(models))
     _, more = world(tmp_path, blocks="pre_ln, sas_p, op")
-    asked = []
+    calls = []
 
     def slower(trial, beside, **how):  # the whole machine is slower now, and op takes twice what pre_ln does
-        asked.append(trial.variant)
+        calls.append(trial.variant)
         return Pace(4.0, 2.0)
 
     monkeypatch.setattr(pacing, "pace", slower)
     after = measure_step_times(results, Plans(more))
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert {id: after[id] for id in before} == before
     assert after[more.identity(more.space.blocks["op"])] == pytest.approx(0.2)
     assert read_step_times(results, Plans(models)) == before
-    said = []
+    notices = []
     _, both = world(tmp_path, blocks="pre_ln, op, post_ln")
     measure_step_times(results, Plans(both))
     _, all_known = world(tmp_path, blocks="pre_ln, sas_p, post_ln")  # each measured, though never in one run
     assert read_step_times(results, Plans(all_known)) == {}
-    found = measure_step_times(results, Plans(all_known), say=said.append)
-    assert (len(asked), said) == (2, [])
+    found = measure_step_times(results, Plans(all_known), say=notices.append)
+    assert (len(calls), notices) == (2, [])
     assert read_step_times(results, Plans(all_known)) == found
     monkeypatch.setattr(pacing, "machine", lambda: {"device": "another"})
     _, most = world(tmp_path, blocks="pre_ln, sas_p, op, post_ln")
     measure_step_times(results, Plans(most))
-    assert len(asked) == 5  # on another machine what was measured on this one says nothing
+    assert len(calls) == 5  # on another machine what was measured on this one says nothing
 
 
 @pytest.mark.parametrize(
@@ -185,18 +187,18 @@ def test_a_baseline_that_takes_no_step_is_refused(tmp_path, monkeypatch):
 
 def test_a_lack_of_memory_for_two_is_none_for_one_after_the_other(tmp_path, quick, monkeypatch):
     results, models = world(tmp_path)
-    one, other = (model.trial for model in timed_models(Plans(models)))
-    real, asked = pacing._measured, []
+    first, other = (model.trial for model in timed_models(Plans(models)))
+    real, calls = pacing._measured, []
 
     def measured(stepping):
-        asked.append(len(stepping))
+        calls.append(len(stepping))
         if len(stepping) > 1:
             raise NoStep("out_of_memory", "no room")
         return real(stepping)
 
     monkeypatch.setattr(pacing, "_measured", measured)
-    found = pace(one, other, cache=cache_of(results), plugins=())
-    assert asked == [2, 1, 1]
+    found = pace(first, other, cache=cache_of(results), plugins=())
+    assert calls == [2, 1, 1]
     assert found.seconds > 0 < found.beside
 
 

@@ -96,7 +96,7 @@ def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(tr
 
     by_block, _ = trials
     monkeypatch.setattr(work, "profile", lacking)
-    said, asked = [], []
+    notices, asked = [], []
 
     class Counting(Inline):
         def run(self, next_task, handle, should_stop):
@@ -105,12 +105,12 @@ def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(tr
     with Results(tmp_path / "results") as results:
         source = Listed([Work(trial=by_block["admin"], label="admin")])
         controller = Controller(
-            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=said.append
+            source, results, ExecutorOptions(), watcher=Silent(), should_stop=lambda: False, say=notices.append
         )
         assert controller.run(Counting()).kinds == {"out_of_memory": 1}
         outcome = results.outcomes()[by_block["admin"].id]
     assert len([task for task in asked if task]) == 1
-    assert said == ["layers.*.attention uses sdpa: first choice on cpu"]  # and nothing else
+    assert notices == ["layers.*.attention uses sdpa: first choice on cpu"]  # and nothing else
     assert outcome.detail["cause"] == f"CUDA out of memory for 4 sequences ({work.IN_PROFILE})"
     assert outcome.detail["out_of_memory"] == [1] and UNCUT in outcome.detail and SHARE not in outcome.detail
     assert after_lack(Attempt(), most=1, share=0.5) == Attempt(1, True, (1,))

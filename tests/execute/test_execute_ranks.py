@@ -117,17 +117,17 @@ def plugin(folder, name, act="pass", patch="Passes.backward = at_step_5"):
 def test_it_is_the_trial_of_one_process(world, dtype, how):
     alone = world("alone", f"recipe.dtype={dtype}")
     shared = replace(world("-".join(how), f"recipe.dtype={dtype}"), **how)
-    expected, found = carried_out(alone), carried_out(shared)
-    assert found[-1].kind == expected[-1].kind == "finished"
-    assert rows(found).keys() == rows(expected).keys() and {m for m, _, _ in exact(found)} == EXACT
+    expected, actual = carried_out(alone), carried_out(shared)
+    assert actual[-1].kind == expected[-1].kind == "finished"
+    assert rows(actual).keys() == rows(expected).keys() and {m for m, _, _ in exact(actual)} == EXACT
     whole = {key: value for key, value in exact(expected).items() if dtype == "float64" or not key[1]}
-    assert {key: exact(found)[key] for key in whole} == pytest.approx(whole, rel=CLOSE[dtype])
-    ours = parameters(shared, found)
+    assert {key: exact(actual)[key] for key in whole} == pytest.approx(whole, rel=CLOSE[dtype])
+    ours = parameters(shared, actual)
     for name, there in parameters(alone, expected).items():
         assert (ours[name] - there).abs().max() <= CLOSE[dtype] * there.abs().max(), name
     said = {name: str(n) for name, n in how.items()}
-    assert isinstance(found[0], Began) and said.items() <= found[0].versions.items()
-    assert how.items() <= found[-1].detail.items() and "readings" in found[-1].detail
+    assert isinstance(actual[0], Began) and said.items() <= actual[0].versions.items()
+    assert how.items() <= actual[-1].detail.items() and "readings" in actual[-1].detail
     assert not {"parts", "ranks", "readings"} & {*expected[0].versions, *expected[-1].detail}
 
 
@@ -214,7 +214,7 @@ def test_parts_need_less_of_a_gpu(world):
 def test_more_ranks_than_gpus_are_refused(world):
     count = torch.cuda.device_count()
     outcome = carried_out(world("gpus", "recipe.batch=64", ranks=count + 1))[-1]
-    assert outcome.detail[REFUSED].startswith(f"a trial was to have GPU {count}, and {count} ")
+    assert outcome.detail[REFUSED].startswith(f"a trial was assigned GPU {count}, but only {count} ")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_ranks_take_no_module_from_where_they_are_begun(world, tmp_path, monkeyp
 def test_ranks_that_do_not_meet_are_lost_soon(monkeypatch):
     monkeypatch.setattr(together, "MEET_WITHIN", timedelta(seconds=1))
     store = together._store(2)
-    with pytest.raises(RankLost, match="the ranks did not meet"), together._group(store, 0, 2, timedelta(minutes=9)):
+    with pytest.raises(RankLost, match="ranks could not connect"), together._group(store, 0, 2, timedelta(minutes=9)):
         raise AssertionError("there is no other")
     assert not any(name in os.environ for name in together.INTERFACES)
 
@@ -335,7 +335,7 @@ def test_divergence_is_found_where_it_is(world, tmp_path):
 def test_what_cannot_be_is_refused_in_words(world):
     (*_, outcome) = carried_out(world("refused", ranks=5))
     assert outcome.kind == "interrupted"
-    assert outcome.detail[REFUSED].startswith("a batch of 4 sequences cannot be shared out among 5 ranks")
+    assert outcome.detail[REFUSED].startswith("a batch of 4 sequences cannot be divided among 5 ranks")
     assert children() == []
 
 
@@ -390,7 +390,7 @@ def test_nothing_outlives_a_parent_that_is_killed(world, tmp_path):
 
 def children(of: int | None = None) -> list[int]:
     """The living processes that a process (this one) has started to be ranks."""
-    found = []
+    processes = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:
@@ -399,5 +399,5 @@ def children(of: int | None = None) -> list[int]:
             except OSError:
                 continue
             if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank_process" in command:
-                found.append(int(place.name))
-    return found
+                processes.append(int(place.name))
+    return processes

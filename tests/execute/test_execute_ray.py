@@ -39,10 +39,10 @@ def cluster():
     folder = tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True)
     with folder as name, pytest.MonkeyPatch.context() as patched:
         patched.setenv("RAY_TMPDIR", name)
-        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        found.add_node(num_cpus=1, num_gpus=1)
-        yield found
-        found.shutdown()
+        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        started.add_node(num_cpus=1, num_gpus=1)
+        yield started
+        started.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +71,13 @@ def test_a_cluster_that_was_joined_gives_the_same_bits(world, cluster, temporary
 @pytest.mark.full
 def test_a_component_of_plain_layers_gives_the_same_bits_whatever_ran_before(cluster, tmp_path):
     """On Ray a worker has had other trials before; in this process there were none."""
-    found = []
+    rows = []
     for order, options in (("plain, pre_ln", {"executor": "inline"}), ("pre_ln, plain", on(cluster, workers=1))):
         space, plugin = write_own_world(tmp_path, order)
         results = tmp_path / options["executor"]
         ablate.run(ablate.load_space(space, plugins=[plugin]), results=results, plugins=[plugin], **options, **QUIET)
-        found.append(rows_of(results))
-    assert found[0] == found[1] and len({row[0] for row in found[0]}) == 2
+        rows.append(rows_of(results))
+    assert rows[0] == rows[1] and len({row[0] for row in rows[0]}) == 2
 
 
 def surroundings() -> list[object]:
@@ -111,24 +111,24 @@ def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(world, temp
 
 @pytest.mark.full
 def test_a_killed_worker_costs_nothing_but_time(world, cluster, tmp_path):
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     with meanwhile(tmp_path, lambda holders: os.kill(holders[0].pid, signal.SIGKILL), workers=1) as struck:
-        done = ablate.run(world.space, results=tmp_path, **on(cluster), console=said, mirror=False)
+        done = ablate.run(world.space, results=tmp_path, **on(cluster), console=screen, mirror=False)
     assert struck() and done.ended.kinds == {"finished": 4}
     killed = struck()[0]
-    assert f"its worker was lost (process {killed.pid} on {killed.host}); it goes on from" in said.export_text()
+    assert f"its worker was lost (process {killed.pid} on {killed.host}); it resumes from" in screen.export_text()
     assert rows_of(tmp_path) == world.rows
 
 
 @pytest.mark.full
 def test_a_lost_node_costs_nothing_but_time(world, cluster, tmp_path, capfd):
     """Two nodes have a trial each when one is gone: its trial goes on on the other, and nothing is said by Ray."""
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     node = cluster.add_node(num_cpus=1, resources={"lost": 1})
     with meanwhile(tmp_path, lambda _: cluster.remove_node(node, allow_graceful=False), workers=3) as struck:
-        done = ablate.run(world.space, results=tmp_path, **on(cluster), console=said, mirror=False)
+        done = ablate.run(world.space, results=tmp_path, **on(cluster), console=screen, mirror=False)
     assert struck() and done.ended.kinds == {"finished": 4}
-    assert "its worker was lost" in said.export_text()
+    assert "its worker was lost" in screen.export_text()
     assert rows_of(tmp_path) == world.rows
     assert "raylet" not in "".join(capfd.readouterr())
 
@@ -138,17 +138,17 @@ def test_stopped_on_ray_and_gone_on_elsewhere(world, cluster, tmp_path, monkeypa
     """What runs saves where it is, within moments of being asked; it goes on in this process to the same bits."""
     from ablate.execute.interrupt import Interrupt
 
-    asked = []
+    times = []
 
     def stop(self):
-        if not asked and any(holder.step > 50 for holder in claim.holders(tmp_path).values()):
-            asked.append(time.monotonic())
-        return bool(asked)
+        if not times and any(holder.step > 50 for holder in claim.holders(tmp_path).values()):
+            times.append(time.monotonic())
+        return bool(times)
 
     with monkeypatch.context() as patched:
         patched.setattr(Interrupt, "__call__", stop)
         done = ablate.run(world.space, results=tmp_path, **on(cluster), **QUIET)
-    assert time.monotonic() - asked[0] < 5
+    assert time.monotonic() - times[0] < 5
     assert done.ended.kinds["interrupted"] >= 1 and done.ended.waiting >= 1
     assert claim.holders(tmp_path) == {}
     ablate.run(world.space, results=tmp_path, executor="inline", **QUIET)
@@ -210,7 +210,7 @@ def test_what_goes_wrong_in_the_driver_comes_out_as_it_was(world, cluster, tmp_p
 def test_trials_share_a_gpu_and_nodes_are_counted_as_they_come(world, cluster, tmp_path):
     """GPUs are counted, not touched: Ray takes our word that a node has them."""
     executor = RayTune(None, address=cluster.address, cpus=0.25, gpus=0.5)
-    with pytest.raises(RefusedError, match=r"asks for 0.25 CPUs and 2 GPUs.*: 1 CPU and 0 GPUs; 1 CPU and 1 GPU"):
+    with pytest.raises(RefusedError, match=r"needs 0.25 CPUs and 2 GPUs.*: 1 CPU and 0 GPUs; 1 CPU and 1 GPU"):
         RayTune(None, address=cluster.address, cpus=0.25, gpus=2).run(lambda: None, print, lambda: False)
     seen = []
 
@@ -247,7 +247,7 @@ def test_only_the_gpus_that_were_asked_for_are_seen(cluster):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("ray://127.0.0.1:10001", "does not run through Ray's client\n  = start the run on a node of the cluster"),
+        ("ray://127.0.0.1:10001", "does not work through the Ray client\n  = start the run on a node of the cluster"),
         ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1: .*refused\n  = give the address that `ray start`"),
         ("here", "'here' is not the address of a Ray cluster\n  = give the address"),
         ("host:port", "'host:port' is not the address of a Ray cluster\n  = give the address"),

@@ -32,7 +32,7 @@ def test_a_trial_is_on_one_node():
     nodes = [{"CPU": 3}, {"CPU": 3}]
     assert Demand(2).slots(nodes) == 2, "the two cores left over are on two nodes"
     Demand(3).require(nodes)
-    with pytest.raises(RefusedError, match=r"asks for 4 CPUs, and no node .* has that: 3 CPUs and 0 GPUs\n  = ask for"):
+    with pytest.raises(RefusedError, match=r"needs 4 CPUs, and no node .* has that: 3 CPUs and 0 GPUs\n  = request"):
         Demand(4).require(nodes)
 
 
@@ -56,6 +56,6 @@ def test_as_many_as_share_a_gpu(n):
 
 
 def test_what_ray_would_take_for_nothing():
-    with pytest.raises(InputError, match=r"1e-05 GPUs for a trial\n  = Ray gives no less than 0\.0001 of one"):
+    with pytest.raises(InputError, match=r"cannot have 1e-05 GPUs\n  = Ray's smallest share is 0\.0001"):
         Demand(1, 1e-5)
     assert Demand(1, 0).bundle(0) == {"CPU": 1}

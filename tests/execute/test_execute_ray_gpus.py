@@ -91,14 +91,14 @@ def test_what_a_trial_needs_says_how_many_share_a_gpu(tmp_path):
 def test_packing_by_memory_and_alone_after_a_lack_of_it(cluster, tmp_path):
     """Two share a GPU until one lacks memory there; then it waits for one of its own, and comes through in parts."""
     path, plugin = write_metered(tmp_path, most=2, seeds=1, steps=6)
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     space = ablate.load_space(path, plugins=[plugin])
     more = {"executor": "ray", "address": cluster.address, "cpus": 0.5, "gpus": 0.5, "plugins": [plugin]}
-    done = ablate.run(space, results=tmp_path / "results", console=said, mirror=False, **more)
+    done = ablate.run(space, results=tmp_path / "results", console=screen, mirror=False, **more)
     assert done.ended.kinds == {"finished": 2}
-    text = said.export_text()
-    assert "metered · seed 0: out of memory beside others on its GPU; it goes on with one of its own" in text
-    assert "metered · seed 0: out of memory; it begins anew with each batch in 2 parts" in text
+    text = screen.export_text()
+    assert "metered · seed 0: out of memory while sharing its GPU; it resumes with a GPU of its own" in text
+    assert "metered · seed 0: out of memory; it starts over with each batch in 2 parts" in text
     details = [outcome.detail for outcome in known_outcomes(tmp_path / "results").values()]
     assert [1, 1] in [detail.get("out_of_memory") for detail in details]
 
@@ -106,7 +106,7 @@ def test_packing_by_memory_and_alone_after_a_lack_of_it(cluster, tmp_path):
 @pytest.mark.full
 def test_what_has_no_gpu_to_pack_is_said(cluster, tmp_path):
     """Nodes are asked what memory their GPUs have; these have none that could be seen."""
-    with pytest.raises(RefusedError, match="says that it has GPUs, and sees none\n  = say what part of a GPU a trial"):
+    with pytest.raises(RefusedError, match="reports GPUs, but sees none\n  = give each trial a share of a GPU"):
         RayTune(None, address=cluster.address, pack="auto").run(lambda: None, print, lambda: False)
 
 
@@ -115,7 +115,7 @@ def test_a_preempted_worker_saves_its_trial_and_another_goes_on(cluster, tmp_pat
     """SIGTERM to the worker: nothing is lost but the time to start another, and the rows are the same bits."""
     space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1), settings=["measure.checkpoint_every=1000"])
     ablate.run(space, results=tmp_path / "calm", executor="inline", **QUIET)
-    said = Console(record=True, width=200, file=StringIO())
+    screen = Console(record=True, width=200, file=StringIO())
     sent = []
 
     def preempt():
@@ -131,12 +131,12 @@ def test_a_preempted_worker_saves_its_trial_and_another_goes_on(cluster, tmp_pat
     thread = threading.Thread(target=preempt, daemon=True)
     thread.start()
     more = {"executor": "ray", "address": cluster.address, "gpus": 0, "workers": 2}
-    done = ablate.run(space, results=tmp_path / "rough", console=said, mirror=False, **more)
+    done = ablate.run(space, results=tmp_path / "rough", console=screen, mirror=False, **more)
     thread.join()
     assert sent, "no worker came far enough to be preempted"
     assert done.ended.kinds == {"finished": 4}
-    text = said.export_text()
-    assert "its worker was asked to stop; it goes on from its checkpoint" in text and "was lost" not in text
+    text = screen.export_text()
+    assert "its worker was asked to stop; it resumes from its checkpoint" in text and "was lost" not in text
     assert rows_of(tmp_path / "rough") == rows_of(tmp_path / "calm")
     with pytest.raises(ProcessLookupError):  # its process is not used again
         os.kill(sent[0].pid, 0)
@@ -165,5 +165,5 @@ def test_ranks_of_a_trial_are_on_one_node(cluster, tmp_path):
         heard.append([event for message in messages for event in message.events if isinstance(event, Row)])
         assert messages[-1].events[-1].kind == "finished"
     assert heard[0] == heard[1] and len(heard[0]) > 20
-    with pytest.raises(RefusedError, match="a trial asks for 1 CPU and 4 GPUs, and no node of the Ray cluster has"):
+    with pytest.raises(RefusedError, match="a trial needs 1 CPU and 4 GPUs, and no node of the Ray cluster has"):
         RayTune(None, address=cluster.address, ranks=4).run(lambda: None, print, lambda: False)

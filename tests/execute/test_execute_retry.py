@@ -40,7 +40,7 @@ def run_broken(space, results, monkeypatch):
         return ablate.run(space, results=results, **QUIET)
 
 
-def said(results, *words):
+def retried(results, *words):
     done = CliRunner().invoke(app, ["retry", *words, "--results", str(results)])
     return done.exit_code, str(done.exception) + done.output
 
@@ -52,15 +52,15 @@ def attempts(results):
 def test_what_failed_is_trained_again_and_nothing_else(broken, tmp_path):
     space, results, (first, second) = broken
     assert ablate.resumable(results) == ((), ()), "a run does not try them again by itself"
-    code, text = said(results, "--trial", first)
+    code, text = retried(results, "--trial", first)
     assert code == 1 and f"retrying tiny: op, seed 0 (bug) {first}" in text, text
     assert f"(bug) {second}" not in text and "failed (bug): op, seed 1" in text
-    code, text = said(results, "tiny", "--outcome", "bug")
+    code, text = retried(results, "tiny", "--outcome", "bug")
     assert code == 0 and f"retrying tiny: op, seed 1 (bug) {second}" in text, text
     ablate.run(space, results=tmp_path / "calm", **QUIET)
     assert tables_of(results) == tables_of(tmp_path / "calm")
     assert {id: n for id, n in attempts(results).items() if n != 1} == {first: 2, second: 2}
-    assert said(results)[1].endswith(f"nothing to retry in {results}: no trial has failed\n")
+    assert retried(results)[1].endswith(f"nothing to retry in {results}: no trial has failed\n")
 
 
 def test_what_has_not_failed_is_refused_with_what_has(broken):
@@ -74,7 +74,7 @@ def test_what_has_not_failed_is_refused_with_what_has(broken):
         (("--trial", "0" * 16), "no trial '0000000000000000'"),
         (("large",), "no run of the space 'large'"),
     ]:
-        code, text = said(results, *words)
+        code, text = retried(results, *words)
         assert code != 0 and reason in text, text
     assert set(attempts(results).values()) == {1}
 
@@ -84,7 +84,7 @@ def test_what_was_changed_since_is_not_retried(broken, tmp_path):
     _, results, _ = broken
     path = tmp_path / "tiny.yaml"
     path.write_text(path.read_text().replace("steps: 12", "steps: 13"))
-    code, text = said(results)
+    code, text = retried(results)
     assert code == 2 and "asks for other trials than when it was run" in text
 
 
@@ -93,7 +93,7 @@ def test_seeds_that_were_added_knowing_what_failed_are_counted_anew(tmp_path, mo
     """A plan that learns from its trials goes back to its first look, and through those that follow."""
     space = ablate.load_space(write_looks(tmp_path, looks="[2, 3]"))
     run_broken(space, tmp_path / "results", monkeypatch)
-    code, text = said(tmp_path / "results")
+    code, text = retried(tmp_path / "results")
     assert code == 0 and text.count("retrying tiny: op") == 3, text
     ablate.run(space, results=tmp_path / "calm", **QUIET)
     assert all_of(tmp_path / "results") == all_of(tmp_path / "calm")

@@ -50,11 +50,11 @@ def test_the_same_seed_and_history_give_the_same_proposal(sampler: str, goals: t
     used = proposer(sampler, SMALL, 7, goals)
     for k in (0, 1, 12, 24):
         used.propose(k, history[:k])  # what one was asked before does not matter
-    found = used.propose(25, history)
-    assert proposer(sampler, SMALL, 7, goals).propose(25, history) == found
-    assert not SMALL.refusals(found.block)
-    assert SMALL.derive(found.index) == found.block
-    assert 0 <= found.random <= found.choices
+    proposal = used.propose(25, history)
+    assert proposer(sampler, SMALL, 7, goals).propose(25, history) == proposal
+    assert not SMALL.refusals(proposal.block)
+    assert SMALL.derive(proposal.index) == proposal.block
+    assert 0 <= proposal.random <= proposal.choices
     others = {proposer(sampler, SMALL, seed, goals).propose(25, history).index for seed in range(6)}
     assert len(others) > 1 or sampler == "gp"  # the seed matters, but for what maximises a surface
 
@@ -81,25 +81,25 @@ FINISHED = JobOutcome("finished", (0.0,))
 def test_a_job_sees_exactly_the_results_it_may(w: int) -> None:
     """Job j those of jobs 0 ... j - w, of which job 0, the reference, is no proposal."""
     spy = Spy([0, 4, 8, 5, 7, 2])
-    found = searched(TINY, spy, parallel=w, budget=Budget(trials=7))
-    jobs = [job for _ in range(w) if (job := found.ask())]
+    block_search = searched(TINY, spy, parallel=w, budget=Budget(trials=7))
+    jobs = [job for _ in range(w) if (job := block_search.ask())]
     assert [job.number for job in jobs] == list(range(w))
-    assert found.ask() is None  # as many as may run at once
+    assert block_search.ask() is None  # as many as may run at once
     for job in reversed(jobs):
-        found.tell(job.number, FINISHED)
-    while (job := found.ask()) is not None:
-        found.tell(job.number, FINISHED)
+        block_search.tell(job.number, FINISHED)
+    while (job := block_search.ask()) is not None:
+        block_search.tell(job.number, FINISHED)
     assert spy.shown == [spy.indices[: max(0, j - w)] for j in range(1, 7)]
-    assert found.over and found.why_over == "budget"
+    assert block_search.over and block_search.why_over == "budget"
 
 
 @pytest.mark.fast
 def test_the_reference_is_first_and_goes_to_the_end() -> None:
-    found = searched(TINY, Spy([0]), parallel=2)
-    job = found.ask()
+    block_search = searched(TINY, Spy([0]), parallel=2)
+    job = block_search.ask()
     assert job is not None and (job.number, job.k, job.until, job.rung) == (0, None, None, None)
     assert job.block == reference()
-    assert (found.trained, found.folded, found.spent.trials) == (0, 0, 1)
+    assert (block_search.trained, block_search.folded, block_search.spent.trials) == (0, 0, 1)
 
 
 @pytest.mark.fast
@@ -108,62 +108,67 @@ def test_what_is_the_same_is_not_trained_twice() -> None:
     a, b = 1, 3
     assert TINY.derive(a) == TINY.derive(b)
     spy = Spy([a, b, a, 8])
-    found = searched(TINY, spy)
+    block_search = searched(TINY, spy)
     came = JobOutcome("finished", (4.0,))
     for number in (0, 1):
-        assert found.ask() is not None
-        found.tell(number, came)
-    last = found.ask()
+        assert block_search.ask() is not None
+        block_search.tell(number, came)
+    last = block_search.ask()
     assert last is not None and (last.number, last.k) == (2, 3)
-    assert [one.same_as for one in found.proposed] == [None, 1, 1, None]
-    assert (found.trained, found.folded) == (2, 2)
-    assert found.came(2) is None
+    assert [one.same_as for one in block_search.proposed] == [None, 1, 1, None]
+    assert (block_search.trained, block_search.folded) == (2, 2)
+    assert block_search.came(2) is None
     assert spy.shown[2:] == [[a, b], [a, b]]  # each under its own derivation, and once
 
 
 @pytest.mark.fast
 def test_a_proposal_that_is_the_reference_folds_with_it() -> None:
     spy = Spy([4, 0, 8])
-    found = searched(TINY, spy, block=TINY.derive(4))
-    assert found.ask() is not None
-    found.tell(0, JobOutcome("finished", (7.0,)))
-    job = found.ask()
+    block_search = searched(TINY, spy, block=TINY.derive(4))
+    assert block_search.ask() is not None
+    block_search.tell(0, JobOutcome("finished", (7.0,)))
+    job = block_search.ask()
     assert job is not None and (job.number, job.k) == (1, 1)
-    assert (found.proposed[0].same_as, found.trained, found.folded, found.spent.trials) == (0, 1, 1, 2)
+    assert (block_search.proposed[0].same_as, block_search.trained, block_search.folded, block_search.spent.trials) == (
+        0,
+        1,
+        1,
+        2,
+    )
     assert spy.shown == [[], [4]]  # told under the derivation that gave it
 
 
 @pytest.mark.fast
 def test_a_repeat_of_what_still_runs_waits_for_it() -> None:
     spy = Spy([1, 3, 8])
-    found = searched(TINY, spy, parallel=3)
-    assert [job.number for _ in range(2) if (job := found.ask())] == [0, 1]
-    assert found.ask() is None  # proposal 1 is the same as job 1, which still runs
-    assert [one.same_as for one in found.proposed] == [None, 1]
-    found.tell(1, JobOutcome("diverged"))
-    assert found.ask() is None  # and so does what was before it
-    found.tell(0, FINISHED)
-    assert (job := found.ask()) is not None and (job.number, job.k) == (2, 2)
+    block_search = searched(TINY, spy, parallel=3)
+    assert [job.number for _ in range(2) if (job := block_search.ask())] == [0, 1]
+    assert block_search.ask() is None  # proposal 1 is the same as job 1, which still runs
+    assert [one.same_as for one in block_search.proposed] == [None, 1]
+    block_search.tell(1, JobOutcome("diverged"))
+    assert block_search.ask() is None  # and so does what was before it
+    block_search.tell(0, FINISHED)
+    assert (job := block_search.ask()) is not None and (job.number, job.k) == (2, 2)
     assert spy.shown == [[], [], [1, 3]]
 
 
 @pytest.mark.fast
 def test_what_cannot_be_told() -> None:
-    found = searched(TINY, Spy([1, 3, 8]))
-    assert found.ask() is not None
+    block_search = searched(TINY, Spy([1, 3, 8]))
+    assert block_search.ask() is not None
     with pytest.raises(ValueError, match="expected 1 values, got 2"):
-        found.tell(0, JobOutcome("finished", (1.0, 2.0)))
+        block_search.tell(0, JobOutcome("finished", (1.0, 2.0)))
     with pytest.raises(ValueError, match="expected 0 values, got 1"):
-        found.tell(0, JobOutcome("bug", (1.0,)))
+        block_search.tell(0, JobOutcome("bug", (1.0,)))
     for outcome in ("paused", "interrupted"):
         with pytest.raises(ValueError, match=f"cannot be {outcome}"):
-            found.tell(0, JobOutcome(outcome, (1.0,)))
-    found.tell(0, FINISHED)
+            block_search.tell(0, JobOutcome(outcome, (1.0,)))
+    block_search.tell(0, FINISHED)
     with pytest.raises(ValueError, match="told already"):
-        found.tell(0, FINISHED)
+        block_search.tell(0, FINISHED)
     for number in (-1, 5):
         with pytest.raises(ValueError, match="not handed out"):
-            found.tell(number, FINISHED)
+            block_search.tell(number, FINISHED)
     with pytest.raises(InputError, match="at least one job at a time"):
         searched(TINY, Spy([]), parallel=0)
 
@@ -171,14 +176,14 @@ def test_what_cannot_be_told() -> None:
 @samplers
 def test_a_search_of_everything_ends_at_once(sampler: str) -> None:
     """Seven different blocks in nine derivations: each is trained once, and with the ninth there is nothing new."""
-    found = search(TINY, sampler)
-    trained = [job.mark for job in carried_out(found, surface(TINY, 0))]
-    assert len(trained) == len(set(trained)) == found.trained == 7
-    assert found.why_over == "exhausted"
-    indices = [one.proposal.index for one in found.proposed]
+    block_search = search(TINY, sampler)
+    trained = [job.mark for job in carried_out(block_search, surface(TINY, 0))]
+    assert len(trained) == len(set(trained)) == block_search.trained == 7
+    assert block_search.why_over == "exhausted"
+    indices = [one.proposal.index for one in block_search.proposed]
     assert set(indices) == set(range(9))
     assert indices.count(indices[-1]) == 1
-    assert found.folded == len(indices) - 7
+    assert block_search.folded == len(indices) - 7
 
 
 @pytest.mark.parametrize("sampler", ["random", "evolution", "gp"])
@@ -188,21 +193,21 @@ def test_a_search_of_everything_that_is_admitted_ends(sampler: str) -> None:
         "norm: [none, layer_norm, rms_norm]\nblock: [[$norm, attention, $norm, mlp]]",
         constraints="- {forbid: {mlp_norm: layer_norm}, because: none there}",
     )
-    found = search(small, sampler)
-    trained = [job.mark for job in carried_out(found, surface(small, 0))]
+    block_search = search(small, sampler)
+    trained = [job.mark for job in carried_out(block_search, surface(small, 0))]
     assert len(trained) == len(set(trained)) == 6
-    assert found.why_over == "exhausted"
-    assert [one.same_as is None for one in found.proposed[-101:]] == [True] + [False] * 100
+    assert block_search.why_over == "exhausted"
+    assert [one.same_as is None for one in block_search.proposed[-101:]] == [True] + [False] * 100
 
 
 @dataclass
 class Obstinate:
-    """Proposes one derivation again and again, and counts how often it was asked."""
+    """Proposes one derivation again and again, and counts how often it was called."""
 
-    asked: int = 0
+    calls: int = 0
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        self.asked += 1
+        self.calls += 1
         return Proposal(4, TINY.derive(4), 2, 0, {})
 
 
@@ -214,7 +219,7 @@ def test_a_sampler_that_only_repeats_itself_does_not_end_a_search(monkeypatch: p
     assert found.why_over == "exhausted"
     made = [one.proposal.random for one in found.proposed]
     assert made[:12] == [0] * 11 + [2]
-    assert stuck.asked == made.count(0) <= 7 * 11
+    assert stuck.calls == made.count(0) <= 7 * 11
     monkeypatch.setattr("ablate.execute.search.search.STUCK", 1000)  # without which it does
     alone = searched(TINY, Obstinate())
     assert len(list(carried_out(alone, surface(TINY, 0)))) == 1
@@ -232,15 +237,15 @@ def test_a_sampler_is_told_each_derivation_once(sampler: str, monkeypatch: pytes
         return plain(self, k, history)
 
     monkeypatch.setattr(SampledProposer, "propose", propose)
-    found = search(SMALL, sampler, trials=60, seed=3)
-    list(carried_out(found, surface(SMALL, 1)))
-    proposed = [one.proposal.index for one in found.proposed]
+    block_search = search(SMALL, sampler, trials=60, seed=3)
+    list(carried_out(block_search, surface(SMALL, 1)))
+    proposed = [one.proposal.index for one in block_search.proposed]
     assert len(set(proposed)) < len(proposed)  # some were proposed twice
     assert shown[-1] == list(dict.fromkeys(proposed[:-1]))
     assert all(shown[-1][: len(before)] == before for before in shown)
     again = search(SMALL, sampler, trials=60, seed=3)
     list(carried_out(again, surface(SMALL, 1)))
-    assert again.proposed == found.proposed
+    assert again.proposed == block_search.proposed
 
 
 @samplers
@@ -268,20 +273,20 @@ def test_only_repeats_in_a_row_end_a_search(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_budget_is_of_all_workers_together(workers: int) -> None:
     """20 trials are 20 trials, the reference's among them."""
-    found = search(SMALL, "random", parallel=workers, trials=20)
-    run(found, surface(SMALL, 2), order=random.Random(1))
-    assert len(found.jobs) == found.spent.trials == 20
-    assert found.trained == 19
-    assert all(found.came(job.number) is not None for job in found.jobs)
+    block_search = search(SMALL, "random", parallel=workers, trials=20)
+    run(block_search, surface(SMALL, 2), order=random.Random(1))
+    assert len(block_search.jobs) == block_search.spent.trials == 20
+    assert block_search.trained == 19
+    assert all(block_search.came(job.number) is not None for job in block_search.jobs)
 
 
 @pytest.mark.parametrize("sampler", QUICK)
 def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: str) -> None:
-    found = search(SMALL, sampler, trials=41)
-    jobs = list(carried_out(found, surface(SMALL, 5), until=60))
-    assert all(not SMALL.refusals(one.proposal.block) for one in found.proposed)
+    block_search = search(SMALL, sampler, trials=41)
+    jobs = list(carried_out(block_search, surface(SMALL, 5), until=60))
+    assert all(not SMALL.refusals(one.proposal.block) for one in block_search.proposed)
     assert all(job.mark == fingerprint(job.block, SMALL.catalogue) for job in jobs)
-    assert set(found.refused) == {"a norm before one of them"}
+    assert set(block_search.refused) == {"a norm before one of them"}
     free = search(grammar(RULES), sampler, trials=41)
     list(carried_out(free, surface(SMALL, 5), until=60))
     assert not free.refused
@@ -295,11 +300,11 @@ def test_what_a_sampler_cannot_do_is_repaired(sampler: str) -> None:
         f"e: [none, {clamps}]\nblock: [[attention: {{entropy: $e}}, mlp: {{activation: {{one_of: [relu, gelu]}}}}]]",
         constraints="- {forbid: {attention.entropy: any}, because: none here}",
     )
-    found = proposer(sampler, tight, 1, ("min",)).propose(0, [])
-    assert found.repaired
-    assert found.index in (0, 1)
-    assert found.refused["none here"] >= 4
-    assert found.random == found.choices == 2
+    proposal = proposer(sampler, tight, 1, ("min",)).propose(0, [])
+    assert proposal.repaired
+    assert proposal.index in (0, 1)
+    assert proposal.refused["none here"] >= 4
+    assert proposal.random == proposal.choices == 2
 
 
 @samplers

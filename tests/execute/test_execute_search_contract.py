@@ -59,7 +59,7 @@ BROKEN = {
         "return Proposal(index, self.ground.derive(index), n, n, {})",
     ),
     "counts_its_choices": ("len(made), anew", "len(made) + 1, anew"),
-    "counts_what_was_refused": ("anew, found.refused", "anew, {}"),
+    "counts_what_was_refused": ("anew, admitted.refused", "anew, {}"),
 }
 
 
@@ -105,14 +105,14 @@ def test_a_search_by_a_plugin_comes_to_a_better_answer_than_chance(tmp_path: Pat
     assert small.count == 729
 
     def answers(chosen: Choice) -> list[float]:
-        found = []
+        proposals = []
         for seed in range(8):
             proposer = sampler_on(World(small), chosen, seed, ("min",), catalogue)
             search = searched(small, proposer, budget=Budget(trials=40))
             list(carried_out(search, surface(small, seed)))
             assert search.why_over == "budget" and search.trained == 39
-            found.append(best(search, len(search.proposed)))
-        return found
+            proposals.append(best(search, len(search.proposed)))
+        return proposals
 
     neighbours, draws = answers(Choice("neighbour", {"startup": 10})), answers(Choice("random"))
     assert fmean(neighbours) < fmean(draws)

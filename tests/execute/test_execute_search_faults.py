@@ -56,8 +56,8 @@ def stopping(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
 
     def stop_soon(self: interrupt.Interrupt) -> bool:
         self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
-        self.asked = self.calls > calls  # type: ignore[attr-defined]
-        return bool(self.asked)
+        self.requested = self.calls > calls  # type: ignore[attr-defined]
+        return bool(self.requested)
 
     monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
 
@@ -215,5 +215,5 @@ def test_a_search_that_would_propose_otherwise_says_so(
     assert carry_out(space, tmp_path).ended.interrupted
     monkeypatch.undo()
     monkeypatch.setattr(evolution, "generator", lambda seed, k: proposer.generator(seed + 1, k))
-    with pytest.raises(RefusedError, match="would go on with other blocks than it began with: proposal 0"):
+    with pytest.raises(RefusedError, match="would continue with other blocks than it began with: proposal 0"):
         carry_out(space, tmp_path)

@@ -262,17 +262,17 @@ def test_what_cannot_be_computed_at_its_start_is_refused(tmp_path: Path, monkeyp
         (
             ("design.search.beforehand.veto={flops: 1}",),
             "veto: flops, at most 1",
-            "raise that bound in design.search.beforehand.veto, or leave it out",
+            "raise that bound in design.search.beforehand.veto, or remove it",
         ),
         (
             ("model.width=36", "block={attention.position: {rope: {base: 10000}}}"),
             "cannot be built at these sizes: ",
-            "change the sizes in `model:`, or offer less in the rules of what needs others",
+            "change the sizes in `model:`, or remove from the rules what needs other sizes",
         ),
         (
             ("block={mlp.activation.slope: 0.3}", "design.search.from=leaky"),
             "an override of the space does not fit: ",
-            "leave that override out of `block:`, or offer less in the rules of what cannot take it",
+            "remove that override from `block:`, or remove from the rules what cannot take it",
         ),
     ],
 )
@@ -347,11 +347,11 @@ def test_a_draw_says_how_many_were_vetoed(tmp_path: Path) -> None:
     assert here.measure("flops", pre_ln(here)) == reference.flops
     both = f"{VETO}parameters, at most 120% of pre_ln's", f"{VETO}flops, at most 1,000"
     assert both in [here.refusals(block) for block in drawn(here, 20)]
-    found = draw(vetoing(tmp_path, "{parameters: 100%}"), random.Random(3))
-    vetoed = {reason: n for reason, n in found.refused.items() if reason.startswith(VETO)}
+    draws = draw(vetoing(tmp_path, "{parameters: 100%}"), random.Random(3))
+    vetoed = {reason: n for reason, n in draws.refused.items() if reason.startswith(VETO)}
     assert list(vetoed) == [f"{VETO}parameters, at most 100% of pre_ln's"]
-    assert max(found.refused.values()) < found.tried <= 1 + sum(found.refused.values())
-    assert counted(here, found.block) <= reference.parameters
+    assert max(draws.refused.values()) < draws.tried <= 1 + sum(draws.refused.values())
+    assert counted(here, draws.block) <= reference.parameters
 
 
 def test_a_constraint_speaks_before_a_veto(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_start_that_is_no_number_is_above_every_bound(tmp_path: Path) -> None:
 def test_a_share_of_what_is_no_number_is_an_error(tmp_path: Path) -> None:
     none = {"blocks": "{nothing: []}", "judge": "{against: nothing, metrics: {eval_loss: {}}}"}
     settings = ("model.embedding.scale=1e45", "design.search.from=nothing")
-    with pytest.raises(InputError, match=r"start_loss of nothing is (nan|inf), so 110% of it bounds nothing"):
+    with pytest.raises(InputError, match=r"start_loss of nothing is (nan|inf), so 110% of it is no bound"):
         vetoing(tmp_path, "{start_loss: 110%}", *settings, **none)
 
 

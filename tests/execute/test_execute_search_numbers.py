@@ -51,14 +51,14 @@ def sphere(seed: int) -> Value:
     """The squared distance from a place that the seed draws, places side by side in [0, 1]; words matter a little."""
 
     def value(index: int) -> float:
-        found = 0.0
-        for one in choices(SPHERE.derivations, index):
-            if one.choice.ordered:
-                best = random.Random(f"{seed} {one.name}").random()
-                found += ((one.taken + 0.5) / PLACES - best) ** 2
+        total = 0.0
+        for choice in choices(SPHERE.derivations, index):
+            if choice.choice.ordered:
+                best = random.Random(f"{seed} {choice.name}").random()
+                total += ((choice.taken + 0.5) / PLACES - best) ** 2
             else:
-                found += 0.05 * one.taken
-        return found
+                total += 0.05 * choice.taken
+        return total
 
     return value
 
@@ -105,11 +105,11 @@ def test_numbers_that_not_every_trial_chose(sampler: str) -> None:
     history += finished([0, 1, 0, 1, 1, 0] * 4, lambda index: score(2, index))
     answered = 0
     for seed in range(12):
-        found = made(sampler, SOMETIMES, seed).propose(64, history)
-        numbers = len(places(SOMETIMES, found.index))
-        assert found.choices == 1 + numbers
-        answered += numbers and found.random < found.choices
-        assert made(sampler, SOMETIMES, seed).propose(64, history) == found
+        proposal = made(sampler, SOMETIMES, seed).propose(64, history)
+        numbers = len(places(SOMETIMES, proposal.index))
+        assert proposal.choices == 1 + numbers
+        answered += numbers and proposal.random < proposal.choices
+        assert made(sampler, SOMETIMES, seed).propose(64, history) == proposal
     assert answered
 
 
@@ -171,11 +171,11 @@ def test_cma_es_is_a_function_of_seed_number_and_history(diverged: bool) -> None
     used = made("cmaes", SPHERE, 7)
     for k in (0, 9, 31, 49):
         used.propose(k, history[:k])
-    found = used.propose(50, history)
-    assert made("cmaes", SPHERE, 7).propose(50, history) == found
+    proposal = used.propose(50, history)
+    assert made("cmaes", SPHERE, 7).propose(50, history) == proposal
     others = {made("cmaes", SPHERE, 7).propose(k, history).index for k in range(51, 60)}
     others |= {made("cmaes", SPHERE, seed).propose(50, history).index for seed in range(6)}
-    assert len(others - {found.index}) > 10
+    assert len(others - {proposal.index}) > 10
 
 
 def test_what_did_not_choose_a_number_does_not_move_it() -> None:

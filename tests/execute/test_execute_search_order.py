@@ -40,32 +40,32 @@ def test_the_least_of_several_proposals_is_made(sampler: str) -> None:
     ordered = proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL), SMALL.catalogue)
     assert isinstance(ordered, Ordered)
     alone = [one.propose(12, history) for one in ordered.proposers]
-    found = ordered.propose(12, history)
-    assert measured(found) == min(map(measured, alone)) < max(map(measured, alone))
-    assert found.index in {one.index for one in alone if measured(one) == measured(found)}
-    assert (found.passed_over, len(alone)) == (4, 5)
-    assert found.choices == sum(one.choices for one in alone)
-    assert found.random == sum(one.random for one in alone)
-    assert found.refused == sum((Counter(one.refused) for one in alone), Counter())
-    assert found == proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL), SMALL.catalogue).propose(
+    proposal = ordered.propose(12, history)
+    assert measured(proposal) == min(map(measured, alone)) < max(map(measured, alone))
+    assert proposal.index in {one.index for one in alone if measured(one) == measured(proposal)}
+    assert (proposal.passed_over, len(alone)) == (4, 5)
+    assert proposal.choices == sum(one.choices for one in alone)
+    assert proposal.random == sum(one.random for one in alone)
+    assert proposal.refused == sum((Counter(one.refused) for one in alone), Counter())
+    assert proposal == proposer_for(asked(sampler, 3, ("min",), order=ORDER), World(SMALL), SMALL.catalogue).propose(
         12, history
     )
 
 
 def test_what_was_passed_over_is_counted() -> None:
-    found = search(SMALL, "random", trials=11, order=ORDER)
-    list(carried_out(found, surface(SMALL, 0)))
-    assert found.passed_over == 4 * len(found.proposed) >= 40
-    assert found.random_share == found.wholly_random == 1
+    block_search = search(SMALL, "random", trials=11, order=ORDER)
+    list(carried_out(block_search, surface(SMALL, 0)))
+    assert block_search.passed_over == 4 * len(block_search.proposed) >= 40
+    assert block_search.random_share == block_search.wholly_random == 1
     plain = search(SMALL, "random", trials=11)
     list(carried_out(plain, surface(SMALL, 0)))
     assert plain.passed_over == 0
-    assert sum(found.refused.values()) > sum(plain.refused.values()) > 0
+    assert sum(block_search.refused.values()) > sum(plain.refused.values()) > 0
 
     def mean(one: Sequence[Proposal]) -> float:
         return sum(map(measured, one)) / len(one)
 
-    assert mean([one.proposal for one in found.proposed]) < mean([one.proposal for one in plain.proposed]) - 0.5
+    assert mean([one.proposal for one in block_search.proposed]) < mean([one.proposal for one in plain.proposed]) - 0.5
 
 
 @dataclass(frozen=True)

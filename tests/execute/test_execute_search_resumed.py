@@ -47,7 +47,7 @@ searches = st.fixed_dictionaries(
 def made(
     *, sampler: str, seed: int, parallel: int, budget: str, ladder: str, seeds: int, goals: tuple[Goal, ...]
 ) -> tuple[BlockSearch, Surface]:
-    found = search(
+    block_search = search(
         SMALL,
         sampler,
         seed=seed,
@@ -57,42 +57,42 @@ def made(
         ladder=LADDERS[ladder],
         seeds=seeds,
     )
-    return found, SURFACE if len(goals) == 1 else TWO
+    return block_search, SURFACE if len(goals) == 1 else TWO
 
 
-def alike(one: BlockSearch, other: BlockSearch) -> None:
+def alike(first: BlockSearch, other: BlockSearch) -> None:
     """They handed out the same, were told the same, and are over for the same reason."""
-    assert one.jobs == other.jobs
-    assert one.proposed == other.proposed
-    assert results(one) == results(other)
-    assert (one.over, one.why_over, one.spent) == (other.over, other.why_over, other.spent)
-    assert (one.resting(), one.correlations()) == (other.resting(), other.correlations())
+    assert first.jobs == other.jobs
+    assert first.proposed == other.proposed
+    assert results(first) == results(other)
+    assert (first.over, first.why_over, first.spent) == (other.over, other.why_over, other.spent)
+    assert (first.resting(), first.correlations()) == (other.resting(), other.correlations())
 
 
-def within_budget(found: BlockSearch) -> None:
+def within_budget(block_search: BlockSearch) -> None:
     """Computed anew from the jobs: what was begun, what each of them takes, what all but the last ones have taken."""
-    marks = [job.mark for job in found.jobs]
-    assert found.spent.trials == found.seeds * len(set(marks))
-    assert (found.budget.trials or 10**9) >= found.spent.trials
+    marks = [job.mark for job in block_search.jobs]
+    assert block_search.spent.trials == block_search.seeds * len(set(marks))
+    assert (block_search.budget.trials or 10**9) >= block_search.spent.trials
     flops, done = 0.0, dict.fromkeys(marks, 0)
-    for job in found.jobs:
+    for job in block_search.jobs:
         steps = STEPS if job.until is None else job.until + 1
-        flops += found.ground.flops(job.block) * found.seeds * (steps - done[job.mark]) / STEPS
+        flops += block_search.ground.flops(job.block) * block_search.seeds * (steps - done[job.mark]) / STEPS
         done[job.mark] = steps
-    assert found.spent.flops == pytest.approx(flops, rel=1e-12)
-    assert (found.budget.flops or 1e30) >= found.spent.flops
-    seconds = [came.seconds for came in results(found).values()]
-    assert sum(seconds[: len(found.jobs) - found.parallel]) < (found.budget.hours or 1e9) * HOUR
+    assert block_search.spent.flops == pytest.approx(flops, rel=1e-12)
+    assert (block_search.budget.flops or 1e30) >= block_search.spent.flops
+    seconds = [came.seconds for came in results(block_search).values()]
+    assert sum(seconds[: len(block_search.jobs) - block_search.parallel]) < (block_search.budget.hours or 1e9) * HOUR
 
 
-def climbs(found: BlockSearch) -> None:
+def climbs(block_search: BlockSearch) -> None:
     """Each block is taken up one level at a time, after it has paused, in jobs of the same proposal."""
     by_mark: dict[str, list[Job]] = {}
-    for job in found.jobs:
+    for job in block_search.jobs:
         by_mark.setdefault(job.mark, []).append(job)
     for jobs in by_mark.values():
         for before, after in pairwise(jobs):
-            came = found.came(before.number)
+            came = block_search.came(before.number)
             assert came is not None and came.outcome == "paused"
             assert before.rung is not None and after.rung in (before.rung + 1, None)
             assert (after.k, after.block) == (before.k, before.block)
@@ -101,14 +101,14 @@ def climbs(found: BlockSearch) -> None:
 @settings(max_examples=examples_of(30), deadline=None)
 @given(searches, st.randoms(use_true_random=False), st.integers(0, 40), st.integers(1, 5))
 def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
-    asked: dict[str, object], order: Random, cut: int, workers: int
+    options: dict[str, object], order: Random, cut: int, workers: int
 ) -> None:
-    whole = run(*made(**asked))
+    whole = run(*made(**options))
     assert whole.over
     within_budget(whole)
     climbs(whole)
-    stopped = run(*made(**asked), order=order, ends=cut)
-    again = run(*made(**asked), order=order, workers=workers, known=results(stopped))
+    stopped = run(*made(**options), order=order, ends=cut)
+    again = run(*made(**options), order=order, workers=workers, known=results(stopped))
     alike(again, whole)
 
 
@@ -138,7 +138,7 @@ def test_a_search_that_looks_at_all_there_is_depends_on_what_ends_first(ladder: 
     """So that the tests above could fail."""
 
     def jobs(kind: type[BlockSearch], order: Random | None) -> list[Job]:
-        found = searched(
+        block_search = searched(
             SMALL,
             proposer("evolution", SMALL, 1, ("min",)),
             parallel=4,
@@ -146,7 +146,7 @@ def test_a_search_that_looks_at_all_there_is_depends_on_what_ends_first(ladder: 
             ladder=LADDERS[ladder],
             kind=kind,
         )
-        return run(found, SURFACE, order=order).jobs
+        return run(block_search, SURFACE, order=order).jobs
 
     orders = [Random(seed) for seed in range(4)]
     assert any(jobs(Hasty, order) != jobs(Hasty, None) for order in orders)

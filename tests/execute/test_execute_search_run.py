@@ -39,15 +39,15 @@ def calm(request: pytest.FixtureRequest, world: Path, tmp_path_factory: pytest.T
 
 def test_a_search_spends_its_budget_and_confirms(calm) -> None:
     space, tables, done = calm
-    found = done.searched
-    assert found.spent == "8 trials" and found.why_over == "budget"
+    searched = done.searched
+    assert searched.spent == "8 trials" and searched.why_over == "budget"
     seeds = {seed for _, _, seed in tables["memberships"]}
     assert seeds == {0, 1, 2}
     begun = [row for row in tables["memberships"] if row[2] == 0]
     assert len(begun) == 8
-    assert found.confirmed is not None and len(found.chosen) >= 1
-    assert {arm.name for arm in found.confirmed.arms} == {"pre_ln", *found.chosen}
-    assert {one.number for one in found.confirmed.judgements} == {1}
+    assert searched.confirmed is not None and len(searched.chosen) >= 1
+    assert {arm.name for arm in searched.confirmed.arms} == {"pre_ln", *searched.chosen}
+    assert {one.number for one in searched.confirmed.judgements} == {1}
     if space.design.search.pruner != "none":
         kinds = {status for _, status, _ in tables["outcomes"]}
         assert kinds == {"finished", "pruned"}

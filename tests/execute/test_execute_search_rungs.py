@@ -96,16 +96,18 @@ def test_asha_by_hand() -> None:
     losses = {"A": 5.0, "B": 3.0, "C": 4.0, "D": 1.0, "E": 2.0}
     derivations = dict(zip("ABCDE", (0, 4, 8, 5, 7), strict=True))
     names = {TINY.derive(index): name for name, index in derivations.items()}
-    found = searched(
+    block_search = searched(
         TINY, Spy(list(derivations.values())), budget=Budget(trials=6), ladder=Ladder(STEPS, (10, 20), factor=2)
     )
     made = []
-    while (job := found.ask()) is not None:
+    while (job := block_search.ask()) is not None:
         if job.k is None:
-            found.tell(job.number, JobOutcome("finished", (0.0,)))
+            block_search.tell(job.number, JobOutcome("finished", (0.0,)))
             continue
         made.append((names[job.block], job.rung))
-        found.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (losses[names[job.block]],)))
+        block_search.tell(
+            job.number, JobOutcome("finished" if job.until is None else "paused", (losses[names[job.block]],))
+        )
     assert made == [
         ("A", 0),  # of 1, none goes on
         ("B", 0),
@@ -117,23 +119,23 @@ def test_asha_by_hand() -> None:
         ("E", 0),
         ("E", 1),  # the best 2 of 5 are D and E; no trial is left for a new block
     ]
-    assert [(names[job.block], job.rung) for job in found.resting()] == [("A", 0), ("B", 1), ("C", 0), ("E", 1)]
-    assert (found.over, found.why_over, found.spent.trials) == (True, "budget", 6)
-    assert [job.until for job in found.jobs[:4]] == [None, 10, 10, 20]
+    assert [(names[job.block], job.rung) for job in block_search.resting()] == [("A", 0), ("B", 1), ("C", 0), ("E", 1)]
+    assert (block_search.over, block_search.why_over, block_search.spent.trials) == (True, "budget", 6)
+    assert [job.until for job in block_search.jobs[:4]] == [None, 10, 10, 20]
 
 
 def test_the_highest_rung_comes_first() -> None:
     """A repeat waits for job 9, and by then something may go on from both rungs."""
     derivations = (0, 4, 8, 5, 7, 1, 2)
     spy, ladder = Spy([*derivations, 2]), Ladder(STEPS, (10, 20), 2)
-    found = searched(TINY, spy, parallel=4, ladder=ladder)
+    block_search = searched(TINY, spy, parallel=4, ladder=ladder)
     made: list[tuple[int | None, int | None]] = []
-    while len(found.jobs) < 12:
-        if (job := found.ask()) is None:
-            number = next(n for n in range(len(found.jobs)) if found.came(n) is None)
-            k = found.jobs[number].k
-            kind = "paused" if found.jobs[number].until else "finished"
-            found.tell(number, JobOutcome(kind, (0.0 if k is None else float(k),)))
+    while len(block_search.jobs) < 12:
+        if (job := block_search.ask()) is None:
+            number = next(n for n in range(len(block_search.jobs)) if block_search.came(n) is None)
+            k = block_search.jobs[number].k
+            kind = "paused" if block_search.jobs[number].until else "finished"
+            block_search.tell(number, JobOutcome(kind, (0.0 if k is None else float(k),)))
         else:
             made.append((job.k, job.until))
     assert made[:6] == [(None, None), (0, 10), (1, 10), (2, 10), (3, 10), (4, 10)]
@@ -143,21 +145,21 @@ def test_the_highest_rung_comes_first() -> None:
 
 def test_promotions_go_on_after_the_last_trial_is_begun() -> None:
     """Four at once: nothing can be let on before the results of the last ones are there."""
-    found = searched(
+    block_search = searched(
         TINY, Spy([0, 4, 8, 5]), parallel=5, budget=Budget(trials=5), ladder=Ladder(STEPS, (10,), factor=4)
     )
-    jobs = [job for _ in range(5) if (job := found.ask())]
-    assert found.ask() is None and not found.over
+    jobs = [job for _ in range(5) if (job := block_search.ask())]
+    assert block_search.ask() is None and not block_search.over
     for job in (jobs[4], jobs[2], jobs[0], jobs[3]):
-        found.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (float(job.number),)))
-        assert found.ask() is None and not found.over
-    found.tell(1, paused(9.0))
-    last = found.ask()
+        block_search.tell(job.number, JobOutcome("finished" if job.until is None else "paused", (float(job.number),)))
+        assert block_search.ask() is None and not block_search.over
+    block_search.tell(1, paused(9.0))
+    last = block_search.ask()
     assert last is not None and (last.number, last.block, last.until) == (5, jobs[2].block, None)
-    assert found.ask() is None and not found.over
-    found.tell(5, JobOutcome("diverged"))
-    assert found.ask() is None and found.over
-    assert jobs[2] not in found.resting() and jobs[1] in found.resting()
+    assert block_search.ask() is None and not block_search.over
+    block_search.tell(5, JobOutcome("diverged"))
+    assert block_search.ask() is None and block_search.over
+    assert jobs[2] not in block_search.resting() and jobs[1] in block_search.resting()
 
 
 def test_brackets_begin_in_turn_at_the_rungs_and_the_end() -> None:
@@ -177,14 +179,14 @@ def test_brackets_begin_in_turn_at_the_rungs_and_the_end() -> None:
 def test_brackets_do_not_compete_with_each_other() -> None:
     """Two that began at the second rung, and one that came up to it: none of three in the first bracket's place."""
     ladder = Ladder(STEPS, (10, 20), 2, brackets=2)
-    found = searched(TINY, Spy([0, 4, 8, 5, 7]), budget=Budget(trials=6), ladder=ladder)
+    block_search = searched(TINY, Spy([0, 4, 8, 5, 7]), budget=Budget(trials=6), ladder=ladder)
     losses = {0: 1.0, 4: 9.0, 8: 2.0, 5: 8.0, 7: 3.0}
     made = []
-    while (job := found.ask()) is not None:
-        index = None if job.k is None else found.proposed[job.k].proposal.index
+    while (job := block_search.ask()) is not None:
+        index = None if job.k is None else block_search.proposed[job.k].proposal.index
         made.append((index, job.until))
         kind = "finished" if job.until is None else "paused"
-        found.tell(job.number, JobOutcome(kind, (0.0 if index is None else losses[index],)))
+        block_search.tell(job.number, JobOutcome(kind, (0.0 if index is None else losses[index],)))
     assert made == [
         (None, None),
         (0, 10),
@@ -237,12 +239,12 @@ def test_samplers_are_told_of_the_highest_rung_that_ten_have_reached() -> None:
         (23, "running"),
     ]
     proposed = [Origin(index, mark, 10 * n) for n, (index, mark) in enumerate(named)]
-    found = history([*proposed, Origin(3, "3", 200)], standing)
-    assert found[:10] == [Result(n, "paused", (100.0 + n,)) for n in range(10)]
-    assert found[10:15] == [Result(n, "paused") for n in range(10, 15)]
-    assert found[15:18] == [Result(20, "diverged"), Result(21, "diverged"), Result(22, "paused", (2.0,))]
-    assert found[18] == Result(24, "diverged")  # though it had values at the rung
-    assert found[19:] == [Result(3, "paused", (103.0,))]  # what is the same, again; what still runs, not
+    results = history([*proposed, Origin(3, "3", 200)], standing)
+    assert results[:10] == [Result(n, "paused", (100.0 + n,)) for n in range(10)]
+    assert results[10:15] == [Result(n, "paused") for n in range(10, 15)]
+    assert results[15:18] == [Result(20, "diverged"), Result(21, "diverged"), Result(22, "paused", (2.0,))]
+    assert results[18] == Result(24, "diverged")  # though it had values at the rung
+    assert results[19:] == [Result(3, "paused", (103.0,))]  # what is the same, again; what still runs, not
 
 
 def test_what_is_new_is_told_last() -> None:
@@ -267,13 +269,13 @@ def test_before_ten_have_come_anywhere_that_rung_counts_that_most_have_reached()
 
 def test_a_sampler_sees_one_rung() -> None:
     """With a ladder, all that is told has the values of one level; the reference's are never told."""
-    found = search(SMALL, "random", trials=41, ladder=Ladder(STEPS, (10, 30), 3))
+    block_search = search(SMALL, "random", trials=41, ladder=Ladder(STEPS, (10, 30), 3))
     came = surface(SMALL, 1)
-    list(carried_out(found, came))
-    standing = found._standing(len(found.jobs))
-    level = told_level({mark: one for mark, one in standing.items() if mark != found.jobs[0].mark})
+    list(carried_out(block_search, came))
+    standing = block_search._standing(len(block_search.jobs))
+    level = told_level({mark: one for mark, one in standing.items() if mark != block_search.jobs[0].mark})
     assert level == 1  # 40 came to the first rung, a third of them to the second, four to the end
-    told = history(found._origins.values(), standing)
+    told = history(block_search._origins.values(), standing)
     values = {one.values for one in told if one.values}
     assert values == {levels[1].came.values for levels in standing.values() if 1 in levels}
     assert 10 <= len(values) < 20
@@ -322,13 +324,13 @@ def test_correlations_of_a_search() -> None:
 
 
 def test_what_pauses_was_asked_to() -> None:
-    found: BlockSearch = searched(TINY, Spy([0]), ladder=Ladder(STEPS, (10,)))
-    assert found.ask() is not None
+    block_search: BlockSearch = searched(TINY, Spy([0]), ladder=Ladder(STEPS, (10,)))
+    assert block_search.ask() is not None
     with pytest.raises(ValueError, match="cannot be paused"):
-        found.tell(0, paused(1.0))
-    found.tell(0, JobOutcome("finished", (1.0,)))
-    assert found.ask() is not None
+        block_search.tell(0, paused(1.0))
+    block_search.tell(0, JobOutcome("finished", (1.0,)))
+    assert block_search.ask() is not None
     with pytest.raises(ValueError, match="cannot be finished"):
-        found.tell(1, JobOutcome("finished", (1.0,)))
-    found.tell(1, paused(1.0))
-    assert [job.number for job in found.resting()] == [1]
+        block_search.tell(1, JobOutcome("finished", (1.0,)))
+    block_search.tell(1, paused(1.0))
+    assert [job.number for job in block_search.resting()] == [1]

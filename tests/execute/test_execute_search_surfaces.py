@@ -30,15 +30,15 @@ print([proposer(sampler, transformer(), 7, ("min",)).propose(25, history).index 
 
 def test_another_process_proposes_the_same() -> None:
     """Nothing comes from the order of sets, which differs by process."""
-    found = set()
+    outputs = set()
     for salt in ("1", "2"):
         surroundings = os.environ | {"PYTHONHASHSEED": salt, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
             [sys.executable, "-c", PROPOSED], env=surroundings, capture_output=True, text=True, check=True
         )
-        found.add(done.stdout)
-    assert len(found) == 1
-    assert len(ast.literal_eval(found.pop())) == 5
+        outputs.add(done.stdout)
+    assert len(outputs) == 1
+    assert len(ast.literal_eval(outputs.pop())) == 5
 
 
 REPETITIONS, TRIALS = 20, 100
@@ -73,36 +73,36 @@ def test_random_does_not_beat_random(drawn: list[float]) -> None:
 
 
 def test_gp_says_what_it_leaves_to_chance() -> None:
-    found = search(transformer(), "gp", trials=20)
-    list(carried_out(found, surface(transformer(), 0), until=24))
-    drawn = [one.proposal.random == one.proposal.choices for one in found.proposed]
-    known = [one.same_as is not None for one in found.proposed]
+    block_search = search(transformer(), "gp", trials=20)
+    list(carried_out(block_search, surface(transformer(), 0), until=24))
+    drawn = [one.proposal.random == one.proposal.choices for one in block_search.proposed]
+    known = [one.same_as is not None for one in block_search.proposed]
     stuck = [k >= STUCK and all(known[k - STUCK : k]) for k in range(len(known))]
     assert drawn == [k < STARTUP or stuck[k] for k in range(len(known))]
-    assert found.wholly_random == sum(drawn) / len(drawn)
-    modelled = [one.proposal for one, wholly in zip(found.proposed, drawn, strict=True) if not wholly]
+    assert block_search.wholly_random == sum(drawn) / len(drawn)
+    modelled = [one.proposal for one, wholly in zip(block_search.proposed, drawn, strict=True) if not wholly]
     assert 0 < sum(one.random for one in modelled) < 0.5 * sum(one.choices for one in modelled)
 
 
 def test_cma_es_says_what_it_leaves_to_chance() -> None:
     """It moves the gains between 0.05 and 0.95 and draws all else."""
-    found = search(transformer(), "cmaes")
-    list(carried_out(found, surface(transformer(), 0), until=60))
+    block_search = search(transformer(), "cmaes")
+    list(carried_out(block_search, surface(transformer(), 0), until=60))
     numbers, others = Counter(), Counter()
-    for one in found.proposed:
-        made = choices(transformer().derivations, one.proposal.index)
+    for proposed in block_search.proposed:
+        made = choices(transformer().derivations, proposed.proposal.index)
         ordered = sum(choice.choice.ordered for choice in made)
-        numbers[one.k >= 20] += ordered
-        others[one.k >= 20] += one.proposal.random - (len(made) - ordered)
+        numbers[proposed.k >= 20] += ordered
+        others[proposed.k >= 20] += proposed.proposal.random - (len(made) - ordered)
     assert others[True] < 0.2 * numbers[True]
-    assert 0.5 < found.random_share < 1
+    assert 0.5 < block_search.random_share < 1
 
 
 def test_a_thousand_proposals_of_tpe() -> None:
-    found = search(transformer(), "tpe")
-    trained = [job.mark for job in carried_out(found, surface(transformer(), 0), until=1000)]
+    block_search = search(transformer(), "tpe")
+    trained = [job.mark for job in carried_out(block_search, surface(transformer(), 0), until=1000)]
     assert len(trained) == len(set(trained))
-    assert found.folded == len(found.proposed) - len(trained)
-    for one in found.proposed:
+    assert block_search.folded == len(block_search.proposed) - len(trained)
+    for one in block_search.proposed:
         if one.same_as is not None:
-            assert found.jobs[one.same_as].mark == one.mark
+            assert block_search.jobs[one.same_as].mark == one.mark

@@ -32,10 +32,10 @@ def calm(tmp_path_factory):
     """A run through three looks that nobody disturbed: its space, results, what it said, and what it came to."""
     folder = tmp_path_factory.mktemp("looks")
     path = write_looks(folder)
-    said = io.StringIO()
-    console = Console(file=said, width=200)
+    printed = io.StringIO()
+    console = Console(file=printed, width=200)
     done = run(path, folder / "calm", executor="inline", console=console)
-    return path, folder / "calm", said.getvalue(), done
+    return path, folder / "calm", printed.getvalue(), done
 
 
 def test_seeds_are_added_until_the_last_look(calm):
@@ -316,10 +316,10 @@ def test_a_run_is_planned_again_where_steps_follow_from_measured_time(tmp_path, 
 
 def test_a_look_counts_what_is_asked_twice_once(calm):
     """Three edits and their ends against the baseline, of which the first edit is one: five, on one metric."""
-    _, _, said, done = calm
+    _, _, printed, done = calm
     pairs = {frozenset((one.before, one.after)) for one in done.plan.comparisons}
     assert len(pairs) == 5 < len(done.plan.comparisons)
-    assert "after 2 seeds, 0 of 5 verdicts decided" in said
+    assert "after 2 seeds, 0 of 5 verdicts decided" in printed
 
 
 @pytest.mark.slow

@@ -42,11 +42,11 @@ def windows_of(tmp_path, monkeypatch):
 def test_variants_of_a_seed_are_evaluated_on_the_same_windows_and_seeds_on_their_own(planned, windows_of):
     trials = planned.plan.trials
     assert len({trial.variant for trial in trials}) == 4 and {trial.seed for trial in trials} == {0, 1}
-    found = {(trial.variant, trial.seed): windows_of(trial) for trial in trials}
-    for variant, _ in found:
+    windows = {(trial.variant, trial.seed): windows_of(trial) for trial in trials}
+    for variant, _ in windows:
         for seed in (0, 1):
-            assert torch.equal(found[variant, seed], found[trials[0].variant, seed])
-    assert not torch.equal(found[trials[0].variant, 0], found[trials[0].variant, 1])
+            assert torch.equal(windows[variant, seed], windows[trials[0].variant, seed])
+    assert not torch.equal(windows[trials[0].variant, 0], windows[trials[0].variant, 1])
 
 
 def test_another_salt_rate_or_number_of_steps_leaves_the_windows(planned, windows_of):

@@ -83,7 +83,7 @@ def test_a_worker_that_leaves_with_exit_code_0_in_mid_trial_is_a_lost_one(world,
     leaves = plugin(tmp_path, "leaves", "import os\n\nos.write(2, b'so long\\n')\nos._exit(0)\n")
     (message,) = carried_out(Local(workers=1), task_of(space, tmp_path, plugins=(leaves,)))
     outcome = message.events[-1]
-    assert outcome.kind == "interrupted" and outcome.detail["error"].endswith(", left with exit code 0)")
+    assert outcome.kind == "interrupted" and outcome.detail["error"].endswith(", ended with exit code 0)")
     assert outcome.detail["stderr"] == "so long"
 
 
@@ -140,8 +140,8 @@ def test_workers_that_cannot_start_stop_the_run_and_cost_no_trial(world, tmp_pat
     command = [*ABLATE, "run", "tiny.yaml", "--no-mlflow", "--workers", "2", "--results", str(results)]
     refused = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, **given)
     assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "error: no worker can be started: 8 starts in a row have failed" in refused.stderr
-    assert "left with exit code 1\n  | no memory left in here\n  = what was trained is kept" in refused.stderr
+    assert "error: no worker can be started: 8 starts in a row failed" in refused.stderr
+    assert "ended with exit code 1\n  | no memory left in here\n  = what was trained is kept" in refused.stderr
     assert ledger.known_outcomes(results) == {}
     resumed = subprocess.run([*ABLATE, "resume", "--no-mlflow", "--results", str(results)], **given)
     assert resumed.returncode == 0, resumed.stderr
@@ -154,11 +154,11 @@ def test_a_worker_that_never_gets_ready_is_given_up(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(supervisor, "READY_WITHIN", 0.5)
-    said, asked = [], []
+    notices, calls = [], []
     with pytest.raises(RefusedError, match=r"no worker can be started.* not ready within 0.5 s"):
-        Local(workers=1, say=said.append).run(lambda: asked.append(1), print, lambda: False)
-    assert len(said) == 1 and "another one is tried" in said[0]
-    assert asked == [], "nothing is begun before a worker is there"
+        Local(workers=1, say=notices.append).run(lambda: calls.append(1), print, lambda: False)
+    assert len(notices) == 1 and "trying another" in notices[0]
+    assert calls == [], "nothing is begun before a worker is there"
 
 
 @pytest.mark.full
@@ -189,6 +189,4 @@ def test_workers_of_a_cluster_that_never_take_a_trial_up_stop_the_run(world, tmp
     with pytest.raises(Escape) as stopped:
         conductor.lost("last", ActorDiedError())
     assert isinstance(stopped.value.__cause__, RefusedError)
-    assert str(stopped.value.__cause__).startswith(
-        "no worker can be started: 8 in a row were gone before they had begun"
-    )
+    assert str(stopped.value.__cause__).startswith("no worker can be started: 8 in a row were lost before they began")

@@ -103,7 +103,7 @@ def test_a_renamed_local_and_a_better_text_are_no_change() -> None:
     """The twin: the same file, changed in what only its readers see."""
     renamed = edited("components/norms/rms_norm.py", "root", "norm_of_token")
     assert changes(committed(), renamed) == changes(committed())
-    documented = edited("train/loop.py", "One update:", "One step:")
+    documented = edited("train/loop.py", "Make one update;", "Make one step;")
     assert changes(committed(), documented) == changes(committed())
 
 

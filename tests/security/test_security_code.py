@@ -177,7 +177,7 @@ def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
     buffer = io.BytesIO()
     torch.save(evil, buffer)
     bad = {"whole": buffer.getvalue(), "pickle": pickle.dumps(evil)}.get(where) or tampered(state, **{where: evil})
-    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint(.|\n)*--fresh"):
+    with pytest.raises(RefusedError, match=r"trial t cannot resume from its checkpoint(.|\n)*--fresh"):
         load_state(bad, "t", *trained)
     assert not (tmp_path / "code_has_run").exists()
 
@@ -202,7 +202,7 @@ def test_the_tampered_state_would_run_code_elsewhere(trained, tmp_path):
 )
 def test_a_state_of_another_shape_is_refused_in_words(changes, trained):
     bad = tampered(save_state("t", *trained, TrialProgress(3)), **changes)
-    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint(.|\n)*--fresh"):
+    with pytest.raises(RefusedError, match=r"trial t cannot resume from its checkpoint(.|\n)*--fresh"):
         load_state(bad, "t", *trained)
 
 
@@ -210,5 +210,5 @@ def test_a_state_of_another_shape_is_refused_in_words(changes, trained):
 def test_a_state_of_something_else_is_refused_in_words(found, trained):
     buffer = io.BytesIO()
     torch.save(found, buffer)
-    with pytest.raises(RefusedError, match=r"trial t cannot go on from its checkpoint"):
+    with pytest.raises(RefusedError, match=r"trial t cannot resume from its checkpoint"):
         load_state(buffer.getvalue(), "t", *trained)

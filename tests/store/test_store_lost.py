@@ -84,7 +84,7 @@ def test_a_token_cache_without_its_tokens_is_found(tmp_path):
     half_way(tmp_path)
     (corpus(tmp_path) / "f00d.tokens").unlink()
     (found,) = repair(tmp_path, dry_run=True).findings
-    assert (found.kind, found.what) == ("corpus", "is gone")
+    assert (found.kind, found.what) == ("corpus", "is missing")
 
 
 def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_path):

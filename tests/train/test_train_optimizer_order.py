@@ -64,18 +64,18 @@ def test_every_order_is_its_equation(build, eps_when, decay_when):
     start = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
     gradients = random_gradients(model)
     wanted = settings(eps_when=eps_when, decay_when=decay_when)
-    found, optimizer = trained(model, wanted, gradients, steps=range(5))
+    actual, optimizer = trained(model, wanted, gradients, steps=range(5))
     assert isinstance(optimizer, torch.optim.AdamW) == ((eps_when, decay_when) == ORDERS[0])
     name = "layers.1.mlp.up.weight"
     rates = [1e-2 * share for share in SHARES]
     expected = updated(start[name], gradients[name], eps_when=eps_when, decay_when=decay_when, rates=rates)
-    np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(actual[name], expected, rtol=1e-12, atol=1e-14)
     for other in set(ORDERS) - {(eps_when, decay_when)}:  # each of the others would show
         wrong = updated(start[name], gradients[name], eps_when=other[0], decay_when=other[1], rates=rates)
         assert np.abs(wrong - expected).max() > 1e-9
     spared = "layers.1.mlp_gain.factor"
     kept = updated(start[spared], gradients[spared], eps_when=eps_when, decay_when=decay_when, rates=rates, decay=0.0)
-    np.testing.assert_allclose(found[spared], kept, rtol=1e-12)
+    np.testing.assert_allclose(actual[spared], kept, rtol=1e-12)
 
 
 def test_our_order_of_pytorchs_operations_is_pytorchs(build):
@@ -158,16 +158,16 @@ def test_a_part_may_learn_at_a_multiple_of_the_rate(build):
     model.layers["1"].mlp.between, model.head = Slow(0.25).double(), Slow(0.5).double()
     start = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
     gradients = random_gradients(model)
-    found, optimizer = trained(model, settings(embedding_lr=1e-3), gradients, steps=range(5))
+    actual, optimizer = trained(model, settings(embedding_lr=1e-3), gradients, steps=range(5))
     peaks = {"layers.1.mlp.between.weight": 0.25e-2, "layers.1.mlp.up.weight": 1e-2, "head.weight": 0.5e-3}
     for name, peak in peaks.items():
         rates = [peak * share for share in SHARES]
         order = {"eps_when": "after_correction", "decay_when": "before_update"}
         expected = updated(start[name], gradients[name], rates=rates, **order)
-        np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-14, err_msg=name)
+        np.testing.assert_allclose(actual[name], expected, rtol=1e-12, atol=1e-14, err_msg=name)
     bias = "layers.1.mlp.between.bias"  # it asks for nothing
     expected = updated(start[bias], gradients[bias], rates=[1e-2 * share for share in SHARES], decay=0.0, **order)
-    np.testing.assert_allclose(found[bias], expected, rtol=1e-12)
+    np.testing.assert_allclose(actual[bias], expected, rtol=1e-12)
     assert set_rates(optimizer, 0.5) == {"weights": 5e-3, "embedding": 5e-4}  # what is reported is the recipe's rate
 
 

@@ -72,7 +72,7 @@ def go_on(model, optimizer, steps, grads):
         optimizer.step()
 
 
-def found(name, shape, chosen, **options):
+def updated(name, shape, chosen, **options):
     start = np.random.default_rng(1).normal(size=shape)
     model, optimizer = started(name, start, chosen, **options)
     go_on(model, optimizer, range(STEPS), gradients(shape))
@@ -186,7 +186,7 @@ CASES = {
 def test_twenty_updates_are_the_equations(case):
     name, changes, shape, kind, equations, otherwise = CASES[case]
     chosen = settings(name, **changes)
-    start, ours = found(name, shape, chosen, kind=kind)
+    start, ours = updated(name, shape, chosen, kind=kind)
     peak = chosen.adamw_lr if case == "muon of a table" else chosen.lr
     told = (start, gradients(shape), [peak * share for share in shares()])
     np.testing.assert_allclose(ours, equations(*told), rtol=1e-12, atol=1e-12)
@@ -259,7 +259,7 @@ def test_a_first_gradient_whose_square_is_infinite_has_diverged():
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"momentum": 0.0}, "dampening is of the momentum"),
+        ({"momentum": 0.0}, "dampening applies to the momentum"),
         ({"nesterov": True}, "nesterov needs a momentum above 0 and no dampening"),
     ],
 )
@@ -272,9 +272,9 @@ def test_what_would_say_nothing_of_sgd_is_refused(changes, told):
 def test_adamw_is_fused_and_can_be_kept_from_it(monkeypatch):
     from ablate.train.optimizers import adamw
 
-    fused = found("adamw", (3, 4), settings("adamw"))
+    fused = updated("adamw", (3, 4), settings("adamw"))
     assert started("adamw", np.ones(3), settings("adamw"))[1].defaults["fused"] is True
     monkeypatch.setattr(adamw, "FUSED", False)
     assert started("adamw", np.ones(3), settings("adamw"))[1].defaults["fused"] is None
-    plain = found("adamw", (3, 4), settings("adamw"))
+    plain = updated("adamw", (3, 4), settings("adamw"))
     np.testing.assert_allclose(fused[1], plain[1], rtol=1e-13)

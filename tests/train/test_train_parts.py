@@ -87,10 +87,10 @@ def test_parts_train_the_model_that_the_whole_batch_trains(regulated, trial, dat
     batches, whole, cut = Batches(data), regulated(dtype), regulated(dtype)
     made = trial(dtype, measure__probes=())
     expected = run(whole, made, batches)
-    found = run(cut, made, batches, parts=parts)
-    assert found[-1] == expected[-1] == Outcome("finished", STEPS)
-    assert {metric for metric, _, _ in rows(found)} == set(EXACT)
-    assert rows(found) == pytest.approx(rows(expected), rel=CLOSE[dtype])
+    actual = run(cut, made, batches, parts=parts)
+    assert actual[-1] == expected[-1] == Outcome("finished", STEPS)
+    assert {metric for metric, _, _ in rows(actual)} == set(EXACT)
+    assert rows(actual) == pytest.approx(rows(expected), rel=CLOSE[dtype])
     moving = [name for name, _ in whole.named_buffers()]
     assert len(moving) == 8  # the vectors of power iterations are among what must agree
     for (name, a), b in zip(whole.state_dict().items(), cut.state_dict().values(), strict=True):
@@ -194,11 +194,11 @@ def test_divergence_in_any_part_names_what_the_whole_batch_names(build, trial, d
         model.register_forward_pre_hook(lambda _, inputs: setattr(between, "first", inputs[0][:, 0]))
         return model
 
-    expected, found = (run(diverging(), trial("float32"), batches, parts=parts)[-1] for parts in (1, 4))
+    expected, actual = (run(diverging(), trial("float32"), batches, parts=parts)[-1] for parts in (1, 4))
     assert expected.kind == "diverged" and expected.detail["address"] == "layers.1.mlp.between"
-    assert found.step == expected.step
+    assert actual.step == expected.step
     for name in ("cause", "seen", "address", "layer"):
-        assert found.detail[name] == expected.detail[name]
+        assert actual.detail[name] == expected.detail[name]
 
 
 @pytest.mark.parametrize("until", [0, 4, 5, 13])
@@ -220,7 +220,7 @@ def test_a_trial_pauses_once_its_rung_is_measured_and_goes_on_with_the_same_bits
 
 def test_more_ranks_than_sequences_are_refused(build, trial, data):
     batches = Batches(data)
-    with pytest.raises(RefusedError, match="a batch of 7 sequences cannot be shared out among 8 ranks"):
+    with pytest.raises(RefusedError, match="a batch of 7 sequences cannot be divided among 8 ranks"):
         list(
             train(
                 build(),

@@ -40,12 +40,12 @@ def test_schedule_is_its_formula(decay, steps, warmup, floor):
 
 @pytest.mark.parametrize("decay", ["linear", "cosine"])
 def test_the_corners(decay):
-    found = rates(100, warmup=0.05, decay=decay, floor=0.1)
-    assert found[0] == pytest.approx(1 / 5)  # not zero
-    assert found[4] == 1.0
-    assert max(found) == 1.0
-    assert found[-1] == pytest.approx(0.1)
-    assert found[4:] == sorted(found[4:], reverse=True)
+    actual = rates(100, warmup=0.05, decay=decay, floor=0.1)
+    assert actual[0] == pytest.approx(1 / 5)  # not zero
+    assert actual[4] == 1.0
+    assert max(actual) == 1.0
+    assert actual[-1] == pytest.approx(0.1)
+    assert actual[4:] == sorted(actual[4:], reverse=True)
 
 
 def test_all_warm_up_and_a_single_step():
@@ -64,10 +64,10 @@ def test_from_zero_is_the_count_of_finished_steps(warmup):
             return lr * done / n_warmup
         return (lr - end) * (steps - done) / (steps - n_warmup) + end
 
-    found = rates(steps, warmup=warmup, decay="linear", floor=EndRate(rate=end), from_zero=True, lr=lr)
-    assert [lr * share for share in found] == pytest.approx([expected(step) for step in range(steps)], rel=1e-12)
-    assert found[0] == (0.0 if n_warmup else 1.0)
-    assert found != pytest.approx(rates(steps, warmup=warmup, decay="linear", floor=EndRate(rate=end), lr=lr))
+    actual = rates(steps, warmup=warmup, decay="linear", floor=EndRate(rate=end), from_zero=True, lr=lr)
+    assert [lr * share for share in actual] == pytest.approx([expected(step) for step in range(steps)], rel=1e-12)
+    assert actual[0] == (0.0 if n_warmup else 1.0)
+    assert actual != pytest.approx(rates(steps, warmup=warmup, decay="linear", floor=EndRate(rate=end), lr=lr))
 
 
 def test_from_zero_reads_the_same_line_one_step_earlier():
@@ -101,11 +101,11 @@ def test_what_is_neither_is_refused(wrong):
 @pytest.mark.parametrize(("warmup", "hold"), [(4, 6), (0, 6), (4, 0.15), (0, 1), (10, 30)])
 def test_a_hold_is_a_pause_at_the_peak(decay, warmup, hold):
     """What comes after it is what would come after a warm-up as long as both, to the bit."""
-    found = rates(40, warmup=warmup, hold=hold, decay=decay, floor=0.1)
+    actual = rates(40, warmup=warmup, hold=hold, decay=decay, floor=0.1)
     held = hold if isinstance(hold, int) else 6
-    assert found[:warmup] == [(step + 1) / warmup for step in range(warmup)]
-    assert found[warmup : warmup + held] == [1.0] * held
-    assert found[warmup + held :] == rates(40, warmup=warmup + held, decay=decay, floor=0.1)[warmup + held :]
+    assert actual[:warmup] == [(step + 1) / warmup for step in range(warmup)]
+    assert actual[warmup : warmup + held] == [1.0] * held
+    assert actual[warmup + held :] == rates(40, warmup=warmup + held, decay=decay, floor=0.1)[warmup + held :]
 
 
 def formula(name, step, *, steps, warmup, hold, floor, from_zero, power=2.0, over=0.2, shape="linear"):

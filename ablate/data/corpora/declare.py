@@ -29,13 +29,13 @@ a `Source` (see `data/text.py`), called with the settings and the folder of the 
                 yield Text(f"{number:09d}", line.encode("utf-8"))
 
 The first field of the settings has the name of the corpus, so that `corpus: {poems: verses.txt}` names it; a corpus
-without settings is named by a word alone. A field `at_most: Bytes` says how many bytes of text are read at most: a
-space hands over the less of it and of what its steps ask for. `NamedFiles` and `NamedRows` read local files by
-patterns that do not leave the folder of the space.
+without settings is named by its name alone. A field `at_most: Bytes` limits how many bytes of text are read: a space
+passes the smaller of it and of what its steps need. `NamedFiles` and `NamedRows` read local files by patterns that do
+not leave the folder of the space.
 
-A stamp is asked for at every plan, and texts are read only where it is a new one. So a library that takes long to
-import, such as `datasets`, is imported where a text is read. What is trained on is known by its contents: `version`
-rises with a change of the code after which other texts are read, though the stamp is the same.
+The stamp is requested at every plan, and texts are read only if it is new. So a library that takes long to import,
+such as `datasets`, is imported where a text is read. A corpus is identified by its contents: raise `version` when a
+change of the code makes it read other texts though the stamp is the same.
 '''
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def corpus(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S
 
 
 def _faults(name: str, settings: type[BaseModel]) -> Iterator[DeclarationFault]:
-    """What is wrong with the settings of a corpus: a space names it by its first field."""
+    """Yield what is wrong with the settings of a corpus: a space names it by its first field."""
     if not issubclass(settings, Settings):
         way = "derive it from Settings of ablate.data.corpora.declare"
         yield DeclarationFault("the settings of a corpus derive from Settings", "class", (way,))
     first = next(iter(settings.model_fields), name)
     if first != name:
         way = f"declare {name} first: corpus: {{{name}: …}} is how a space names it"
-        yield DeclarationFault(f"the first setting of corpus {name!r} has its name, not {first!r}", first, (way,))
+        yield DeclarationFault(f"the first setting of corpus {name!r} must have its name, not {first!r}", first, (way,))
     elif settings.model_fields and not settings.model_fields[name].is_required():
         yield DeclarationFault(
-            f"setting {name!r} names the corpus, so it has no default", name, ("leave its default out",)
+            f"setting {name!r} names the corpus, so it cannot have a default", name, ("remove its default",)
         )

@@ -22,24 +22,24 @@ class Files(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Those of the files."""
+        """The patterns of the files."""
         return self.files
 
 
 @implements(Files)
 @dataclass(frozen=True)
 class LocalFiles(NamedFiles):
-    """Text files, read through `datasets`, which unpacks `.gz`."""
+    """Text files, read through `datasets`, which decompresses `.gz`."""
 
     key: ClassVar[str] = "files"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every file, decoded as UTF-8, ordered by name."""
+        """Yield every file, decoded as UTF-8, ordered by name."""
         return _read(self.files)
 
 
 def _read(files: Sequence[FoundFile]) -> Iterator[Text | Skipped]:
-    """Texts in the order of `files`. A batch that fails is halved until the file that fails is alone."""
+    """Yield texts in the order of `files`. A batch that fails is halved until the failing file is alone."""
     try:
         texts = _texts([file.path for file in files])
     except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
@@ -54,14 +54,14 @@ def _read(files: Sequence[FoundFile]) -> Iterator[Text | Skipped]:
 
 
 def _texts(paths: Sequence[Path]) -> list[str]:
-    """The text of each file; any file that cannot be read fails them all."""
+    """Return the text of each file; one that cannot be read fails them all."""
     from datasets import load_dataset
 
-    # Streaming leaves no copy of the texts, and a folder that goes away no lock files in the user's home.
+    # Streaming leaves no copy of the texts, and a temporary cache folder no lock files in the user's home.
     with tempfile.TemporaryDirectory() as own:
         rows = load_dataset(
             "text",
-            data_files=[glob.escape(str(path)) for path in paths],  # `datasets` takes names for patterns
+            data_files=[glob.escape(str(path)) for path in paths],  # `datasets` reads names as patterns
             sample_by="document",
             split="train",
             streaming=True,

@@ -1,4 +1,4 @@
-"""A split of a data set of the Hugging Face hub, streamed as far as the steps ask for."""
+"""A split of a data set of the Hugging Face hub, streamed as far as the steps need it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ablate.source.problems import quote, suggest
 class Hub(Settings):
     """`{hub: NAME, split: train, field: text}`: `field` holds the text, `config` names one of several configurations.
 
-    What the steps ask for is read of it, up to the document that reaches `at_most` bytes: 1 GiB where nothing is said,
-    which fits in memory. Of a space, `at_most` is the smaller of both.
+    As much as the steps need is read, up to the document that reaches `at_most` bytes: 1 GiB by default, which fits in
+    memory.
     """
 
     hub: str
@@ -37,7 +37,7 @@ class Hub(Settings):
 
 @implements(Hub)
 def read(settings: Hub, folder: Path) -> HubDataset:
-    """What reads it, wherever the space is."""
+    """Return the reader of the data set; the folder of the space does not matter."""
     return HubDataset(settings.hub, settings.split, settings.field, settings.config, settings.at_most)
 
 
@@ -46,8 +46,8 @@ class HubDataset:
     """The texts in `field` of one split of the data set `name`, in its own order.
 
     They are read up to the document that reaches `most_bytes` of text, and the title says so. `config` is None for a
-    set that has one configuration. It is read once: its stamp never changes, so that a cached corpus needs no network.
-    Delete the cache to read anew.
+    set with a single configuration. It is read once: its stamp never changes, so that a cached corpus needs no network.
+    Delete the cache to read it again.
     """
 
     name: str
@@ -58,7 +58,7 @@ class HubDataset:
 
     @property
     def title(self) -> str:
-        """The name on the hub, and how much of it is read where it holds as much."""
+        """The name on the hub, and how much of it is read at most."""
         config = f", {self.config}" if self.config else ""
         return f"hub {self.name}{config}, split {self.split}, field {self.field}, the first {self.most_bytes:,} bytes"
 
@@ -69,30 +69,30 @@ class HubDataset:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """None: the title says it."""
+        """No notes: the title says everything."""
         return ()
 
     def stamp(self) -> str | None:
-        """Always the same."""
+        """Return a stamp that never changes for these settings."""
         config = f"{self.config}/" if self.config else ""
         return f"{self.name}/{config}{self.split}/{self.field}/{self.most_bytes}"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Documents, named by their position. Raises CorpusError where the hub cannot be read or lacks the field."""
+        """Yield documents, named by their position. Raises CorpusError if the hub cannot be read or lacks the field."""
         from datasets import load_dataset
 
         read = 0
         try:
             for position, row in enumerate(load_dataset(self.name, self.config, split=self.split, streaming=True)):
-                found = self._text(f"{position:09d}", row)
-                yield found
-                read += len(found.content) if isinstance(found, Text) else 0
+                document = self._text(f"{position:09d}", row)
+                yield document
+                read += len(document.content) if isinstance(document, Text) else 0
                 if read >= self.most_bytes:
                     return
         except (OSError, ValueError, RuntimeError) as error:  # no network, no such set or split; a set that is a script
             message = f"cannot read split {quote(self.split)} of {quote(self.name)}: {error}"
             notes = (
-                "a hub data set needs a network, and its name, split and access as the hub has them",
+                "a hub data set needs a network, the right name and split, and access on the hub",
                 "without a network: corpus: python_stdlib, or files of your own: corpus: {files: ['texts/**/*.txt']}",
             )
             raise CorpusError([CorpusFault(message, (*CORPUS, "hub"), notes=notes)]) from error
@@ -103,4 +103,4 @@ class HubDataset:
             message = f"{quote(self.name)} has no field {quote(self.field)}"
             raise CorpusError([CorpusFault(message, (*CORPUS, "field"), label, notes)])
         text = row[self.field]
-        return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "holds no text")
+        return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "contains no text")

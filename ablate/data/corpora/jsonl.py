@@ -1,4 +1,4 @@
-"""Local JSONL files, a JSON object in each line, of which a field holds a document."""
+"""Local JSONL files: one JSON object per line, one field of which holds a document."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ablate.data.local_rows import Absent
 from ablate.data.survey import FoundFile
 from ablate.source.problems import shorten
 
-WAY = 'a JSONL file has one object in each line, in UTF-8: {"text": "…"}'
+WAY = 'a JSONL file has one object per line, in UTF-8: {"text": "…"}'
 
 
 @corpus("jsonl", source="JSON Lines, jsonlines.org", version=1)
 class Jsonl(Settings):
-    """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as those of files. What is held out is a line.
+    """`{jsonl: ['texts/*.jsonl'], field: text}`: patterns as for `files`. The unit that is held out is a line.
 
-    `at_most` bytes of text are read, and no more than the steps ask for; all where it is null.
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
     """
 
     jsonl: Patterns
@@ -32,31 +32,31 @@ class Jsonl(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Those of the files."""
+        """The patterns of the files."""
         return self.jsonl
 
 
 @implements(Jsonl)
 def read(settings: Jsonl, folder: Path) -> JsonLines:
-    """What reads them."""
+    """Return the reader of the files."""
     return JsonLines(settings, folder, settings.field, settings.at_most)
 
 
 @dataclass(frozen=True)
 class JsonLines(NamedRows):
-    """JSONL in UTF-8; a `.gz` is unpacked. Read a line at a time, so that a mistake is told with its line."""
+    """JSONL in UTF-8; `.gz` is decompressed. Read line by line, so that an error is reported with its line."""
 
     key: ClassVar[str] = "jsonl"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Line by line from 1, without those that are empty."""
+        """Yield the lines, numbered from 1, without the empty ones."""
         try:
             with _opened(file) as lines:
                 for number, line in enumerate(lines, 1):
                     if not line.isspace():
                         row = self._row(file, number, line)
                         yield number, row[self.field] if self.field in row else Absent(tuple(row))
-        except (OSError, EOFError, zlib.error) as error:  # of the disk, or of a .gz that is none
+        except (OSError, EOFError, zlib.error) as error:  # a disk error, or a .gz file that is not gzip
             raise CorpusError([self.fault(file, f"cannot read {file.path}: {error}")]) from error
 
     def _row(self, file: FoundFile, number: int, line: bytes) -> dict[str, Any]:
@@ -69,9 +69,10 @@ class JsonLines(NamedRows):
         else:
             if isinstance(row, dict):
                 return row
-            why = "it is no object"
+            why = "it is not an object"
         shown = f"the line: {shorten(line.decode('utf-8', 'replace').strip())}"
-        raise CorpusError([self.fault(file, f"{file.path}, line {number:,}, is no JSON object: {why}", "", shown, WAY)])
+        message = f"{file.path}, line {number:,}, is not a JSON object: {why}"
+        raise CorpusError([self.fault(file, message, "", shown, WAY)])
 
 
 def _opened(file: FoundFile) -> gzip.GzipFile | BufferedReader:

@@ -1,4 +1,4 @@
-"""Local Parquet files, of which a column of text holds a document in each row."""
+"""Local Parquet files with a text column, one document per row."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BATCH = 1024
 
 @corpus("parquet", source="Apache Parquet, parquet.apache.org", version=1)
 class Parquet(Settings):
-    """`{parquet: ['texts/*.parquet'], field: text}`: patterns as those of files. What is held out is a row.
+    """`{parquet: ['texts/*.parquet'], field: text}`: patterns as for `files`. The unit that is held out is a row.
 
-    `at_most` bytes of text are read, and no more than the steps ask for; all where it is null.
+    At most `at_most` bytes of text are read (null: no limit), and no more than the steps need.
     """
 
     parquet: Patterns
@@ -38,24 +38,24 @@ class Parquet(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Those of the files."""
+        """The patterns of the files."""
         return self.parquet
 
 
 @implements(Parquet)
 def read(settings: Parquet, folder: Path) -> ParquetRows:
-    """What reads them."""
+    """Return the reader of the files."""
     return ParquetRows(settings, folder, settings.field, settings.at_most)
 
 
 @dataclass(frozen=True)
 class ParquetRows(NamedRows):
-    """A column of text of Parquet files, read a batch of rows at a time."""
+    """A text column of Parquet files, read a batch of rows at a time."""
 
     key: ClassVar[str] = "parquet"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Row by row from 0. Raises CorpusError for a file that is no Parquet, and a column that holds no text."""
+        """Yield the rows, numbered from 0. Raises CorpusError if the file is not Parquet or the column is not text."""
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 
@@ -65,11 +65,11 @@ class ParquetRows(NamedRows):
                 batches = opened.iter_batches(batch_size=BATCH, columns=[self.field])
                 yield from enumerate(_text(value) for batch in batches for value in self._column(batch))
         except (OSError, ArrowException) as error:
-            way = "name files that are Parquet, written wholly"
+            way = "name complete Parquet files"
             raise CorpusError([self.fault(file, f"cannot read {file.path} as Parquet: {error}", "", way)]) from error
 
     def _column(self, batch: Any) -> Any:
-        """The column itself: `columns=` also reads a field of a structure that has its name with a dot."""
+        """Return the column itself: `columns=` also reads a structure's field whose dotted name is the same."""
         return batch.column(batch.schema.get_field_index(self.field))
 
     def _check_column(self, file: FoundFile, schema: Any) -> None:
@@ -77,12 +77,12 @@ class ParquetRows(NamedRows):
             raise CorpusError([self.without_field(str(file.path), schema.names)])
         if schema.names.count(self.field) > 1:
             message = f"{file.path} has {schema.names.count(self.field)} columns named {quote(self.field)}"
-            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), notes=("write it with a name for each",))])
+            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), notes=("write it with unique column names",))])
         kind = schema.field(self.field).type
         if not _is_text(kind):
             texts = [column.name for column in schema if _is_text(column.type)]
-            way = f"its columns of text: {', '.join(texts)}" if texts else "it has no column of text"
-            message = f"field {quote(self.field)} of {file.path} holds {kind}, no text"
+            way = f"its text columns: {', '.join(texts)}" if texts else "it has no text column"
+            message = f"field {quote(self.field)} of {file.path} holds {kind}, not text"
             raise CorpusError([CorpusFault(message, (*CORPUS, "field"), notes=(way,))])
 
 

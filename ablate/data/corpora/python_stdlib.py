@@ -1,7 +1,7 @@
 """The Python source of the standard library of the running interpreter.
 
-Real code, on every machine that can run us, without a download. It differs between builds (1,790 files on one CPython
-3.11, 668 on Debian's), so results on it are compared by fingerprint, never by name.
+Real code that is on every machine that can run ablate, without a download. It differs between builds (1,790 files on
+one CPython 3.11, 668 on Debian's), so results on it are compared by fingerprint, never by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ablate.data.corpora.declare import (
 from ablate.data.survey import FoundFile, look_at, stamp_of
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
-"""Folders inside the library's folder that hold what others installed, or no source."""
+"""Folders inside the library's folder that hold installed packages, or no source."""
 
 
 @corpus("python_stdlib", source="Python Software Foundation, docs.python.org/3/library", version=1)
@@ -37,7 +37,7 @@ class PythonStdlib(Settings):
 
 @implements(PythonStdlib)
 def read(settings: PythonStdlib, folder: Path) -> StandardLibrary:
-    """The library that `import` would use. Raises CorpusError where it is not a folder of source files."""
+    """Return the library that `import` would use. Raises CorpusError if it is not a folder of source files."""
     root = Path(sysconfig.get_path("stdlib"))
     if not (root / "os.py").is_file():
         message = f"python_stdlib: this Python keeps no source files of its standard library in {root}"
@@ -57,7 +57,7 @@ class StandardLibrary:
 
     @property
     def title(self) -> str:
-        """`python_stdlib` and whose."""
+        """`python_stdlib`, with the implementation and version of Python."""
         return f"python_stdlib ({platform.python_implementation()} {platform.python_version()})"
 
     @property
@@ -72,7 +72,7 @@ class StandardLibrary:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """None: the title says it."""
+        """No notes: the title says everything."""
         return ()
 
     def stamp(self) -> str | None:
@@ -80,7 +80,7 @@ class StandardLibrary:
         return stamp_of(self.files)
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Every file, decoded as Python itself would (PEP 263)."""
+        """Yield every file, decoded as Python itself would (PEP 263)."""
         return (_decoded(file) for file in self.files)
 
 

@@ -1,6 +1,6 @@
-"""The Ray cluster of a run: one of our own on this machine, or one that is there already; entered, and left as it was.
+"""The Ray cluster of a run: one of our own on this machine, or an existing one; entered, and left as it was.
 
-Ray is imported in here and not before: some of what it is told, it reads from the environment when it is imported.
+Ray is imported inside the functions and not before: it reads some settings from the environment at import.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ LONGEST_FOLDER = 40
 """Ray puts sockets some 60 characters below its folder, and a socket's path has at most 107."""
 
 OBJECT_STORE = 80 * 2**20
-"""Bytes; Ray's minimum is 75 MiB. Messages are small and do not even go there."""
+"""Bytes; Ray's minimum is 75 MiB. Messages are small and do not use it."""
 
 CONNECT_WITHIN = 5.0
 """Seconds for a cluster to answer at its address."""
 
 ANSWER_WITHIN = 60.0
-"""Seconds for all nodes to say what GPUs they have: each starts a process for it."""
+"""Seconds for all nodes to report their GPUs: each starts a process for it."""
 
-SAY_GPUS = "  = say what part of a GPU a trial has, such as --gpus 0.5, instead of --pack"
+SAY_GPUS = "  = give each trial a share of a GPU, such as --gpus 0.5, instead of --pack"
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",  # the old one is silent when told to be
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of answers that nobody waits for; who dies is told otherwise
+    "RAY_AIR_NEW_OUTPUT": "0",  # the old output can be silenced
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # of answers that nobody waits for; deaths are reported otherwise
 }
 OWN = {
     "RAY_worker_niceness": "0",
@@ -52,24 +52,24 @@ PATIENCE = {
     "RAY_gcs_rpc_server_connect_timeout_s": "2",
     "RAY_gcs_server_port_wait_time_s": "1",
 }
-"""A cluster that does not answer is waited for so long; Ray would wait for minutes."""
+"""How long to wait for a cluster that does not answer; by default Ray waits for minutes."""
 
 TUNE = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_GLOBAL_CHECKPOINT_S": "inf",
-    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # as many as there are slots: our searcher sees to that
+    "TUNE_MAX_PENDING_TRIALS_PG": "100000",  # no limit: our searcher never suggests more than there are slots
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "inf",
     "RAY_TRAIN_COUNT_PREEMPTION_AS_FAILURE": "1",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
 }
-"""Tune reads these while it runs, and gives the last one to its workers."""
+"""Tune reads these while it runs, and passes the last one to its workers."""
 
 
 @contextmanager
 def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
-    """A cluster on this machine with so many `cpus` to count, and its GPUs where asked for; a folder for its run.
+    """Start a cluster on this machine with `cpus` logical CPUs and, if requested, its GPUs; give a folder for its run.
 
     All of its processes and its folder are gone when this is left, and within two seconds of this process's death.
     """
@@ -91,13 +91,13 @@ def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
 
 @contextmanager
 def joined(address: str) -> Iterator[Path]:
-    """The cluster at `address` (`host:port`, or `auto` for the one of this machine); a folder for its run.
+    """Join the cluster at `address` (`host:port`, or `auto` for that of this machine); give a folder for its run.
 
-    Its workers run this process's `ablate`, and end when it does. RefusedError if there is none, or none to be joined.
+    Its workers run this process's `ablate`, and end when it does. RefusedError if it is missing or cannot be joined.
     """
     if "://" in address:
         raise RefusedError(
-            f"{address}: the executor does not run through Ray's client\n"
+            f"{address}: the executor does not work through the Ray client\n"
             "  = start the run on a node of the cluster, with --address auto"
         )
     if address != "auto":
@@ -111,31 +111,32 @@ def joined(address: str) -> Iterator[Path]:
 
 
 def nodes() -> tuple[Mapping[str, float], ...]:
-    """What each node of the cluster has, by the name of the resource."""
+    """Return the resources of each node of the cluster, by name."""
     import ray
 
     return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
 
 
 def gpu_memory() -> int:
-    """The bytes of the smallest GPU of the cluster, as its nodes say; RefusedError where one does not know."""
+    """Return the bytes of the cluster's smallest GPU, as reported by its nodes; RefusedError if one cannot tell."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU")]  # type: ignore[no-untyped-call]
-    ask = ray.remote(num_cpus=0, max_retries=0)(_smallest_gpu)
-    asked = {
-        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
-        for node in there
+    alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    query = ray.remote(num_cpus=0, max_retries=0)(_smallest_gpu)
+    answers = {
+        query.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
+        for node in alive
+        if node["Resources"].get("GPU")
     }
     try:
-        found = ray.get(list(asked), timeout=ANSWER_WITHIN)
+        memories = ray.get(list(answers), timeout=ANSWER_WITHIN)
     except ray.exceptions.RayError as error:
-        raise RefusedError(f"the nodes do not say what memory their GPUs have: {error}\n{SAY_GPUS}") from error
-    for memory, node in zip(found, asked.values(), strict=True):
+        raise RefusedError(f"the nodes do not report the memory of their GPUs: {error}\n{SAY_GPUS}") from error
+    for memory, node in zip(memories, answers.values(), strict=True):
         if not memory:
-            raise RefusedError(f"{node['NodeManagerHostname']} says that it has GPUs, and sees none\n{SAY_GPUS}")
-    return min(found)
+            raise RefusedError(f"{node['NodeManagerHostname']} reports GPUs, but sees none\n{SAY_GPUS}")
+    return min(memories)
 
 
 def _smallest_gpu() -> int:
@@ -151,8 +152,8 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
 
         if ray.is_initialized():
             raise RefusedError(
-                "this process is connected to a Ray cluster already\n"
-                "  = call ray.shutdown() before, and name the cluster by its address"
+                "this process is already connected to a Ray cluster\n"
+                "  = call ray.shutdown() first, and give the address of the cluster"
             )
         try:
             with _handlers_kept():
@@ -163,13 +164,13 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
             try:
                 ray.shutdown()
             except KeyboardInterrupt:
-                ray.shutdown()  # half of it would be made up for at exit, in a folder that is gone by then
+                ray.shutdown()  # or the rest would be done at exit, in a folder that no longer exists
                 raise
 
 
 def _connect(*, address: str, **options: Any) -> None:
-    """Start a cluster or join one, with a token or without: a cluster that wants none loses the actors of a driver that
-    does, and the other way round nobody gets in."""
+    """Start or join a cluster, with or without a token: a cluster without one loses the actors of a driver that sends
+    one, and a cluster with one rejects a driver that sends none."""
     import ray
 
     given = os.environ.get("RAY_AUTH_MODE")
@@ -189,7 +190,7 @@ def _connect(*, address: str, **options: Any) -> None:
 
 
 def _reread() -> None:
-    """Have Ray read the environment again. It does when it is imported, and keeps the first token it has found."""
+    """Make Ray read the environment again, which it does only at import; it also caches the first token it finds."""
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
     Config.initialize("")
@@ -201,7 +202,7 @@ def _no_cluster(address: str, error: Exception, wants_token: bool) -> RefusedErr
         return RefusedError(f"Ray could not be started on this machine: {error}\n  = use --executor local")
     if wants_token:
         return RefusedError(
-            f"the Ray cluster at {address} wants a token\n"
+            f"the Ray cluster at {address} requires a token\n"
             "  = set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token to the cluster's"
         )
     reason = str(error).partition(". ")[0].partition("\n")[0] or repr(error)
@@ -209,7 +210,7 @@ def _no_cluster(address: str, error: Exception, wants_token: bool) -> RefusedErr
 
 
 def _reach(address: str) -> None:
-    """RefusedError at once if nothing listens there: Ray would try for minutes."""
+    """Raise RefusedError at once if nothing listens at `address`: Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     way_out = "  = give the address that `ray start` shows, as host:port, or start a cluster: ray start --head"
     if not host or not port.isdecimal():
@@ -221,7 +222,7 @@ def _reach(address: str) -> None:
 
 
 def _has_token() -> bool:
-    """Whether Ray finds a token by itself."""
+    """Return whether Ray finds a token by itself."""
     return (
         any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
         or (Path.home() / ".ray" / "auth_token").is_file()
@@ -230,7 +231,7 @@ def _has_token() -> bool:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A new folder; a process ends what belongs to it, and deletes it, once this is left or the driver is dead."""
+    """Make a new folder; a keeper process ends its cluster and deletes it once this is left or the driver is dead."""
     place = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix="ablate-ray-", dir=place if len(place) + 20 < LONGEST_FOLDER else "/tmp"))
     command = [sys.executable, "-I", keeper.__file__, str(folder)]
@@ -249,7 +250,7 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """The environment with `changes`; as it was afterwards, also where Ray has changed it."""
+    """Apply `changes` to the environment while entered; restore it afterwards, including what Ray has changed."""
 
     def ours(name: str) -> bool:
         return name in changes or name.startswith("RAY_") or name == "PYTHONBREAKPOINT"
@@ -281,7 +282,7 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextmanager
 def _hushed() -> Iterator[Any]:
-    """Keep what Ray's C++ writes to the standard error while it connects off the screen; a function gives its text."""
+    """Capture what Ray's C++ writes to standard error while it connects; a function returns the text."""
     with tempfile.TemporaryFile() as file:
 
         def heard() -> str:
@@ -299,9 +300,9 @@ def _hushed() -> Iterator[Any]:
 
 @contextmanager
 def _speechless() -> Iterator[None]:
-    """Keep what Ray has to say of lost workers and nodes, with pages of their logs, off the standard output.
+    """Suppress Ray's messages about lost workers and nodes, with pages of their logs, on standard output.
 
-    It prints that whatever it is told, and the trials that were lost are told of anyway.
+    No setting turns them off, and lost trials are reported anyway.
     """
     from ray._private import worker
 

@@ -1,4 +1,4 @@
-"""What a trial needs of a node, and how many trials at once a cluster bears."""
+"""What a trial needs of a node, and how many trials a cluster can run at once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from ablate.errors import InputError, RefusedError
 
 UNITS = 10_000
-"""Ray counts resources in so many parts of one, and less is nothing to it: seven sevenths fit, so seen."""
+"""Ray's units per resource; it ignores smaller fractions, so that seven sevenths fit into one."""
 
 ROUNDING = 1e-6
-"""Floats do not: three thirds may be a little more than one."""
+"""The tolerance for floats: the sum of three thirds may be slightly more than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`cpus` cores and `gpus` GPUs for each trial. Several trials share a GPU where `gpus` is below 1.
+    """The demand of each trial: `cpus` cores and `gpus` GPUs. Several trials share a GPU if `gpus` is below 1.
 
-    InputError where no machine could give that.
+    InputError if no machine could satisfy it.
     """
 
     cpus: float = 1
@@ -28,36 +28,38 @@ class Demand:
     def __post_init__(self) -> None:
         if not 0 < self.cpus < math.inf:
             raise InputError(
-                f"a trial needs more than {self.cpus:g} CPUs\n  = give it 1, or a part of one, such as 0.5"
+                f"a trial cannot have {self.cpus:g} CPUs\n  = give it 1 or more, or a fraction, such as 0.5"
             )
         if not 0 <= self.gpus < math.inf or (self.gpus > 1 and self.gpus != int(self.gpus)):
-            raise InputError(f"{self.gpus:g} GPUs for a trial\n  = give it a part of one, such as 0.5, or whole ones")
+            raise InputError(
+                f"a trial cannot have {self.gpus:g} GPUs\n  = give it a fraction of one, such as 0.5, or a whole number"
+            )
         if 0 < self.gpus < 1 / UNITS:
-            raise InputError(f"{self.gpus:g} GPUs for a trial\n  = Ray gives no less than {1 / UNITS:g} of one")
+            raise InputError(f"a trial cannot have {self.gpus:g} GPUs\n  = Ray's smallest share is {1 / UNITS:g}")
 
     def __str__(self) -> str:
         return " and ".join(_count(number, unit) for number, unit in ((self.cpus, "CPU"), (self.gpus, "GPU")) if number)
 
     def bundle(self, gpus: float) -> dict[str, float]:
-        """What is asked of one node for a trial that has so many GPUs."""
+        """Return the resources requested of one node for a trial that has `gpus` GPUs."""
         return {"CPU": self.cpus} | ({"GPU": gpus} if gpus else {})
 
     def fits(self, resources: Mapping[str, float]) -> int:
-        """How many such trials a node with these resources bears at once."""
+        """Return how many such trials a node with these resources can run at once."""
         by_cpu = math.floor(resources.get("CPU", 0) / self.cpus + ROUNDING)
         if not self.gpus:
             return by_cpu
         gpus = math.floor(resources.get("GPU", 0))
-        # A trial has its part of one GPU, never parts of two.
+        # A trial's share is of a single GPU, never of two.
         by_gpu = gpus * math.floor(1 / self.gpus + ROUNDING) if self.gpus <= 1 else math.floor(gpus / self.gpus)
         return min(by_cpu, by_gpu)
 
     def slots(self, nodes: Iterable[Mapping[str, float]]) -> int:
-        """How many such trials a cluster of these nodes bears at once."""
+        """Return how many such trials a cluster of these nodes can run at once."""
         return sum(self.fits(resources) for resources in nodes)
 
     def require(self, nodes: Collection[Mapping[str, float]]) -> None:
-        """RefusedError where no node bears a single trial: it would wait for ever."""
+        """Raise RefusedError if no node can run a single trial: it would wait forever."""
         if self.slots(nodes):
             return
         kinds = sorted(
@@ -65,8 +67,8 @@ class Demand:
         )
         there = "; ".join(kinds) or "it has no nodes"
         raise RefusedError(
-            f"a trial asks for {self}, and no node of the Ray cluster has that: {there}\n"
-            "  = ask for less for each trial, or add a node that has it"
+            f"a trial needs {self}, and no node of the Ray cluster has that: {there}\n"
+            "  = request less per trial, or add a node that has it"
         )
 
 

@@ -1,7 +1,7 @@
-"""Tune's side of the executor's contract: which trial is next, what it is sent, and what is done with what it says.
+"""Tune's side of the executor's contract: which trial is next, what it is sent, and what is done with its messages.
 
-All of it runs on the thread that called `run`. Tune swallows exceptions or wraps them, and waits for its workers before
-it lets go of them; so what goes wrong in the controller, of which Tune knows nothing, passes it by as an `Escape`.
+All of it runs on the thread that called `run`. Tune swallows or wraps exceptions, and waits for its workers before it
+raises them; so errors of the controller, which Tune knows nothing of, bypass it as an `Escape`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
 
 GPUS = "gpus"
-"""Where in a trial's configuration the number of its GPUs is."""
+"""The key of a trial's configuration for the number of its GPUs."""
 
 
 class Escape(BaseException):
@@ -42,7 +42,7 @@ class Escape(BaseException):
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """Whatever goes wrong in here is not for Tune."""
+    """Turn any exception inside into an `Escape`, so that Tune does not handle it."""
     try:
         yield
     except Exception as error:
@@ -51,8 +51,8 @@ def escaping() -> Iterator[None]:
 
 @dataclass
 class _RayTrial:
-    """A trial that was handed to Tune and has not ended. `worker` is None until it has one that is there, `begun` is
-    that worker's answer to being given the task, and `place` is empty until it spoke."""
+    """A trial that was handed to Tune and has not ended. `worker` is None until a worker has started for it, `begun` is
+    that worker's answer to receiving the task, and `place` is empty until its first message."""
 
     task: Task
     gpus: float
@@ -64,8 +64,8 @@ class _RayTrial:
 
 
 class Conductor:
-    """What is running, by Tune's names for it. `gpus` are those that a task is to have, `sharing` is how many share
-    one at most, and `say` is told what a user should know of the workers."""
+    """The running trials, by Tune's names for them. `gpus` gives the GPUs of a task, `sharing` is how many trials share
+    one at most, and `say` receives notices about the workers for the user."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Conductor:
         self._failed_starts = 0
 
     def take(self, name: str) -> tuple[Task, float] | None:
-        """A task for a free worker, if there is one of each, and its GPUs; `over` once there will be none."""
+        """Return a task and its GPUs if there is a free worker and a task; set `over` once there will be none."""
         self.look()
         with escaping():
             if not self.stopping and (len(self.running) >= self._slots() or self._one_waits_for_more()):
@@ -103,12 +103,12 @@ class Conductor:
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
-        """Whether a trial waits that has more GPUs than another: those that need less would go before it for ever."""
+        """Return whether a waiting trial needs more GPUs than another: smaller ones would overtake it forever."""
         least = min((trial.gpus for trial in self.running.values()), default=0.0)
         return any(trial.worker is None and trial.gpus > least for trial in self.running.values())
 
     def look(self) -> None:
-        """Look whether the run was asked to stop, and pass that on."""
+        """Check whether the run was asked to stop, and pass that on to the workers."""
         with escaping():
             if self.stopping or not self._should_stop():
                 return
@@ -118,15 +118,15 @@ class Conductor:
                 running.worker.stop_soon.remote()
 
     def started(self, name: str, worker: ActorHandle[Any]) -> None:
-        """A trial has a worker, which Tune will tell to step right after this."""
+        """Send a trial's task to its worker, which Tune will tell to step right after this."""
         running = self.running[name]
         running.worker, running.began = worker, time.monotonic()
         running.begun = worker.begin.remote(_anywhere(running.task))
         if self.stopping:
             worker.stop_soon.remote()
 
-    def said(self, name: str, message: Message, place: str) -> None:
-        """A trial has said something."""
+    def received(self, name: str, message: Message, place: str) -> None:
+        """Handle a message of a trial."""
         running = self.running[name]
         running.step, running.place = message.step, place
         self._failed_starts = 0
@@ -137,30 +137,30 @@ class Conductor:
             self._handle(with_share(message, running.task.memory))
 
     def warned(self, text: str) -> None:
-        """A worker has something to tell the user, which is told once."""
+        """Pass a worker's notice on to the user, once."""
         if text and text not in self._warned:
             self._warned.add(text)
             with escaping():
                 self._say(text)
 
     def lost(self, name: str, error: Exception) -> None:
-        """A trial has no worker any more. Where none ever takes a trial up, the run stops."""
+        """Handle the loss of a trial's worker. If no worker ever starts a trial, the run stops."""
         if (running := self.running.get(name)) is None:
             return
         outcome = _outcome_of(running, error)
         self._end(name, outcome)
         if UNTOUCHED in outcome.detail:
             self._failed_starts += 1
-            if self._failed_starts >= STARTS_ALLOWED and not any(one.place for one in self.running.values()):
+            if self._failed_starts >= STARTS_ALLOWED and not any(trial.place for trial in self.running.values()):
                 with escaping():
                     raise RefusedError(
-                        f"no worker can be started: {self._failed_starts} in a row were gone before they had begun a "
+                        f"no worker can be started: {self._failed_starts} in a row were lost before they began a "
                         f"trial, the last: {error}\n"
-                        "  = what was trained is kept; once it is mended, go on with: ablate resume"
+                        "  = what was trained is kept; once it is fixed, continue with: ablate resume"
                     )
 
     def end_waiting(self) -> None:
-        """End what has never had a worker: the run was stopped before."""
+        """End the trials that never had a worker because the run was stopped first."""
         for name in tuple(self.running):
             self._end(name, Outcome("interrupted", self.running[name].step, {"error": "asked to stop before it began"}))
 
@@ -172,13 +172,13 @@ class Conductor:
 
 
 def _held(task: Task, gpus: float, sharing: int) -> Task:
-    """The task, held to its part of what `sharing` processes leave of a GPU where it has no whole one."""
+    """Limit a task that shares a GPU to its share of the memory that `sharing` processes leave."""
     part = 0 < gpus < 1
     return replace(task, memory=gpus if part else None, contexts=sharing if part else 0)
 
 
 def _anywhere(task: Task) -> Task:
-    """The task for a process that was not started where this one was."""
+    """Make the paths of a task absolute, for a process with another working folder."""
     return replace(
         task,
         trial=replace(task.trial, folder=str(Path(task.trial.folder).resolve())),
@@ -191,19 +191,19 @@ def _outcome_of(running: _RayTrial, error: Exception) -> Outcome:
     limit, trial_id = running.task.limit, running.task.trial.id
     if isinstance(error, RayTaskError) and isinstance(error.cause, RefusedError):
         return Outcome("interrupted", running.step, {"error": str(error.cause), REFUSED: str(error.cause)})
-    if isinstance(error, RayTaskError):  # around the trial, whose own mistakes are told by itself
+    if isinstance(error, RayTaskError):  # an error around the trial, which reports its own errors itself
         detail = {"error": f"its worker failed: {error.cause!r}", "trace": str(error)}
         return Outcome("interrupted", running.step, detail)
     if limit is not None and running.worker is not None and time.monotonic() - running.began > limit:
         return timed_out(running.task.folder, trial_id, running.step, limit)
-    why = "its node was taken back" if isinstance(error, RayActorError) and error.preempted else "its worker was lost"
+    why = "its node was preempted" if isinstance(error, RayActorError) and error.preempted else "its worker was lost"
     told = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
     untouched = {} if running.place or _answered(running.begun) else {UNTOUCHED: True}
     return Outcome("interrupted", running.step, told | untouched)
 
 
 def _answered(begun: ray.ObjectRef[None] | None) -> bool:
-    """Whether a worker that is gone had taken the task it was given."""
+    """Return whether a worker that is gone had received its task."""
     if begun is None:
         return False
     try:
@@ -216,14 +216,14 @@ def _answered(begun: ray.ObjectRef[None] | None) -> bool:
 
 
 class Tasks(Searcher):
-    """Proposes what the controller hands out, and has no opinion on how it went."""
+    """A searcher that proposes what the controller hands out, and ignores results."""
 
     def __init__(self, conductor: Conductor):
         super().__init__()
         self._conductor = conductor
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Tune's own type is wrong
-        """A trial to run now; None for the moment; `FINISHED` once nothing runs either."""
+        """Return a trial to run now; None if there is none at the moment; `FINISHED` once nothing runs either."""
         taken = self._conductor.take(trial_id)
         if taken is not None:
             # The task itself is sent to the worker: Tune would send its configuration back with each result.
@@ -231,28 +231,28 @@ class Tasks(Searcher):
         return Searcher.FINISHED if self._conductor.over else None
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """What has ended is told by the trial itself."""
+        """Do nothing: the trial itself reports its outcome."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the journal knows what was done."""
+        """Do nothing: the journal records what was done."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing was saved."""
+        """Do nothing: nothing was saved."""
 
 
 class Ear(Callback):
-    """Hears from Tune about each trial. `staging` is the folder Tune makes on this machine, among Ray's."""
+    """Receives Tune's events about each trial. `staging` is the folder that Tune makes on this machine."""
 
     def __init__(self, conductor: Conductor):
         self._conductor = conductor
         self.staging: Path | None = None
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **_: Any) -> None:
-        """Ten times a second, and with each event."""
+        """Check for a request to stop; called ten times a second, and with each event."""
         self._conductor.look()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """A trial has a worker."""
+        """Note that a trial has a worker."""
         self.staging = Path(trial.local_experiment_path).parent
         assert trial.temporary_state.ray_actor is not None
         self._conductor.started(trial.trial_id, trial.temporary_state.ray_actor)
@@ -260,17 +260,17 @@ class Ear(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
-        """A message; it is taken out of the result, so that Tune keeps nothing of it."""
+        """Handle a message, taken out of the result so that Tune does not keep it."""
         place = f"process {result['pid']} on {result['hostname']}"
         self._conductor.warned(result.pop(WARNING))
-        self._conductor.said(trial.trial_id, result.pop(MESSAGE), place)
+        self._conductor.received(trial.trial_id, result.pop(MESSAGE), place)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """A trial has ended by itself."""
+        """Clean up after a trial that has ended by itself."""
         _tidy(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """A trial's worker has failed, or is gone."""
+        """Handle a trial whose worker has failed or is gone."""
         with escaping():
             error = _error_of(trial)
         _tidy(trial)
@@ -278,13 +278,13 @@ class Ear(Callback):
 
 
 def _tidy(trial: Trial) -> None:
-    """Delete the folder that Tune makes for each trial on this machine: thousands of them take seconds in the end."""
+    """Delete the folder that Tune makes for each trial on this machine: deleting thousands at the end takes seconds."""
     assert trial.local_path is not None
     shutil.rmtree(trial.local_path, ignore_errors=True)
 
 
 def _error_of(trial: Trial) -> Exception:
-    """Why a trial has no worker any more; Tune tells it by files alone."""
+    """Read from Tune's files, its only report of it, why a trial lost its worker."""
     if trial.pickled_error_file is not None:
         error = pickle.loads(Path(trial.pickled_error_file).read_bytes())
         assert isinstance(error, Exception)
@@ -294,20 +294,20 @@ def _error_of(trial: Trial) -> Exception:
 
 
 class StopWaiting(Stopper):
-    """Ends the run once it was asked to stop and every worker has: trials that wait for a place would wait on."""
+    """Ends the run once it was asked to stop and every worker has: trials that wait for a place would keep waiting."""
 
     def __init__(self, conductor: Conductor):
         self._conductor = conductor
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """No single trial is stopped so."""
+        """Return False: single trials are never stopped this way."""
         return False
 
     def stop_all(self) -> bool:
-        """Whether nothing is left that will say how it ended."""
+        """Return whether the run is stopping and no trial is left that will report an outcome."""
         running = self._conductor.running.values()
         return self._conductor.stopping and all(trial.worker is None for trial in running)
 
     def __reduce__(self) -> tuple[type[Stopper], tuple[()]]:
-        """Tune writes its experiment down at the end, stoppers and all; nobody reads it."""
+        """Pickle as a no-op: Tune saves its experiment with its stoppers at the end, and nobody reads it."""
         return NoopStopper, ()

@@ -1,10 +1,10 @@
-"""Ends a Ray cluster with its driver: a script that runs in a process and a session of its own.
+"""Ends a Ray cluster with its driver: a script that runs in its own process and session.
 
     python -I keeper.py FOLDER        its standard input is a pipe that nobody but the driver can write to
 
 When the pipe ends, because the driver has closed it or is dead, every process of the cluster in FOLDER is killed, and
-FOLDER is deleted. Ray's own ways need seconds, and miss its agents. Where there is no /proc (not Linux) they are all
-there is, and only the folder is deleted.
+FOLDER is deleted. Ray's own clean-up takes seconds, and misses its agents. Without /proc (not on Linux) processes are
+left to Ray, and only the folder is deleted.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MARK = "ABLATE_RAY_CLUSTER"
 """The environment variable that all processes of a cluster inherit: its folder."""
 
 GIVE_UP = 10.0
-"""Seconds after which a process that does not die (it hangs in the kernel) is left to it."""
+"""Seconds after which a process that does not die (it hangs in the kernel) is left alone."""
 
 
 def keep(folder: str) -> None:
-    """Wait for the driver's end, and end everything that is left of its cluster."""
+    """Wait for the driver's end, then end everything that is left of its cluster."""
     sys.stdin.buffer.read()
     give_up = time.monotonic() + GIVE_UP
     # More than once: a process may just be starting another.
@@ -37,7 +37,7 @@ def keep(folder: str) -> None:
 
 
 def belonging(folder: str) -> Iterator[int]:
-    """The processes of the cluster in `folder`."""
+    """Yield the processes of the cluster in `folder`."""
     mark = f"{MARK}={folder}".encode()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -50,7 +50,7 @@ def belonging(folder: str) -> Iterator[int]:
 
 
 def has_open(process: Path, folder: str) -> bool:
-    """Whether a process has a file open in `folder`."""
+    """Return whether a process has a file open in `folder`."""
     for file in (process / "fd").iterdir():
         try:
             if str(file.readlink()).startswith(folder + "/"):

@@ -21,23 +21,23 @@ from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
 from ablate.train.events import Outcome
 
 COUNT_EVERY = 2.0
-"""Seconds between looks at how many trials the cluster bears: nodes come and go."""
+"""Seconds between counts of how many trials the cluster can run: nodes come and go."""
 
 
 class RayTune:
-    """Up to `workers` trials at once, each on `cpus` cores and `gpus` GPUs; None: as many as the cluster bears, and
-    one GPU for each of a trial's `ranks` processes where it has any.
+    """The executor on Ray Tune: up to `workers` trials at once, each on `cpus` cores and `gpus` GPUs; None: as many as
+    the cluster can run, and one GPU for each of a trial's `ranks` processes if there are any.
 
-    With an `address` (`host:port`, or `auto`: the one of this machine) they run on that Ray cluster, whose nodes all
-    see the folder of results under the same path; without, on one of our own, which lives as long as the run. A trial
-    on no GPU is computed on the CPU, whatever its node has.
+    With an `address` (`host:port`, or `auto`: that of this machine) they run on that Ray cluster, whose nodes all see
+    the results folder under the same path; without, on one of our own, which lives as long as the run. A trial without
+    a GPU is computed on the CPU, whatever its node has.
 
-    With `pack`, up to so many trials share a GPU (`auto`: see `cores.on_a_gpu`): each has the part of one that
-    `forecast` says it needs, in steps of what the smallest has. `gpu_memory` is what the smallest GPU has, in bytes;
-    None: the nodes are asked.
+    With `pack`, up to that many trials share a GPU (`auto`: see `cores.on_a_gpu`): each has the share that `forecast`
+    says it needs, in steps of the smallest share. `gpu_memory` is the memory of the smallest GPU in bytes; None: the
+    nodes are queried.
 
-    `workers` is how many trials run at once, as far as is known: on a cluster that was joined, once `run` has seen it.
-    `say` is told when it bears fewer than were asked for. InputError for a demand that makes no sense.
+    `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen it. `say` is
+    called when the cluster can run fewer than requested. InputError for an impossible demand.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class RayTune:
         say: Callable[[str], None] = warnings.warn,
     ):
         if workers is not None and workers < 1:
-            raise InputError(f"{workers} workers\n  = at least one carries out trials")
+            raise InputError(f"{workers} workers\n  = give at least one")
         self._demand, self._gpus, self._ranks = Demand(cpus, gpus or 0), gpus, ranks
         self._pack, self._forecast, self._gpu_memory = pack, forecast, gpu_memory
         self._address, self._asked = address, workers
@@ -64,7 +64,7 @@ class RayTune:
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Carry out all tasks on the cluster; see `Executor.run`.
 
-        RefusedError if there is no such cluster, or none of its nodes bears a trial.
+        RefusedError if there is no such cluster, or none of its nodes can run a trial.
         """
         with self._cluster() as folder:
             from ablate.execute.ray.driver import Escape
@@ -80,7 +80,7 @@ class RayTune:
                 raise escape.__cause__ from None
 
     def _gpus_of_each(self, nodes: Collection[Mapping[str, float]]) -> float:
-        """The GPUs of a trial where nobody has said how many; with `pack`, at least."""
+        """Return the default GPUs of a trial; with `pack`, the minimum."""
         if not any(node.get("GPU") for node in nodes):
             if self._pack is not None:
                 self._say(f"--pack {self._pack} has no effect: no node of the Ray cluster has a GPU")
@@ -91,7 +91,7 @@ class RayTune:
         return 1 / on_a_gpu(self._gpu_memory, self._pack)
 
     def _gpus_of(self, task: Task) -> float:
-        """The GPUs of a trial: what all have; more where its part of one is too little, or it is to have one alone."""
+        """Return the GPUs of a trial: the common share, or more if that is too little or it is to have one alone."""
         each = self._demand.gpus
         if not 0 < each < 1:
             return each
@@ -104,11 +104,11 @@ class RayTune:
 
     @property
     def _sharing(self) -> int:
-        """How many trials share a GPU at most."""
+        """The most trials that share a GPU."""
         return math.floor(1 / self._demand.gpus + ROUNDING) if 0 < self._demand.gpus < 1 else 1
 
     def _learn(self, task: Task, message: Message) -> None:
-        """Take note of the memory that a trial has needed."""
+        """Record the memory that a trial has needed."""
         for event in message.events:
             if self._forecast is not None and isinstance(event, Outcome):
                 self._forecast.learn(task.trial, task.parts, task.ranks, event)
@@ -139,7 +139,7 @@ class RayTune:
         ear = Ear(conductor)
         try:
             tune.run(
-                # One node for all of a trial. Tune hands a worker on only to a trial that has the same.
+                # One node for all of a trial. Tune hands a worker on only to a trial with the same resources.
                 tune.with_resources(
                     RayWorker, lambda config: tune.PlacementGroupFactory([demand.bundle(config[GPUS])])
                 ),
@@ -162,11 +162,11 @@ class RayTune:
         conductor.end_waiting()
 
     def _slots(self) -> int:
-        """How many trials may run at once, now: 0 while a cluster that was joined has lost all nodes that bear one."""
+        """Return how many trials may run at once now: 0 while a joined cluster has lost all nodes that can run one."""
         if time.monotonic() - self._counted > COUNT_EVERY:
             borne = self._demand.slots(cluster.nodes())
             if self._asked and borne < self._asked and borne != self._borne:
-                self._say(f"the cluster bears {borne} trials at a time now, of the {self._asked} that were asked for")
+                self._say(f"the cluster can run {borne} trials at a time now, of the {self._asked} requested")
             self._borne = min(borne, self._asked or borne)
             self.workers = self._borne or self.workers
             self._counted = time.monotonic()

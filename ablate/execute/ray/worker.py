@@ -19,30 +19,30 @@ from ablate.execute.watchdog import watched
 from ablate.execute.worker import messages
 
 MESSAGE = "message"
-"""Where in a result of Tune the message is."""
+"""The key of the message in a result of Tune."""
 
 WARNING = "warning"
-"""And what the user should know of the worker, if anything."""
+"""The key of a notice about the worker for the user, if any."""
 
 
 class RayWorker(Trainable):
-    """Each step of Tune is one message. Ray calls an actor's methods in the order they were sent, so what the driver
-    sends between two steps, a task or the wish to stop, is there before the next."""
+    """A Trainable whose steps are messages. Ray calls an actor's methods in the order they were sent, so what the
+    driver sends between two steps, a task or a request to stop, arrives before the next."""
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Called once in a process."""
+        """Set up the process; called once."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
         signal.signal(signal.SIGTERM, self._preempt)
         self._warning = ""
         if not ray.get_gpu_ids():
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves GPUs to be seen that were not asked for
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # Ray leaves GPUs visible that were not requested
         elif unseen():
             self._warning = f"{socket.gethostname()}: {UNSEEN}"
         self._stop = self._preempted = self._said_all = False
         self._messages: Iterator[Message] = iter(())
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Called before each further trial in the same process."""
+        """Accept the reuse of this process; called before each further trial."""
         return True
 
     def begin(self, task: Task) -> None:
@@ -54,25 +54,25 @@ class RayWorker(Trainable):
         self._stop = True
 
     def step(self) -> dict[str, Any]:
-        """Go on until there is something to say. A process that was preempted, or whose GPU may be lost to it, is not
-        used again: it does not say that it is done, and is gone when it is told to go on."""
+        """Continue until the next message. A process that was preempted, or whose GPU may be unusable, is not reused:
+        it does not report that it is done, and exits when it is told to continue."""
         if self._said_all:
             os._exit(0)
         message = next(self._messages)
         if (outcome := outcome_of(message)) is not None:
             for _ in self._messages:
                 raise AssertionError("a trial has spoken after its outcome")
-            shutil.rmtree(self.logdir, ignore_errors=True)  # Tune makes one for each trial; nothing is put there
+            shutil.rmtree(self.logdir, ignore_errors=True)  # Tune makes one for each trial, which stays empty
             lost = not give_back() or spoils(outcome)
             self._said_all = self._preempted or lost
         return {MESSAGE: message, WARNING: self._warning, "done": outcome is not None and not self._said_all}
 
     def _preempt(self, *_: object) -> None:
-        """Its machine is wanted back, or its process alone: the trial saves where it is and goes on elsewhere."""
+        """Handle SIGTERM, when the machine or process is reclaimed: the trial saves its state and resumes elsewhere."""
         self._preempted = True
 
 
 def _messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
-    # A node that does not see the folder of results says so by itself, with its first message.
+    # A node that does not see the results folder reports that itself, with its first message.
     with watched(task, exit=True) if task.folder.is_dir() else nullcontext():
         yield from messages(task, should_stop)

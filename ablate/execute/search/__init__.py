@@ -1,22 +1,22 @@
-"""Search: derivations of a grammar proposed from the results of those before.
+"""Search: derivations of a grammar proposed from the results of earlier ones.
 
-    search.py       jobs asked for and told of: what sees what, what is the same, when it is over
-    job.py          what is handed out, and what it was proposed as
-    budget.py       trials, flops or hours: what all jobs together may spend
-    rungs.py        where blocks are compared on the way, and which go on: ASHA, Hyperband
-    rung_progress.py     how far blocks have come, and which rung's values samplers are told
-    correlation.py  how far an early rung says what a later one will
-    result.py       what became of a proposal, and how samplers are told of it
-    ranking.py      which results dominate which
-    choose.py       what proposes, by what the space says
-    proposer.py     the protocol: a proposal from (seed, k, history), and from nothing else; uniform draws
-    samplers/       a file for each: random, TPE, GP, NSGA-II, CMA-ES, evolution
-    sampled.py      what Optuna's samplers have in common
-    preselection.py        of several proposals the one that looks best before it is trained
-    search_space.py       what a space makes of its grammar: which derivations are admitted, and what is the same model
-    zero_cost.py    what is known of a block before it is trained
-    source.py       jobs as trials: what the controller is handed, and what the search is told of them
-    confirmation.py       the best of what finished, to be confirmed
+    search.py         an ask-and-tell search: which results a job depends on, repeats, and when it is over
+    job.py            the jobs that are handed out, and their proposals
+    budget.py         the trials, FLOPs or hours that all jobs together may spend
+    rungs.py          the rungs at which blocks are compared, and which are promoted: ASHA, Hyperband
+    rung_progress.py  how far blocks have come, and which rung's values samplers are told
+    correlation.py    how well an early rung predicts a later one
+    result.py         the result of a proposal, and how samplers are told about it
+    ranking.py        Pareto dominance, fronts and crowding
+    choose.py         the proposer that the space names
+    proposer.py       the protocol: a proposal from (seed, k, history), and from nothing else; uniform draws
+    samplers/         one file each: random, TPE, GP, NSGA-II, CMA-ES, evolution
+    sampled.py        the shared code of Optuna's samplers
+    preselection.py   the choice among several proposals by a zero-cost measure
+    search_space.py   the search space: which derivations are admitted, and which are the same model
+    zero_cost.py      measures of a block before it is trained
+    source.py         jobs as trials: what the controller is handed, and what the search is told about them
+    confirmation.py   the best finished blocks, to be confirmed
 
-Here, and only here, Optuna is known; it is imported with the first proposal of a sampler that needs it.
+Only this package knows Optuna; it is imported with the first proposal of a sampler that needs it.
 """

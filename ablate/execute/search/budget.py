@@ -1,8 +1,7 @@
-"""What a search may spend, and what it has spent: its reference and proposals together, all workers together.
+"""What a search may spend, and what it has spent: reference and proposals together, summed over all workers.
 
-Trials and flops are known before a job begins, so nothing is handed out that would go beyond them. Hours are known only
-afterwards: jobs are handed out until the results that may be seen have taken them, so that up to `parallel` jobs are
-beyond.
+Trials and FLOPs are known before a job begins, so no job is handed out that would exceed them. Hours are known only
+afterwards: jobs are handed out until the visible results have used them up, so up to `parallel` jobs may exceed them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class JobCost:
-    """What jobs take of a budget, known before they begin: exact, so that the shares of a trial are the whole of it."""
+    """The cost of jobs, known before they begin: exact, so that the parts of a trial sum to the whole."""
 
     trials: int = 0
     flops: Fraction = field(default_factory=Fraction)
@@ -29,7 +28,7 @@ class JobCost:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpending:
-    """What a search has spent: trials begun, flops of the jobs handed out, seconds of those that have come back."""
+    """What a search has spent: trials begun, FLOPs of the jobs handed out, seconds of those with results."""
 
     trials: int
     flops: float
@@ -37,25 +36,25 @@ class SearchSpending:
 
 
 def affords(budget: Budget, spent: JobCost) -> bool:
-    """Whether so much may be spent in all."""
+    """Return whether the budget allows `spent` in total."""
     if budget.trials is not None and spent.trials > budget.trials:
         return False
     return budget.flops is None or spent.flops <= Fraction(budget.flops)
 
 
 def used_up(budget: Budget, seconds: float) -> bool:
-    """Whether so many seconds of training leave nothing of the hours."""
+    """Return whether `seconds` of training use up the budget's hours."""
     return budget.hours is not None and seconds >= budget.hours * HOUR
 
 
 def check_reference(budget: Budget, cost: JobCost) -> None:
-    """InputError where the budget does not pay for the reference, which every search trains first."""
+    """Raise InputError if the budget does not cover the reference, which every search trains first."""
     if affords(budget, cost):
         return
     if budget.trials is not None:
-        limit, needed = f"{budget.trials} trials", f"{cost.trials}, one for each seed"
+        limit, needed = f"{budget.trials} trials", f"{cost.trials}, one per seed"
     else:
         limit, needed = f"{budget.flops:.3g} flops", f"{float(cost.flops):.3g}"
     raise InputError(
-        f"a budget of {limit} does not pay for the reference of the search, which takes {needed}\n  = raise the budget"
+        f"a budget of {limit} does not cover the reference of the search, which needs {needed}\n  = raise the budget"
     )

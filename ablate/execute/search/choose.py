@@ -1,4 +1,4 @@
-"""What proposes the blocks of a search, by what the space says of it."""
+"""The proposer of a search, as the space specifies it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> Proposer:
-    """Its sampler on `ground`; several of them, differently seeded, where an order chooses among their proposals."""
+    """Return the search's sampler on `ground`; several with different seeds if an order chooses among proposals."""
     goals = tuple(search.objective.values())
     order = search.beforehand.order
     if order is None:
@@ -33,17 +33,17 @@ def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> 
 def sampler_on(
     ground: DerivationSource, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue
 ) -> Proposer:
-    """A proposer of the sampler that is chosen; InputError for several objectives where it has one."""
+    """Build a proposer of the chosen sampler; InputError for several objectives if it supports only one."""
     spec = catalogue.of_kind(SamplerSpec)[chosen.name]
     if len(goals) > 1 and spec.objectives == "one":
         raise InputError(
             f"{spec.name} has one objective, and {len(goals)} are given\n"
-            "  = give one of them, or take a sampler for several, such as nsga2"
+            "  = give one of them, or use a sampler for several, such as nsga2"
         )
     proposer: Proposer = implementation(spec)(ground, seed, goals, spec.read(chosen.settings))
     return proposer
 
 
 def _nth_seed(seed: int, n: int) -> int:
-    """The 31-bit seed of the n-th proposer of a search: the start of the SHA-256 of both numbers."""
+    """Return the 31-bit seed of the n-th proposer of a search: the start of the SHA-256 of both numbers."""
     return int.from_bytes(hashlib.sha256(f"order {seed} {n}".encode()).digest()[:4]) >> 1

@@ -1,4 +1,4 @@
-"""What of a search is worth being trained once more: the best of what finished."""
+"""The blocks of a search that are worth confirming by another training: the best that finished."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ablate.space.design import Goal
 
 
 def best_blocks(search: BlockSearch, count: int) -> list[str]:
-    """The marks of so many blocks to confirm, best first: those that beat the reference in every objective, then the
-    others, each by front and, within one, the least crowded first. The reference is none of them."""
+    """Return the marks of `count` blocks to confirm, best first: those that dominate the reference, then the others,
+    each ordered by Pareto front and, within one, least crowded first. The reference is not among them."""
     whole, first = finished(search), search.jobs[0].mark
     losses = {mark: _losses(values, search.goals) for mark, values in whole.items()}
     marks = list(losses)
@@ -22,13 +22,13 @@ def best_blocks(search: BlockSearch, count: int) -> list[str]:
 
 
 def finished(search: BlockSearch) -> Mapping[str, tuple[float, ...]]:
-    """The values of every block that was trained to the end, finite in every objective, by mark."""
-    found = {}
+    """Return the values, by mark, of every block that was trained to the end and is finite in every objective."""
+    values = {}
     for job in search.jobs:
         came = search.came(job.number)
         if came is not None and came.outcome == "finished" and all(map(math.isfinite, came.values)):
-            found[job.mark] = came.values
-    return found
+            values[job.mark] = came.values
+    return values
 
 
 def _losses(values: Iterable[float], goals: Sequence[Goal]) -> tuple[float, ...]:

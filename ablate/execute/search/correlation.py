@@ -1,6 +1,6 @@
-"""How far an early rung says what a later one will: Spearman's rank correlation of the values at both.
+"""How well an early rung predicts a later one: Spearman's rank correlation of the values at both.
 
-Only blocks that were let on have values at both, the best of the earlier rung; over all blocks it would be higher.
+Only promoted blocks have values at both, the best of the earlier rung; over all blocks it would be higher.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ablate.execute.search.rung_progress import Standing
 from ablate.execute.search.rungs import Ladder
 
 LEAST = 3
-"""Two blocks are always in the same order or in the opposite one."""
+"""The fewest blocks for a correlation: that of two blocks is always 1 or -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Of objective number `objective` at the steps `lower` and `upper` (the number of steps for the end).
+    """The rank correlation of objective number `objective` at the steps `lower` and `upper` (for the end: all steps).
 
-    Over the n blocks with a number at both; None where n is below three, or all numbers of one are alike.
+    It is over the n blocks with a number at both; None if n is below three, or all numbers at one step are equal.
     """
 
     lower: int
@@ -32,7 +32,7 @@ class Correlation:
 
 
 def correlations(standing: Standing, ladder: Ladder, objectives: int) -> tuple[Correlation, ...]:
-    """For every two levels and every objective."""
+    """Compute the correlation of every two levels in every objective."""
     return tuple(
         _correlation(standing, ladder, lower, upper, objective)
         for lower, upper in combinations(range(ladder.end + 1), 2)
@@ -51,7 +51,7 @@ def _correlation(standing: Standing, ladder: Ladder, lower: int, upper: int, obj
 
 
 def spearman(pairs: Iterable[tuple[float, float]]) -> float | None:
-    """Spearman's rank correlation of pairs, equal numbers sharing their mean rank; None where it is not defined."""
+    """Compute Spearman's rank correlation of pairs, ties sharing their mean rank; None if it is not defined."""
     before, after = (list(side) for side in zip(*pairs, strict=True)) if (pairs := list(pairs)) else ([], [])
     if len(before) < LEAST or len(set(before)) == 1 or len(set(after)) == 1:
         return None

@@ -1,4 +1,4 @@
-"""What a search hands out, and what it was proposed as."""
+"""The jobs that a search hands out, and their proposals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.execute.search.proposer import Proposal
 
 @dataclass(frozen=True, slots=True)
 class ProposedBlock:
-    """Proposal number k, and the mark of its block; `same_as` is the job that was first with it, where it is known."""
+    """Proposal number k, and the mark of its block; `same_as` is the first job of that block if it is a repeat."""
 
     k: int
     proposal: Proposal

@@ -1,4 +1,4 @@
-"""Several proposals for one: what is cheap to know of a block beforehand chooses among them."""
+"""The choice among several proposals by a zero-cost measure of their blocks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ordered:
-    """Of the proposals of several proposers, that of the least `by`; of equal ones the first.
+    """A proposer that takes, of the proposals of several, the one with the smallest `by`; of equal ones the first.
 
-    It says what was refused on the way to all of them, and the choices made for all of them.
+    It reports the refusals and the choices of all of them.
     """
 
     ground: SearchGround
@@ -28,20 +28,20 @@ class Ordered:
     by: ZeroCost
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """The least of as many proposals as there are proposers."""
+        """Return the best of as many proposals as there are proposers."""
         made = [proposer.propose(k, history) for proposer in self.proposers]
         refused: Counter[str] = Counter()
-        for one in made:
-            refused.update(one.refused)
+        for proposal in made:
+            refused.update(proposal.refused)
         return replace(
             min(made, key=self._measure),
-            choices=sum(one.choices for one in made),
-            random=sum(one.random for one in made),
+            choices=sum(proposal.choices for proposal in made),
+            random=sum(proposal.random for proposal in made),
             refused=dict(refused),
             passed_over=len(made) - 1,
         )
 
     def _measure(self, proposal: Proposal) -> float:
-        """What it comes to; one that is not a number is the worst."""
-        found = self.ground.measure(self.by, proposal.block)
-        return math.inf if math.isnan(found) else found
+        """Return the measure of a proposal; NaN counts as the worst."""
+        value = self.ground.measure(self.by, proposal.block)
+        return math.inf if math.isnan(value) else value

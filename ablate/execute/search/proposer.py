@@ -1,7 +1,7 @@
-"""The protocol of what proposes, and what proposers share: their generators, and uniform draws.
+"""The protocol of proposers, and their shared code: random generators, and uniform draws.
 
-A proposal is a function of the seed, of its number k and of the results it may see. Nothing is kept between two
-proposals, so a search that is taken up again proposes what an undisturbed one would have.
+A proposal is a function of the seed, of its number k and of the results it may see. No state is kept between proposals,
+so a resumed search proposes what an uninterrupted one would have.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ablate.grammar.mutate import DerivationSource, draw
 class Proposal:
     """Derivation `index`, which is admitted.
 
-    Of its `choices`, `random` were drawn without regard to the results. `refused` says how many proposals each
-    constraint, and whatever else does not admit a block, removed on the way here; `repaired` that the sampler made none
-    that is admitted, and its last one was mutated until it was. `passed_over` counts others that were made with it and
-    were worse beforehand; what was chosen and refused for them is counted too.
+    Of its `choices`, `random` were drawn without regard to the results. `refused` counts the earlier draws by what
+    refused them (a constraint, or any other reason); `repaired` means that the sampler's draws were all refused, and
+    the last one was mutated until it was admitted. `passed_over` counts proposals made along with it that were worse by
+    the zero-cost order; their choices and refusals are counted too.
     """
 
     index: int
@@ -38,24 +38,24 @@ class Proposal:
 
 
 class Proposer(Protocol):
-    """Makes proposals. The same seed, k and history give the same one, on whichever machine and however often."""
+    """Makes proposals. The same seed, k and history give the same proposal, on every machine and every time."""
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Proposal k, from the results it may see. InputError where constraints leave practically nothing."""
+        """Return proposal k, from the results it may see. InputError if constraints leave practically nothing."""
 
 
 def uniform(ground: DerivationSource, rng: random.Random) -> Proposal:
-    """A uniform draw from the derivations that are admitted; InputError where there are practically none."""
+    """Draw uniformly from the admitted derivations; InputError if there are practically none."""
     drawn = draw(ground, rng)
     made = len(choices(ground.derivations, drawn.index))
     return Proposal(drawn.index, drawn.block, made, made, drawn.refused)
 
 
 def generator(seed: int, k: int) -> random.Random:
-    """The generator of proposal k."""
+    """Return the random generator of proposal k."""
     return random.Random(seed_of(seed, k))
 
 
 def seed_of(seed: int, k: int) -> int:
-    """The 32-bit seed of proposal k: the start of the SHA-256 of both numbers."""
+    """Return the 32-bit seed of proposal k: the start of the SHA-256 of both numbers."""
     return int.from_bytes(hashlib.sha256(f"proposal {seed} {k}".encode()).digest()[:4])

@@ -1,4 +1,4 @@
-"""Which results are better where there are several objectives, all minimised: fronts, crowding, hypervolume.
+"""The ranking of results by several objectives, all minimised: Pareto fronts, crowding distance, hypervolume.
 
 Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
 """
@@ -14,17 +14,17 @@ from ablate.execute.search.result import Losses
 
 
 def dominates(a: Losses, b: Losses) -> bool:
-    """Whether `a` is nowhere worse than `b` and somewhere better."""
+    """Return whether `a` dominates `b`: nowhere worse and somewhere better."""
     return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
 
 def front(losses: Sequence[Losses]) -> list[int]:
-    """The places of those that no other one dominates, in order; of equal ones all."""
+    """Return the indices of the Pareto front, in order; of equal vectors all."""
     return _fronts(losses)[0] if losses else []
 
 
 def ranked(losses: Sequence[Losses]) -> list[int]:
-    """The places, best first: by front, within one the least crowded first, else as they stand."""
+    """Return the indices, best first: by front, within one the least crowded first, ties in the given order."""
     order: list[int] = []
     for here in _fronts(losses):
         distance = dict(zip(here, crowding([losses[i] for i in here]), strict=True))
@@ -33,9 +33,10 @@ def ranked(losses: Sequence[Losses]) -> list[int]:
 
 
 def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
-    """The places front by front. What dominates a vector stands before it in lexicographic order.
+    """Return the indices front by front. A vector's dominators precede it in lexicographic order.
 
-    What dominates one of a front is itself dominated by one of the front before: so its place is found by halving.
+    A dominator in one front is itself dominated by a vector of the front before, so the front of a vector is found by
+    bisection.
     Zhang et al. 2015, An efficient approach to nondominated sorting for evolutionary multiobjective optimization.
     """
     order = sorted(range(len(losses)), key=lambda place: losses[place])
@@ -48,11 +49,12 @@ def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
         if home == len(fronts):
             fronts.append([])
         fronts[home].append(i)
-    return [sorted(found) for found in fronts]
+    return [sorted(members) for members in fronts]
 
 
 def crowding(losses: Sequence[Losses]) -> list[float]:
-    """For each one of a front, the size of the gap around it, summed over objectives; infinite at the ends."""
+    """Compute the crowding distance of each vector of a front: the gap around it, summed over objectives; infinite at
+    the ends."""
     distance = [0.0] * len(losses)
     for objective in range(len(losses[0]) if losses else 0):
         order = sorted(range(len(losses)), key=lambda i: losses[i][objective])
@@ -65,19 +67,20 @@ def crowding(losses: Sequence[Losses]) -> list[float]:
 
 
 def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
-    """The volume of what is dominated by `losses` and not worse than `reference`, exactly; 0 where none is better.
+    """Compute the exact hypervolume that `losses` dominate up to `reference`; 0 if none is better than it.
 
-    By slices along the last objective: between two of its values, only those up to the first count, in the others.
+    It sums slices along the last objective: between two of its values, the vectors up to the first count, with their
+    hypervolume in the other objectives.
     """
-    better = [one for one in losses if all(x < y for x, y in zip(one, reference, strict=True))]
+    better = [loss for loss in losses if all(x < y for x, y in zip(loss, reference, strict=True))]
     if not better:
         return 0.0
     if len(reference) == 1:
-        return reference[0] - min(one[0] for one in better)
-    better.sort(key=lambda one: one[-1])
+        return reference[0] - min(loss[0] for loss in better)
+    better.sort(key=lambda loss: loss[-1])
     volume = 0.0
-    for place, one in enumerate(better):
+    for place, loss in enumerate(better):
         end = better[place + 1][-1] if place + 1 < len(better) else reference[-1]
-        if end > one[-1]:
-            volume += (end - one[-1]) * hypervolume([other[:-1] for other in better[: place + 1]], reference[:-1])
+        if end > loss[-1]:
+            volume += (end - loss[-1]) * hypervolume([other[:-1] for other in better[: place + 1]], reference[:-1])
     return volume

@@ -1,8 +1,8 @@
-"""What became of a proposal, and how it is told to what makes proposals.
+"""The result of a proposal, and how proposers are told about it.
 
-A diverged trial is a result: the block is as bad as the worst that has values, in every objective, and so is a single
-objective that came out infinite or NaN. Before any has one there is no such value, and it is not told. Trials that
-ended otherwise (a bug, no memory, no time) say nothing of the block and are never told as a value.
+A diverged trial is a result: the block counts as bad as the worst block with values, in every objective, and so does a
+single objective that is infinite or NaN. Before any block has values there is no such number, and the result is not
+told. Trials that ended otherwise (a bug, no memory, no time) say nothing about the block and are never told as a value.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What became of a job: one value for each objective as it is written where it finished, or paused at its rung.
+    """The outcome of a job: one value for each objective, in its original sign, if it finished or paused at its rung.
 
-    `seconds` of training that this job took, summed over its trials; what an earlier job of the block took is not of
-    them.
+    `seconds` is the training time of this job, summed over its trials, without that of earlier jobs of the block.
     """
 
     outcome: OutcomeKind
@@ -37,7 +36,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Derivation `index` came to `values`, all of them at the same rung or the end; none unless it came that far."""
+    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far."""
 
     index: int
     outcome: OutcomeKind
@@ -45,7 +44,7 @@ class Result:
 
 
 def told(history: Sequence[Result | JobOutcome], goals: Sequence[Goal]) -> list[Losses | None]:
-    """The losses that each result is told with, None for one that is not told."""
+    """Return the losses that each result is told with, None for one that is not told."""
     signs = [1.0 if goal == "min" else -1.0 for goal in goals]
     rows = [_losses(result, signs) for result in history]
     worst = [max((row[i] for row in rows if row and math.isfinite(row[i])), default=None) for i in range(len(signs))]

@@ -1,18 +1,18 @@
-"""Optuna's samplers on derivations: one parameter for each choice, asked only where it arises.
+"""Optuna's samplers on derivations: one parameter for each choice, suggested only where the choice arises.
 
-A choice of numbers in order is an integer, its place among them, so that samplers may model that neighbours are alike;
-any other choice is categorical.
+A choice among ordered numbers is an integer, its position among them, so that samplers can model that neighbours are
+alike; any other choice is categorical.
 
 Optuna keeps no state for us: every proposal has a fresh sampler, seeded by (seed, k), and a fresh study in memory whose
-trials are the history. Its constraints are soft; ours are not: a proposal that a constraint refuses is failed and
-another one asked for; after `ASKS` of them the last one is repaired, by as few mutations as are needed.
+trials are the history. Its constraints are soft; ours are hard: a proposal that a constraint refuses is marked as
+failed and another one is requested; after `ASKS` of them the last one is repaired, by as few mutations as possible.
 
-Joint samplers (TPE with `multivariate`, GP, NSGA-II) know only choices that all trials made. So each categorical choice
-that any trial made has one answer more, "not asked". Where a sampler gives that one to a choice that is asked, or was
-never told of the choice, it is drawn uniformly; `Proposal.random` counts those, and what a repair has changed. Numbers
-in order have no such answer: wherever it stood, it would be the neighbour of some number. That they were not asked is
-told by the categorical choices before them; here such a trial is given a place drawn uniformly, the same one in every
-proposal, which favours none.
+Joint samplers (TPE with `multivariate`, GP, NSGA-II) only model choices that all trials made. So each categorical
+choice that any trial made has one more answer, "not asked". If a sampler gives that answer to a choice that does arise,
+or was never told about the choice, it is drawn uniformly; `Proposal.random` counts those, and the changes of a repair.
+Ordered numbers have no such answer: at any position, it would be the neighbour of some number. That they did not arise
+is implied by the categorical choices before them; such a trial is given a uniformly drawn position, the same one in
+every proposal, which favours none.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 Known: TypeAlias = tuple[tuple[str, int, bool], ...]
-"""Choices by name, each with the number of its alternatives and whether they are numbers in order."""
+"""Choices by name, each with the number of its alternatives and whether they are ordered numbers."""
 
 STARTUP = 10
 """Trials with a value before TPE and GP model anything."""
 POPULATION = 20
 """Trials of one generation of NSGA-II."""
 ASKS = 4
-"""How often a sampler is asked before its last proposal is repaired."""
+"""The number of draws from a sampler before its last proposal is repaired."""
 LONG_AGO = datetime(2000, 1, 1)
-"""Optuna wants times of trials; nothing reads them here."""
+"""A dummy time: Optuna requires times of trials, and nothing reads them here."""
 MUTATED = 200
-"""How often a refused proposal is mutated before one mutation more is tried."""
+"""How often a refused proposal is mutated before one more mutation is added."""
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a trial made; `said` are the choices that the sampler itself made from the history."""
+    """The choices of a trial; `guided` are those that the sampler itself made from the history."""
 
     derived: Derived
     trial: Trial
-    said: dict[str, int]
+    guided: dict[str, int]
 
 
 @dataclass(frozen=True)
 class SampledProposer:
-    """Proposals of one of Optuna's samplers; it keeps only what it has computed of derivations and past trials.
+    """A proposer by one of Optuna's samplers; it only caches the choices of derivations, and past trials.
 
-    `sampler` makes a fresh one from a seed, which models nothing until `startup` trials have a value.
+    `sampler` makes a fresh sampler from a seed, which models nothing until `startup` trials have a value.
     """
 
     ground: DerivationSource
@@ -81,61 +81,61 @@ class SampledProposer:
     )
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """What a fresh sampler, seeded by (seed, k), proposes after these results."""
+        """Return the proposal of a fresh sampler, seeded by (seed, k), after these results."""
         rng = generator(self.seed, k)
         losses = told(history, self.goals)
         known = self._known(history)
-        asked: list[_Answers] = []
+        draws: list[_Answers] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's, on samplers it calls experimental
             study = self._study(k, history, losses, known)
-            mended = count()
+            repairs = count()
 
             def propose() -> int:
-                if len(asked) == ASKS:
-                    return mutated(self.ground, asked[-1].derived.index, 1 + next(mended) // MUTATED, rng)
-                if asked:
-                    study.tell(asked[-1].trial, state=_trial_state("FAIL"))
-                asked.append(self._ask(study, known, rng))
-                return asked[-1].derived.index
+                if len(draws) == ASKS:
+                    return mutated(self.ground, draws[-1].derived.index, 1 + next(repairs) // MUTATED, rng)
+                if draws:
+                    study.tell(draws[-1].trial, state=_trial_state("FAIL"))
+                draws.append(self._ask(study, known, rng))
+                return draws[-1].derived.index
 
-            found = solved(self.ground, propose)
-        final = self._choices(found.index)
-        said = {} if self._starting(losses) else asked[-1].said
-        unguided = sum(said.get(one.name) != one.taken for one in final)
-        repaired = found.index != asked[-1].derived.index
-        return Proposal(found.index, found.block, len(final), unguided, found.refused, repaired)
+            admitted = solved(self.ground, propose)
+        final = self._choices(admitted.index)
+        guided = {} if self._starting(losses) else draws[-1].guided
+        unguided = sum(guided.get(choice.name) != choice.taken for choice in final)
+        repaired = admitted.index != draws[-1].derived.index
+        return Proposal(admitted.index, admitted.block, len(final), unguided, admitted.refused, repaired)
 
     def _starting(self, losses: Sequence[Losses | None]) -> bool:
-        """Whether there are too few values to model anything."""
+        """Return whether there are too few values to model anything."""
         return sum(loss is not None for loss in losses) < self.startup
 
     def _known(self, history: Sequence[Result]) -> Known:
-        """The choices that were made before."""
-        made = {one.name: one.choice for result in history for one in self._choices(result.index)}
-        return tuple((name, len(asked.words), asked.ordered) for name, asked in made.items())
+        """Return the choices that were made before."""
+        made = {taken.name: taken.choice for result in history for taken in self._choices(result.index)}
+        return tuple((name, len(choice.words), choice.ordered) for name, choice in made.items())
 
     def _ask(self, study: Study, known: Known, rng: random.Random) -> _Answers:
-        """The choices of a fresh trial, and which of them are the sampler's own."""
+        """Make the choices of a fresh trial, and note which of them are the sampler's own."""
         trial = study.ask()
         before = {name for name, _, _ in known}
-        said: dict[str, int] = {}
+        guided: dict[str, int] = {}
 
-        def chooser(asked: OpenChoice) -> int:
-            n = len(asked.words)
-            if asked.name not in before:
+        def chooser(choice: OpenChoice) -> int:
+            n = len(choice.words)
+            if choice.name not in before:
                 return rng.randrange(n)
-            if asked.ordered:
-                answer = trial.suggest_int(asked.name, 0, n - 1)
+            if choice.ordered:
+                answer = trial.suggest_int(choice.name, 0, n - 1)
             else:
-                answer = int(trial.suggest_categorical(asked.name, range(n + 1)))
+                answer = int(trial.suggest_categorical(choice.name, range(n + 1)))
             if answer == n:
                 return rng.randrange(n)
-            if asked.name in trial.relative_params:
-                said[asked.name] = answer
+            if choice.name in trial.relative_params:
+                guided[choice.name] = answer
             return answer
 
-        return _Answers(decide(self.ground.derivations, chooser), trial, said)
+        return _Answers(decide(self.ground.derivations, chooser), trial, guided)
 
     def _study(self, k: int, history: Sequence[Result], losses: Sequence[Losses | None], known: Known) -> Study:
         import optuna
@@ -152,7 +152,7 @@ class SampledProposer:
         return study
 
     def _frozen(self, index: int, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
-        """A past trial as Optuna has it, with an answer to every choice in `known`.
+        """Return a past trial in Optuna's form, with an answer to every choice in `known`.
 
         NSGA-II finds its generations by an attribute that it leaves on trials.
         """
@@ -170,7 +170,7 @@ class SampledProposer:
                 values=loss,
                 datetime_start=LONG_AGO,
                 datetime_complete=LONG_AGO,
-                params=not_asked | {one.name: one.taken for one in self._choices(index)},
+                params=not_asked | {choice.name: choice.taken for choice in self._choices(index)},
                 distributions={
                     name: IntDistribution(0, n - 1) if ordered else CategoricalDistribution(range(n + 1))
                     for name, n, ordered in known
@@ -188,21 +188,21 @@ class SampledProposer:
 
 
 def mutated(ground: DerivationSource, index: int, times: int, rng: random.Random) -> int:
-    """A derivation after so many mutations."""
+    """Mutate a derivation `times` times."""
     for _ in range(times):
         index = mutate(ground.derivations, index, rng)
     return index
 
 
 def some_place(name: str, index: int, n: int) -> int:
-    """One of n places, drawn uniformly by the SHA-256 of a choice and a derivation that did not make it."""
+    """Draw one of n positions uniformly by the SHA-256 of a choice and a derivation in which it did not arise."""
     return int.from_bytes(hashlib.sha256(f"not asked {name} {index}".encode()).digest()[:8]) * n >> 64
 
 
 @cache
 def _past_trial() -> type[FrozenTrial]:
-    """A past trial that is not copied in depth: Optuna does so with each one that is added, and that took most of the
-    time of a proposal. Nothing changes a trial that has ended.
+    """Return a class of past trials without deep copies: Optuna deep-copies each added trial, which took most of the
+    time of a proposal, and nothing changes a trial that has ended.
     """
     from optuna.trial import FrozenTrial
 

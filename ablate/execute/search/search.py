@@ -1,14 +1,14 @@
-"""A search: jobs asked for and told of.
+"""A search with an ask-and-tell interface: it hands out jobs and is told their outcomes.
 
 Job 0 is the reference, trained to the end. Job j is chosen once the results of jobs 0 ... j - w are known, and from
-them alone, however many more are there by then; w is `parallel`, how many jobs run at once. Where they leave nothing to
-be handed out, one result more is waited for, and one more; and a proposal that repeats a block in training waits for
-that block. What one job has seen, those after it see too.
+them alone, however many more are known by then; w is `parallel`, the number of jobs that run at once. If these results
+leave nothing to hand out, the search waits for one more result, and one more; and a proposal that repeats a block in
+training waits for that block. Results that one job has seen are visible to all later ones.
 
-What is the same model as an earlier block is never trained again: it has that one's result, and a derivation that is
-proposed again is told once. A sampler that proposes nothing new is left aside until uniform draws have found something;
-where they do not either, or every derivation was proposed, the search is over. On a ladder, a job takes a block to one
-rung, and a later job may go on with it: the same trials, from where they paused.
+A block that is the same model as an earlier one is never trained again: it has that one's result, and a derivation that
+is proposed again is told once. A sampler that proposes nothing new is suspended until uniform draws have found
+something new; if they do not either, or every derivation was proposed, the search is over. On a ladder, a job takes a
+block to one rung, and a later job may continue with it: the same trials, from where they paused.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 __all__ = ["BlockSearch", "Job", "JobOutcome", "ProposedBlock"]
 
 STUCK = 10
-"""After this many known proposals in a row, uniform draws are made until one is new: the same results asked again would
-have a sampler repeat itself, at the price of a model fitted each time."""
+"""After this many known proposals in a row, uniform draws are made until one is new: from the same results a sampler
+would repeat itself, at the cost of fitting a model each time."""
 REPEATS = 100
-"""A search ends when this many proposals in a row were known. Where 5 % of draws would still be new, one search in a
-hundred ends so."""
+"""A search ends when this many proposals in a row were known. If 5 % of draws would still be new, one search in a
+hundred ends this way."""
 
 
 class BlockSearch:
-    """Hands out blocks to be trained, and is told what became of them.
+    """Hands out blocks to be trained, and is told their outcomes.
 
-    `steps` is how many a trial takes, `seeds` how many trials a job stands for. Raises InputError where the budget does
-    not pay for the reference, and whatever `ground` raises on counting its flops.
+    `steps` is the number of steps of a trial, `seeds` the number of trials of a job. Raises InputError if the budget
+    does not cover the reference, and whatever `ground` raises on counting its FLOPs.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class BlockSearch:
         self.why_over: Literal["", "budget", "exhausted"] = ""
         self._proposer = proposer
         self._came: dict[int, JobOutcome] = {}
-        # By mark: the first job of each block, and the level that it was sent to last.
+        # By mark: the first job of each block, and the level that it was last sent to.
         self._first: dict[str, int] = {}
         self._sent: dict[str, int] = {}
         # By derivation.
         self._origins: dict[int, Origin] = {}
         self._cost = JobCost()
-        # The results of so many jobs, from 0 on, are what the next one is chosen from.
+        # The next job is chosen from the results of this many first jobs.
         self._visible = 0
-        # Why nothing more is proposed; what was proposed may still go on.
+        # Why nothing more is proposed; earlier proposals may still be promoted.
         self._closed: Literal["", "budget", "exhausted"] = ""
         self._repeats = 0
         self._reference = Job(0, reference, ground.mark(reference), None, None, None)
@@ -88,60 +88,60 @@ class BlockSearch:
 
     @property
     def trained(self) -> int:
-        """How many different blocks were handed out, the reference not counted."""
+        """The number of different blocks that were handed out, without the reference."""
         return max(0, len(self._first) - 1)
 
     @property
     def folded(self) -> int:
-        """How many proposals were the same as an earlier block."""
+        """The number of proposals that were the same as an earlier block."""
         return len(self.proposed) - self.trained
 
     @property
     def refused(self) -> Counter[str]:
-        """How many proposals each reason removed: constraints, vetoes with their prefix, sizes."""
-        found: Counter[str] = Counter()
-        for one in self.proposed:
-            found.update(one.proposal.refused)
-        return found
+        """The number of proposals that each reason removed: constraints, vetoes with their prefix, sizes."""
+        by_reason: Counter[str] = Counter()
+        for proposed in self.proposed:
+            by_reason.update(proposed.proposal.refused)
+        return by_reason
 
     @property
     def repaired(self) -> int:
-        """How many proposals were mutated until they were admitted."""
-        return sum(one.proposal.repaired for one in self.proposed)
+        """The number of proposals that were mutated until they were admitted."""
+        return sum(proposed.proposal.repaired for proposed in self.proposed)
 
     @property
     def passed_over(self) -> int:
-        """How many proposals were not trained because another one, made with them, was better beforehand."""
-        return sum(one.proposal.passed_over for one in self.proposed)
+        """The number of proposals that were not trained because one made along with them was better beforehand."""
+        return sum(proposed.proposal.passed_over for proposed in self.proposed)
 
     @property
     def random_share(self) -> float:
-        """The share of choices that were made without regard to any result; 0 where none was made."""
-        made = sum(one.proposal.choices for one in self.proposed)
-        return sum(one.proposal.random for one in self.proposed) / made if made else 0.0
+        """The share of choices that were made without regard to any result; 0 if none was made."""
+        made = sum(proposed.proposal.choices for proposed in self.proposed)
+        return sum(proposed.proposal.random for proposed in self.proposed) / made if made else 0.0
 
     @property
     def wholly_random(self) -> float:
         """The share of proposals all of whose choices were made without regard to any result."""
-        wholly = sum(one.proposal.random == one.proposal.choices for one in self.proposed)
+        wholly = sum(proposed.proposal.random == proposed.proposal.choices for proposed in self.proposed)
         return wholly / len(self.proposed) if self.proposed else 0.0
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is handed out, whatever is told. It is found out by asking."""
+        """True if nothing more will be handed out, whatever is told; `ask` determines it."""
         return bool(self.why_over)
 
     @property
     def spent(self) -> SearchSpending:
-        """What was spent: trials and flops of what was handed out, seconds of what has come back."""
+        """What was spent: trials and FLOPs of the jobs handed out, seconds of those with results."""
         return SearchSpending(self._cost.trials, float(self._cost.flops), self._seconds(self._came))
 
     def came(self, number: int) -> JobOutcome | None:
-        """What became of a job; None until it is told."""
+        """Return the outcome of a job; None until it is told."""
         return self._came.get(number)
 
     def resting(self) -> tuple[Job, ...]:
-        """The jobs that have paused at a rung and were not let on."""
+        """Return the jobs that have paused at a rung and were not promoted."""
         return tuple(
             job
             for job in self.jobs
@@ -151,16 +151,16 @@ class BlockSearch:
         )
 
     def correlations(self) -> tuple[Correlation, ...]:
-        """The rank correlations of what is known, between every two rungs, the end being the last one."""
+        """Compute the rank correlations between every two rungs, the end being the last one."""
         return correlations(self._standing(len(self.jobs)), self.ladder, len(self.goals))
 
     def rehearse(self) -> None:
-        """Make the first proposal and let go of it: InputError, before anything trains, where practically no derivation
+        """Make the first proposal and discard it: InputError, before anything is trained, if practically no derivation
         is admitted."""
         self._proposer.propose(0, [])
 
     def ask(self) -> Job | None:
-        """The next block to be trained; None while it must wait for a result, and when the search is over."""
+        """Return the next block to be trained; None while it must wait for a result, and when the search is over."""
         if not self.jobs:
             return self._handed_out(self._reference)
         while not self.over:
@@ -180,10 +180,10 @@ class BlockSearch:
         return None
 
     def tell(self, number: int, came: JobOutcome) -> None:
-        """What became of a job.
+        """Record the outcome of a job.
 
-        ValueError for one that was not handed out, that is told twice, whose values are not one for each objective (or
-        any, where it did not come to its end), or that paused and was not asked to.
+        ValueError for a job that was not handed out or is told twice, if there is not one value for each objective (or
+        any value, if it did not come to its end), or if it paused unasked.
         """
         if not 0 <= number < len(self.jobs):
             raise ValueError(f"job {number} was not handed out")
@@ -208,14 +208,14 @@ class BlockSearch:
         return job
 
     def _look_further(self) -> None:
-        """Nothing is proposed any more, and nothing goes on: the next result may let something on, if there is one."""
+        """If nothing is proposed or promoted any more, look at one more result, or end the search if there is none."""
         if self.ladder.end and self._visible < len(self.jobs):
             self._visible += 1
         else:
             self.why_over = self._closed
 
     def _promotion(self, standing: Standing) -> Job | None:
-        """The best of what may go on from the highest rung that has such; one that the budget pays for."""
+        """Return the best block that can be promoted, from the highest such rung, if the budget covers it."""
         for level in reversed(range(self.ladder.end)):
             for bracket in range(min(level + 1, self.ladder.brackets)):
                 here = {
@@ -234,7 +234,7 @@ class BlockSearch:
         return None
 
     def _proposal(self, standing: Standing) -> Job | None:
-        """The next proposal; None where it is known already, and where it is beyond the budget or there are no new."""
+        """Return the next proposal; None if it is known already, exceeds the budget, or nothing new is left."""
         if not affords(self.budget, self._cost + JobCost(trials=self.seeds)):
             self._closed = "budget"
             return None
@@ -245,7 +245,7 @@ class BlockSearch:
         if self._repeats < STUCK:
             proposal = self._proposer.propose(k, history(self._origins.values(), standing))
         else:
-            proposal = uniform(self.ground, generator(0, k))  # any seed does: what is drawn is a function of k
+            proposal = uniform(self.ground, generator(0, k))  # any fixed seed: the draw need only be a function of k
         mark = self.ground.mark(proposal.block)
         same_as = self._first.get(mark)
         job = None
@@ -275,19 +275,19 @@ class BlockSearch:
         return affords(self.budget, self._cost + self._cost_of(job))
 
     def _cost_of(self, job: Job) -> JobCost:
-        """What a job takes beyond what those before it took with its block."""
+        """Return the cost of a job beyond that of earlier jobs of its block."""
         begun = self._sent.get(job.mark)
         steps = self.ladder.done(self._level(job)) - self.ladder.done(begun)
         flops = Fraction(self.ground.flops(job.block)) * self.seeds * Fraction(steps, self.ladder.steps)
         return JobCost(self.seeds if begun is None else 0, flops)
 
     def _standing(self, visible: int) -> Standing:
-        """What is known of the first so many jobs."""
-        found: dict[str, dict[int, Arrival]] = {}
+        """Return what is known of the first `visible` jobs."""
+        standing: dict[str, dict[int, Arrival]] = {}
         for job in self.jobs[:visible]:
             if job.number in self._came:
-                found.setdefault(job.mark, {})[self._level(job)] = Arrival(job.number, self._came[job.number])
-        return found
+                standing.setdefault(job.mark, {})[self._level(job)] = Arrival(job.number, self._came[job.number])
+        return standing
 
     def _seconds(self, numbers: Iterable[int]) -> float:
         return math.fsum(self._came[number].seconds for number in numbers)

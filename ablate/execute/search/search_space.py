@@ -1,9 +1,9 @@
-"""The ground of a search: what a space makes of the derivations of its grammar.
+"""The search space: the derivations of a grammar under the settings of a space.
 
-Every derived block has the overrides of the space's `block:`. It is admitted if it has no row of parts longer than one
-that may be written, if the constraints admit it as it then is, if it can be built at the sizes of the space, and if no
-veto is against it. What is counted is asked before what is built, and that before what is measured; a block that is
-refused at one stage is not looked at in the next. That this machine could not look at it is no refusal.
+Every derived block has the overrides of the space's `block:`. It is admitted if no row of parts is longer than one that
+may be written, if the constraints admit it with the overrides, if it can be built at the sizes of the space, and if no
+veto excludes it. Counts are checked first, then whether it can be built, then measurements; a block that is refused at
+one stage is not examined in the next. If this machine cannot examine a block, that is not a refusal.
 """
 
 from __future__ import annotations
@@ -28,51 +28,51 @@ from ablate.space.override import overridden
 from ablate.space.space import Space
 
 VETO = "veto: "
-"""What a refusal by a veto begins with; the others are of constraints, overrides and sizes."""
+"""The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""
 UNBUILT = "cannot be built at these sizes: "
 UNSTARTED = "cannot be computed at its start: "
 MISFIT = "an override of the space does not fit: "
 TOO_LONG = f"more than {MOST_PARTS} parts in a row, which take too long to compare"
 WAYS_OUT = {
-    VETO: "raise that bound in design.search.beforehand.veto, or leave it out",
-    UNBUILT: "change the sizes in `model:`, or offer less in the rules of what needs others",
-    UNSTARTED: "offer less of that in the rules, or measure no start in design.search.beforehand",
-    MISFIT: "leave that override out of `block:`, or offer less in the rules of what cannot take it",
-    TOO_LONG: "derive shorter blocks by the rules, and say model.layers for a deeper model",
+    VETO: "raise that bound in design.search.beforehand.veto, or remove it",
+    UNBUILT: "change the sizes in `model:`, or remove from the rules what needs other sizes",
+    UNSTARTED: "remove that from the rules, or use no start measure in design.search.beforehand",
+    MISFIT: "remove that override from `block:`, or remove from the rules what cannot take it",
+    TOO_LONG: "derive shorter blocks, and use model.layers for a deeper model",
 }
-"""What helps against a refusal, by what it begins with."""
+"""The ways out of a refusal, by its prefix."""
 
 
 class SearchGround(DerivationSource, Protocol):
-    """A ground whose blocks are models: told apart, counted and measured."""
+    """A ground whose blocks are models, which it can identify, count and measure."""
 
     def mark(self, block: Block) -> str:
-        """The same for blocks that are the same model at the sizes of the space."""
+        """Return a mark that is equal for blocks that are the same model at the sizes of the space."""
 
     def flops(self, block: Block) -> float:
-        """FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
+        """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
     def measure(self, by: ZeroCost, block: Block) -> float:
-        """What is known of an admitted block before it is trained; see `zero_cost`."""
+        """Measure an admitted block before it is trained; see `zero_cost`."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What a block is vetoed above: `limit`, as it is said."""
+    """A veto bound: blocks whose measure `by` is above `limit` are vetoed. `text` is the bound as it is printed."""
 
     by: ZeroCost
     limit: float
-    said: str
+    text: str
 
     @property
     def reason(self) -> str:
-        """Why a block above it is refused."""
-        return f"{VETO}{self.by}, at most {self.said}"
+        """The reason for refusing a block above it."""
+        return f"{VETO}{self.by}, at most {self.text}"
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found out about blocks."""
+    """A cache of what is known about blocks."""
 
     costs: dict[Block, Cost] = field(default_factory=dict)
     starts: dict[Block, InitialModel] = field(default_factory=dict)
@@ -96,28 +96,29 @@ class SpaceGround:
 
     @property
     def search(self) -> Search:
-        """What it searches for."""
+        """The search of the space."""
         search = self.space.design.search
         assert search is not None
         return search
 
     @property
     def name(self) -> str:
-        """That of the grammar."""
+        """The name of the grammar."""
         return self.space.grammar.name
 
     @property
     def derivations(self) -> Template:
-        """Those of the grammar."""
+        """The derivations of the grammar."""
         return self.space.grammar.derivations
 
     @property
     def count(self) -> int:
-        """How many derivations there are."""
+        """The number of derivations."""
         return self.space.grammar.count
 
     def derive(self, k: int) -> Block:
-        """The k-th derivation with the overrides of the space; without them if it cannot take one, and is refused."""
+        """Return the k-th derivation with the overrides of the space; without them if one does not fit (then `_unfit`
+        refuses it)."""
         block = self.space.grammar.derive(k)
         try:
             return self._overridden(block)
@@ -125,9 +126,9 @@ class SpaceGround:
             return block
 
     def refusals(self, block: Block) -> tuple[str, ...]:
-        """Why a block is not to be trained; nothing where it is.
+        """Return why a block must not be trained; empty if it is admitted.
 
-        Raises RefusedError where this machine, short of memory or otherwise, cannot tell.
+        Raises RefusedError if this machine cannot tell, for lack of memory or another reason.
         """
         known = self._known.refusals
         if block not in known:
@@ -137,24 +138,24 @@ class SpaceGround:
         return known[block]
 
     def way_out(self, reason: str) -> str:
-        """What the user may do where one of the `refusals` leaves practically nothing."""
+        """Return what the user can do if one of the `refusals` leaves practically nothing."""
         ways = (way for beginning, way in WAYS_OUT.items() if reason.startswith(beginning))
         return next(ways, self.space.grammar.way_out(reason))
 
     def mark(self, block: Block) -> str:
-        """The same for blocks that are the same model at the sizes of the space."""
+        """Return a mark that is equal for blocks that are the same model at the sizes of the space."""
         known = self._known.marks
         if block not in known:
             known[block] = self.models.identity(block)
         return known[block]
 
     def flops(self, block: Block) -> float:
-        """FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
+        """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
         recipe = self.space.recipe
         return float(self._cost(block).training_flops * recipe.batch * recipe.steps)
 
     def measure(self, by: ZeroCost, block: Block) -> float:
-        """What is known of a block before it is trained; InputError where it cannot be built."""
+        """Measure a block before it is trained; InputError if it cannot be built."""
         match by:
             case "parameters":
                 return float(self._cost(block).parameters)
@@ -173,7 +174,7 @@ class SpaceGround:
             raise InputError(next(iter(problems)).message) from None
 
     def _unfit(self, block: Block) -> Iterator[str]:
-        """What could not take an override when it was derived cannot take it now."""
+        """Refuse a block that an override does not fit, which `derive` returned without it."""
         try:
             self._overridden(block)
         except InputError as error:
@@ -196,7 +197,7 @@ class SpaceGround:
             yield UNBUILT + _first_line(error)
 
     def _started(self, block: Block) -> Iterator[str]:
-        """What is measured is measured here, so that an admitted block has it."""
+        """Refuse by measurements at initialisation, made here so that every admitted block has them."""
         order = self.search.beforehand.order
         if (order is None or order.by not in MEASURED) and all(bound.by not in MEASURED for bound in self.bounds):
             return
@@ -209,7 +210,7 @@ class SpaceGround:
         yield from self._vetoes(block, [bound for bound in self.bounds if bound.by in MEASURED])
 
     def _vetoes(self, block: Block, bounds: list[Bound]) -> Iterator[str]:
-        """NaN is above every bound."""
+        """Yield the bounds that a block exceeds; NaN exceeds every bound."""
         return (bound.reason for bound in bounds if not self.measure(bound.by, block) <= bound.limit)
 
     def _cost(self, block: Block) -> Cost:
@@ -234,37 +235,37 @@ class SpaceGround:
 def space_ground(
     space: Space, *, vocab_size: int, repetition: float | None, tokens: Callable[[], Batch] | None = None
 ) -> SpaceGround:
-    """The ground of a space over a corpus of that vocabulary, where `repetition` is as in `Models`.
+    """Build the ground of a space over a corpus of that vocabulary; `repetition` is as in `Models`.
 
-    `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with what is to be
-    predicted; it is asked now and once, if a start is to be measured. Raises ValueError for a space that is no search
-    and for one that measures without a batch, InputError for a veto by a share of what the reference has no number of.
+    `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with targets; it is
+    called here, once, if a start is to be measured. Raises ValueError for a space that is not a search or that measures
+    without a batch, InputError for a veto by a share of a measure that is not finite for the reference.
     """
     search = space.design.search
     if search is None:
         raise ValueError(f"space {space.name} is no search")
     order = search.beforehand.order
-    asked = (*search.beforehand.veto, *(() if order is None else (order.by,)))
+    measures = (*search.beforehand.veto, *(() if order is None else (order.by,)))
     batch: Batch | None = None
-    if any(by in MEASURED for by in asked):
+    if any(by in MEASURED for by in measures):
         if tokens is None:
             raise ValueError(f"space {space.name} measures blocks at their start, for which it needs a batch")
-        batch = tokens()  # not in the midst of a proposal, where what goes wrong would be laid to a block
+        batch = tokens()  # not during a proposal, where an error would be attributed to a block
     ground = SpaceGround(Models(space, vocab_size, "", repetition), batch)
-    return replace(ground, bounds=tuple(_bound(ground, by, said) for by, said in search.beforehand.veto.items()))
+    return replace(ground, bounds=tuple(_bound(ground, by, limit) for by, limit in search.beforehand.veto.items()))
 
 
-def _bound(ground: SpaceGround, by: ZeroCost, said: float | str) -> Bound:
-    if isinstance(said, float):
-        return Bound(by, said, f"{said:,.15g}")
+def _bound(ground: SpaceGround, by: ZeroCost, limit: float | str) -> Bound:
+    if isinstance(limit, float):
+        return Bound(by, limit, f"{limit:,.15g}")
     name = ground.search.from_
     whole = ground.measure(by, ground.space.blocks[name])
     if not math.isfinite(whole):
         raise InputError(
-            f"{by} of {name} is {whole:g}, so {said} of it bounds nothing\n"
-            f"  = give design.search.beforehand.veto.{by} a number, or leave it out"
+            f"{by} of {name} is {whole:g}, so {limit} of it is no bound\n"
+            f"  = give design.search.beforehand.veto.{by} a number, or remove it"
         )
-    return Bound(by, float(said[:-1]) * whole / 100, f"{said} of {name}'s")
+    return Bound(by, float(limit[:-1]) * whole / 100, f"{limit} of {name}'s")
 
 
 def _too_long(block: Block) -> Iterator[str]:
@@ -273,7 +274,7 @@ def _too_long(block: Block) -> Iterator[str]:
 
 
 def _longest_row(value: Value) -> int:
-    """The most parts that stand one after another anywhere in a value."""
+    """Return the length of the longest sequence of parts anywhere in a value."""
     match value:
         case Node(fields=fields):
             return max((_longest_row(child) for _, child in fields), default=0)
@@ -284,14 +285,14 @@ def _longest_row(value: Value) -> int:
 
 
 def _check_machine(error: Exception) -> None:
-    """RefusedError for what the machine lacks: at another time the block might be built, so it is not refused."""
+    """Raise RefusedError if the machine is at fault: at another time the block might be built, so it is not refused."""
     from ablate.train.loop import lacks_memory
 
     if isinstance(error, OSError) or lacks_memory(error):
         raise RefusedError(
             f"this machine could not build a block of the search: {_first_line(error)}\n"
-            "  = once it can, the same command goes on from here\n"
-            "  = if it lacks memory, free some, or keep large blocks out by design.search.beforehand.veto.parameters"
+            "  = once it can, the same command continues from here\n"
+            "  = if it lacks memory, free some, or exclude large blocks with design.search.beforehand.veto.parameters"
         ) from error
 
 

@@ -1,13 +1,13 @@
-"""Jobs of a search as trials: what the controller is handed, and what the search is told of them.
+"""Jobs of a search as trials: what the controller is handed, and what the search is told about them.
 
-A job is a trial at each of the space's seeds, evaluated on the tuning split; its values are their means (geometric
-where the metric is judged on the log scale and none is at or below 0). What confirms is evaluated on the verdict split.
+A job is a trial at each of the space's seeds, evaluated on the tuning split; its values are their means (geometric if
+the metric is judged on the log scale and all are above 0). Confirming trials are evaluated on the verdict split.
 
-What the folder knows is not trained again: a job all of whose trials are known is told at once, so a search that is
-taken up again goes through its jobs without training, and on from the first that is not known. A trial of this search
-that failed stays failed: the proposals after it were made knowing that. One that is lost says nothing of its block: the
-search is not told, comes to a rest where it needs to know, and is open until another run has trained it. `anew` trains
-all of it again.
+Results in the folder are not trained again: a job all of whose trials are known is told at once, so a resumed search
+goes through its jobs without training, and continues from the first that is not known. A trial of this search that
+failed stays failed: the proposals after it were made knowing that. A lost trial says nothing about its block: the
+search is not told, stops where it needs that result, and stays open until another run has trained it. `anew` trains
+everything again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ablate.store.results import Results
 from ablate.train.events import Outcome
 
 GROWTH = 1.1
-"""The plan is kept whenever it has grown by a tenth: so all that is kept of it stays within ten times its size."""
+"""The plan is stored whenever it has grown by a tenth, so that all stored versions stay within ten times its size."""
 
 
 @dataclass
 class _Block:
-    """A block that was trained: what it is in the plan, its trials, and the step they were last sent to."""
+    """A block that was trained: its place in the plan, its trials, and the step they were last sent to."""
 
     joined: Joined | None
     variant: Variant
@@ -49,17 +49,17 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is kept of a search that is taken up again: its trials by id, and the derivation of each proposal."""
+    """The stored past of a resumed search: its trials by id, and the derivation of each proposal."""
 
     trials: frozenset[str] = frozenset()
     proposals: Mapping[int, int] = field(default_factory=dict)
 
 
 class SearchSource:
-    """Hands out the trials of a search, then those that confirm what it has found.
+    """Hands out the trials of a search, then those that confirm its best blocks.
 
-    `keep` is given the plan as it grows; `past` is what was kept of the same search. `limit` is how many seconds a
-    trial may take, which decides whether one of another space that ran into an earlier limit is tried again.
+    `keep` is given the plan as it grows; `past` is what was stored of the same search. `limit` is how many seconds a
+    trial may take, which decides whether one of another space that hit an earlier limit is tried again.
     """
 
     def __init__(
@@ -95,28 +95,28 @@ class SearchSource:
 
     @property
     def confirm_left(self) -> int:
-        """How many of the trials that confirm what was found have not ended."""
+        """The number of confirming trials that have not ended."""
         return sum(trial.id not in self._outcomes for trial in self._confirming)
 
     @property
     def done(self) -> bool:
-        """Whether the search is over, and what was found confirmed."""
+        """True if the search is over, and its best blocks are confirmed."""
         return self.confirming and not self.confirm_left
 
     @property
     def waiting(self) -> int:
-        """Trials that were asked for and not handed out."""
+        """The number of trials that are queued and not handed out."""
         return len(self._queue)
 
     @property
     def open(self) -> bool:
-        """Whether more will be asked for."""
+        """True if more trials may follow."""
         return not self.confirming
 
     def next(self) -> Work | None:
-        """The next trial to be trained; None while results must be waited for, and when all is done."""
+        """Return the next trial to be trained; None while it must wait for results, and when all is done."""
         if self._anew and not self.search.jobs:
-            # Not before a worker is there: until then nothing that is known may be given up.
+            # Only now that a worker is ready: until then no known result may be discarded.
             self._store.give_up(self._past.trials)
         while not self._queue and not self.confirming and (job := self.search.ask()) is not None:
             self._check_past()
@@ -126,7 +126,7 @@ class SearchSource:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial has ended or paused; the job whose last one it was is told. Of one that is lost nobody is."""
+        """Record that a trial has ended or paused, and tell the search if it was the last of its job; not if lost."""
         if outcome.kind == "lost":
             return
         self._outcomes[trial.id] = outcome
@@ -134,12 +134,12 @@ class SearchSource:
             job = self._jobs.pop(trial.id)
             self._left[job.number].discard(trial.id)
             if outcome.kind in FAILED:
-                self._grow(open=True, at_once=True)  # that it failed is known to what is proposed from now on
+                self._grow(open=True, at_once=True)  # later proposals depend on this failure, so it must be stored
             if not self._left[job.number]:
                 self._settle(job)
 
     def confirmation(self, plan: Plan) -> Plan | None:
-        """The plan of what confirms the search alone: the chosen blocks and the reference at fresh seeds."""
+        """Return the plan of the confirmation alone: the chosen blocks and the reference at fresh seeds."""
         if not self._confirming:
             return None
         reference = plan.variants[0]
@@ -149,7 +149,7 @@ class SearchSource:
             plan,
             design="search, confirmed",
             variants=(reference, *variants),
-            comparisons=tuple(one for one in plan.comparisons if one.after in ids),
+            comparisons=tuple(comparison for comparison in plan.comparisons if comparison.after in ids),
             seeds=self.confirm_seeds,
             trials=self._confirming,
             notes=(),
@@ -157,19 +157,18 @@ class SearchSource:
         )
 
     def _check_past(self) -> None:
-        """RefusedError where a search that is taken up again proposes something else than it did.
+        """Raise RefusedError if a resumed search proposes something else than before.
 
-        What proposes is a function of the seed and the results, but of its libraries too, and of the processor they run
-        on: another version may propose otherwise, and what was trained would be orphaned without a word.
+        Proposals are a function of the seed and the results, but also of libraries and of the processor: another
+        version may propose differently, and earlier trials would silently be orphaned.
         """
-        for one in self.search.proposed[self._checked :]:
-            then = self._past.proposals.get(one.k)
-            if then is not None and then != one.proposal.index and not self._anew:
+        for proposed in self.search.proposed[self._checked :]:
+            then = self._past.proposals.get(proposed.k)
+            if then is not None and then != proposed.proposal.index and not self._anew:
                 raise RefusedError(
-                    f"the search {self.plan.space} would go on with other blocks than it began with: proposal {one.k} "
-                    f"was derivation {then}, and is {one.proposal.index} now\n"
-                    "  = its grammar or what proposes has changed since: ask it under another name, or begin it anew "
-                    "with --fresh"
+                    f"the search {self.plan.space} would continue with other blocks than it began with: proposal "
+                    f"{proposed.k} was derivation {then}, and is {proposed.proposal.index} now\n"
+                    "  = its grammar or its sampler has changed since: rename the space, or start over with --fresh"
                 )
         self._checked = len(self.search.proposed)
 
@@ -189,7 +188,7 @@ class SearchSource:
             self._settle(job)
 
     def _block(self, job: Job) -> _Block:
-        """The block of a job; one that is new joins the plan."""
+        """Return the block of a job; a new one joins the plan."""
         if job.mark not in self.blocks:
             reference = self.plan.variants[0]
             joined = None if job.k is None else join(self._models, f"{self._called}{job.k}", job.block, reference)
@@ -201,7 +200,7 @@ class SearchSource:
         return self.blocks[job.mark]
 
     def _is_known(self, trial: Trial, job: Job) -> bool:
-        """Whether the folder knows what the job asks of a trial."""
+        """Return whether the folder has the result that the job needs of a trial."""
         outcome = self._outcomes.get(trial.id)
         if outcome is not None and outcome.kind == "pruned":
             return job.until is not None and outcome.step > job.until
@@ -217,11 +216,11 @@ class SearchSource:
         self.blocks[job.mark].sent = job.until
 
     def _came(self, job: Job) -> JobOutcome:
-        """What the trials of a job came to together: as bad as the worst of them."""
+        """Combine the outcomes of a job's trials: as bad as the worst of them."""
         block = self.blocks[job.mark]
         outcomes = [outcome for trial in block.trials if (outcome := self._outcomes.get(trial.id))]
-        # What went wrong beyond the rung is for a later job to tell.
-        kinds = [one.kind for one in outcomes if job.until is None or one.step <= job.until]
+        # A failure beyond the rung belongs to a later job.
+        kinds = [outcome.kind for outcome in outcomes if job.until is None or outcome.step <= job.until]
         courses = [course for trial in block.trials if (course := self._store.course(trial.id))]
         after = None if block.sent == -1 else block.sent
         seconds = math.fsum(course.seconds(after, job.until) for course in courses)
@@ -229,7 +228,7 @@ class SearchSource:
         if bad is not None:
             return JobOutcome(bad, (), seconds)
         numbers = [course.numbers(job.until) for course in courses]
-        values = tuple(self._mean(metric, [one.get(metric, math.nan) for one in numbers]) for metric in self._metrics)
+        values = tuple(self._mean(metric, [each.get(metric, math.nan) for each in numbers]) for metric in self._metrics)
         return JobOutcome("finished" if job.until is None else "paused", values, seconds)
 
     @property
@@ -245,7 +244,7 @@ class SearchSource:
         return math.fsum(values) / len(values)
 
     def _close(self) -> None:
-        """The search is over: what rests at a rung is ended, and the best are trained anew beside the reference."""
+        """Close the search: end the trials that rest at a rung, and queue the confirmation of the best blocks."""
         self.confirming = True
         for block in self.blocks.values():
             if block.sent is not None and block.sent >= 0:
@@ -257,7 +256,7 @@ class SearchSource:
         self._grow(open=not self.done)
 
     def _prune(self, trials: Iterable[Trial], rung: int) -> None:
-        """End what rests at a rung; not what another run has trained beyond it, which is not this search's to end."""
+        """End the trials that rest at a rung; not those that another run has trained beyond it."""
         for trial in trials:
             outcome = self._outcomes.get(trial.id)
             if (outcome is None or outcome.kind == "paused") and self._store.saved(trial.id) == rung + 1:
@@ -276,14 +275,14 @@ class SearchSource:
         for trial in self._confirming:
             outcome = self._outcomes.get(trial.id)
             if outcome is None or not is_settled(outcome, self._limit):
-                variant = next(one for one in variants if one.id == trial.variant)
+                variant = next(each for each in variants if each.id == trial.variant)
                 label = f"{variant.name} · seed {trial.seed}, to confirm"
                 self._queue.append(Work(trial=trial, label=label))
 
     def _grow(self, *, open: bool, at_once: bool = False) -> None:
-        """The plan with all blocks so far, kept where it has grown enough; at the end always.
+        """Extend the plan by all blocks so far, and store it if it has grown enough; at the end always.
 
-        While a search that is taken up again goes through what it knows, the plan that is kept has more, and stays.
+        While a resumed search goes through known results, the stored plan has more, and stays.
         """
         joined = sum(block.joined is not None for block in self.blocks.values())
         if open and not at_once and not self.confirming and joined < self._kept * GROWTH:
@@ -294,26 +293,26 @@ class SearchSource:
             self._keep(self.plan)
 
     def kept_plan(self) -> Plan:
-        """The plan as it stands when the run ends, kept unless what was kept before has more."""
+        """Return the plan at the end of the run, stored unless the plan stored before has more."""
         self._grow(open=not self.done, at_once=True)
         return self.plan
 
     def _grown(self, *, open: bool) -> Plan:
-        """The plan with all that has joined it."""
+        """Return the plan with all blocks that have joined it."""
         joined = [block.joined for block in self.blocks.values() if block.joined is not None]
         trials = [trial for block in self.blocks.values() for trial in block.trials]
         return grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
 
     def _proposals(self) -> Iterator[KeptProposal]:
-        for one in self.search.proposed:
-            if one.mark in self.blocks:
+        for proposed in self.search.proposed:
+            if proposed.mark in self.blocks:
                 yield KeptProposal(
-                    k=one.k,
-                    derivation=one.proposal.index,
-                    variant=self.blocks[one.mark].variant.id,
-                    repeat=one.same_as is not None,
-                    choices=one.proposal.choices,
-                    random=one.proposal.random,
+                    k=proposed.k,
+                    derivation=proposed.proposal.index,
+                    variant=self.blocks[proposed.mark].variant.id,
+                    repeat=proposed.same_as is not None,
+                    choices=proposed.proposal.choices,
+                    random=proposed.proposal.random,
                 )
 
 

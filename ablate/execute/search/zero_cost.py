@@ -1,14 +1,14 @@
-"""What is known of a model before it is trained: counted, or measured on one batch at its initialisation.
+"""Zero-cost measures of a model before training: counted, or measured on one batch at initialisation.
 
     parameters           trained, of the whole model
     flops                of matrix products in one forward pass over one sequence
     start_loss           L(θ_0), mean token cross-entropy in nats on the first training batch
     start_gradient_norm  |∂L/∂θ| at θ_0 on the same batch, the 2-norm over all parameters
 
-The start is that of the space's first seed: the initialisation and the first batch that its trial has, in the recipe's
-dtype, computed on the CPU whatever trains the model, with the space's threads, so that a search that is taken up again
-elsewhere orders its proposals as before. The model is as in evaluation: nothing is dropped and no running state moves.
-Where it has neither, these are the first `train_loss` and `gradient_norm` of that trial on CPU, to the bit.
+The start is that of the space's first seed: the initialisation and the first batch of its trial, in the recipe's dtype,
+computed on the CPU whatever trains the model, with the space's threads, so that a search that is resumed elsewhere
+orders its proposals as before. The model is in evaluation mode: no dropout, and no running state changes. If it has
+neither, these are the first `train_loss` and `gradient_norm` of that trial on CPU, to the bit.
 
 Ranking architectures by their gradients at initialisation: Abdelfattah et al. 2021, arXiv:2101.08134 (`grad_norm`).
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Batch: TypeAlias = "tuple[Tensor, Tensor]"
-"""Tokens, and what is to be predicted at each: [B, T] both, as `Batches.at` gives them."""
+"""Tokens and targets: [B, T] both, as `Batches.at` gives them."""
 MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
-"""Those that a batch is needed for."""
+"""The measures that need a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:
-    """A model at its initialisation. A number that is not finite is one of the model, not a mistake."""
+    """The measurements of a model at initialisation. A non-finite number is a property of the model, not an error."""
 
     loss: float
     gradient_norm: float
@@ -51,9 +51,9 @@ def measure_start(
     seed: int,
     threads: int,
 ) -> InitialModel:
-    """Loss and gradient norm of a model at `seed`, on a batch of tokens and what is to be predicted at each.
+    """Measure the loss and gradient norm of a model at `seed`, on a batch of tokens and targets.
 
-    Raises InputError where the model cannot be built.
+    Raises InputError if the model cannot be built.
     """
     from ablate.compiler import compile_model
     from ablate.compiler.data_dependent_init import profile
@@ -73,7 +73,7 @@ def measure_start(
 
 @contextmanager
 def _pinned(threads: int) -> Iterator[None]:
-    """Compute as a trial does, and put back what others in this process have set."""
+    """Compute with the settings of a trial, and restore those of this process on exit."""
     import torch
 
     from ablate.train.threads import pin_threads

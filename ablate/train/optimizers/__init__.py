@@ -1,4 +1,4 @@
-"""Optimisers, a file each: the equations and settings of one, and below the import of torch what carries it out.
+"""Optimisers, one per file: the equations and settings, and below the import of torch the implementation.
 
 declare.py       how a file declares an optimiser, and the parameters that it is given
 by_parameter.py  optimisers written as the update of a single parameter

@@ -1,11 +1,11 @@
-"""Adam: steps by the running mean of the gradient over the root of that of its square.
+"""Adam: steps by the running mean of the gradient, divided by the root of the running mean of its square.
 
     g ← g + λ θ        m ← β₁ m + (1 - β₁) g        v ← β₂ v + (1 - β₂) g²
 
     θ ← θ - η (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)
 
-Weight decay is an L2 penalty: λ θ joins the gradient, and is divided by the root as the gradient is. AdamW keeps it out
-of both means. PyTorch's own `torch.optim.Adam`, fused where PyTorch can.
+Weight decay is an L2 penalty: λ θ is added to the gradient, and divided by the root like it. AdamW keeps it out of both
+means. Computed by PyTorch's own `torch.optim.Adam`, fused where PyTorch can.
 
     Kingma & Ba 2015, arXiv:1412.6980, Alg. 1; the penalty as in Loshchilov & Hutter 2019, arXiv:1711.05101, Alg. 2
 """
@@ -28,7 +28,7 @@ from torch import optim
 
 @implements(Adam)
 def build(parameters: list[Trained], settings: Adam) -> optim.Optimizer:
-    """PyTorch's Adam."""
+    """Build PyTorch's Adam."""
     tensors = [each.tensor for each in parameters]
     fused = all(tensor.is_floating_point() and tensor.device.type in ("cpu", "cuda") for tensor in tensors)
     common = {"lr": settings.lr, "betas": settings.betas, "eps": settings.eps}

@@ -4,16 +4,16 @@
 
     s = (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)
 
-Decay is decoupled, and η λ as in PyTorch, so that a part that learns at half the rate decays at half the rate (Alg. 2
-has the schedule's share in the place of η). Released code has the same operations in other orders, which `eps_when` and
-`decay_when` choose:
+Decay is decoupled and scaled by η, as in PyTorch, so that a part that learns at half the rate decays at half the rate
+(Alg. 2 has the schedule's share instead of η). Released code has the same operations in other orders, which `eps_when`
+and `decay_when` choose:
 
     eps after the correction     s = (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps)        Alg. 1, as PyTorch
     eps before the correction    s = (m / (1 - β₁ᵗ)) sqrt(1 - β₂ᵗ) / (sqrt(v) + eps)      ε̂ of Sec. 2, as Transformers
                                                                                           4.30 (its own AdamW)
 
-The decay of θ comes before the update (as in PyTorch) or after it, where it shrinks the new θ. In float64 or float32,
-whichever the parameter has. PyTorch's order is PyTorch's own `torch.optim.AdamW`, fused.
+The decay of θ comes before the update (as in PyTorch) or after it, where it shrinks the new θ. It is computed in the
+parameter's own precision, float64 or float32. PyTorch's order is PyTorch's own `torch.optim.AdamW`, fused.
 
     Kingma & Ba 2015, arXiv:1412.6980, Alg. 1 and Sec. 2; Loshchilov & Hutter 2019, arXiv:1711.05101, Alg. 2.
 """
@@ -48,7 +48,7 @@ from ablate.train.optimizers.by_parameter import ByParameter
 
 @implements(AdamW)
 def build(parameters: list[Trained], settings: AdamW) -> optim.Optimizer:
-    """PyTorch's AdamW, or that of another order of operations."""
+    """Build PyTorch's AdamW, or one with another order of operations."""
     eps_first, decay_last = settings.eps_when == "before_correction", settings.decay_when == "after_update"
     common: dict[str, Any] = {"lr": settings.lr, "betas": settings.betas, "eps": settings.eps}
     if eps_first or decay_last:
@@ -57,7 +57,7 @@ def build(parameters: list[Trained], settings: AdamW) -> optim.Optimizer:
 
 
 def fusible(parameters: Iterable[Trained]) -> bool:
-    """Whether PyTorch has its fused kernels of Adam for all the parameters: for real numbers on a CPU or with CUDA."""
+    """Return whether PyTorch has fused Adam kernels for all parameters: real numbers on a CPU or with CUDA."""
     tensors = [each.tensor for each in parameters]
     return all(tensor.is_floating_point() and tensor.device.type in ("cpu", "cuda") for tensor in tensors)
 
@@ -80,7 +80,7 @@ class OrderedAdamW(ByParameter):
         self.eps_first, self.decay_last = eps_first, decay_last
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """The equations of this file, one rule for each group."""
+        """Apply the equations of this file, one rule for each group."""
         if not state:
             state.update(updates=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
         state["updates"] += 1

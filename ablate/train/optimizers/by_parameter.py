@@ -25,11 +25,11 @@ class ByParameter(optim.Optimizer):
 
     @abstractmethod
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Change `parameter` in place. `state` is its own, empty at first; `group["lr"]` is the rate of this step."""
+        """Update `parameter` in place. `state` is its own, empty at first; `group["lr"]` is the rate of this step."""
 
 
 def adam_direction(gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """(m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps), with m, v and t kept in `state`: what Adam multiplies by -η.
+    """Compute (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps), with m, v and t in `state`: what Adam multiplies by -η.
 
     Kingma & Ba 2015, arXiv:1412.6980, Alg. 1.
     """

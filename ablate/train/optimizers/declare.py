@@ -21,13 +21,13 @@ quick. Below the first import of torch stands a function that builds a `torch.op
     def build(parameters: list[Trained], settings: Sign) -> optim.Optimizer:
         return SignDescent(groups(parameters), {"lr": settings.lr})
 
-`Settings` has lr, embedding_lr, weight_decay and decays; a class that derives from `Document` needs an `lr` alone. All
-fields are said in YAML, in the space or below `space: {recipe: {optimizer: …}}` of its grammar.
+`Settings` has lr, embedding_lr, weight_decay and decays; a class that derives from `Document` needs only an `lr`. All
+fields are set in YAML, in the space or below `space: {recipe: {optimizer: …}}` of its grammar.
 
 The function is given every trained parameter once, with its kind, its rate and its decay. The groups of the optimiser
-that it gives hold each of them once; `groups` makes them, and sorts nothing by kind, so that an optimiser with several
-rules (Muon) calls it once for each. The loop sets each group's `lr` before every step, from its `peak`, its `multiple`
-and the schedule. State that is tensors, or plain numbers, goes into checkpoints and comes back to the same bits.
+that it returns must hold each of them once; `groups` makes them without sorting by kind, so that an optimiser with
+several rules (Muon) calls it once for each. The loop sets each group's `lr` before every step, from its `peak`, its
+`multiple` and the schedule. State of tensors or plain numbers is saved in checkpoints and restored to the same bits.
 '''
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ S = TypeVar("S", bound=Document)
 def optimizer(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S]], type[S]]:
     """Declare an optimiser by its settings; the first line of its file is what `ablate list optimizers` shows.
 
-    `version` is that of its numbers: it rises with a change of its code that changes them.
+    `version` is that of its numbers: raise it when a change of the code changes them.
 
     Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
     """
@@ -75,11 +75,11 @@ def optimizer(name: str, *, source: str = "", version: int = 1) -> Callable[[typ
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A trained parameter: its `tensor`, the `address` and `kind` of it, and what it learns and decays by.
+    """A trained parameter: its `tensor`, `address` and `kind`, its rate and its decay.
 
-    `matrix`: it has two dimensions and maps vectors to vectors, or is an embedding; a table of biases is none.
-    Its rate in a step is the schedule's share of `peak`, times the `multiple` that its part asks for. `name` is what
-    `peak` is called where rates are reported: `weights` for the recipe's rate, `embedding` for the embeddings' own.
+    `matrix`: it has two dimensions and maps vectors to vectors, or is an embedding; a table of biases is not one.
+    Its rate in a step is the schedule's share of `peak`, times the `multiple` that its part sets. `name` is the name of
+    `peak` where rates are reported: `weights` for the recipe's rate, `embedding` for the embeddings' own.
     """
 
     tensor: nn.Parameter
@@ -93,10 +93,10 @@ class Trained:
 
 
 def groups(parameters: Iterable[Trained], **settings: Any) -> list[dict[str, Any]]:
-    """Parameters in groups, as torch.optim takes them: one for each name, peak, multiple and decay, with `settings`."""
-    found: dict[tuple[str, float, float, float], dict[str, Any]] = {}
+    """Group parameters as torch.optim takes them: one group per name, peak, multiple and decay, with `settings`."""
+    by_rule: dict[tuple[str, float, float, float], dict[str, Any]] = {}
     for each in parameters:
         rule = {"name": each.name, "peak": each.peak, "multiple": each.multiple, "weight_decay": each.weight_decay}
         key = (each.name, each.peak, each.multiple, each.weight_decay)
-        found.setdefault(key, {"params": [], **rule, **settings})["params"].append(each.tensor)
-    return list(found.values())
+        by_rule.setdefault(key, {"params": [], **rule, **settings})["params"].append(each.tensor)
+    return list(by_rule.values())

@@ -1,9 +1,9 @@
-"""Lion: steps of one size in every coordinate, by the sign of a momentum.
+"""Lion: steps of the same size in every coordinate, by the sign of a momentum.
 
     c = β₁ m + (1 - β₁) g        θ ← θ - η (sign(c) + λ θ)        m ← β₂ m + (1 - β₂) g
 
-The sign weighs the newest gradient by β₁, the momentum that is kept by β₂. A step is as long as η says wherever the
-gradient is not zero, so rates are some 3 to 10 times lower than AdamW's, and weight decays as much higher (Sec. 5).
+The sign weights the newest gradient by β₁, the stored momentum by β₂. A step has size η wherever the gradient is not
+zero, so rates are some 3 to 10 times lower than AdamW's, and weight decays as much higher (Sec. 5).
 
     Chen et al. 2023, arXiv:2302.06675, Alg. 2
 """
@@ -30,15 +30,15 @@ from ablate.train.optimizers.by_parameter import ByParameter
 
 @implements(Lion)
 def build(parameters: list[Trained], settings: Lion) -> optim.Optimizer:
-    """The update below for every parameter."""
+    """Build Lion over all parameters."""
     return SignOfMomentum(groups(parameters), {"lr": settings.lr, "betas": settings.betas})
 
 
 class SignOfMomentum(ByParameter):
-    """Algorithm 2."""
+    """The update of Algorithm 2."""
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """The equations of this file."""
+        """Apply the equations of this file."""
         if not state:
             state["mean"] = torch.zeros_like(parameter)
         (beta_1, beta_2), rate, mean = group["betas"], group["lr"], state["mean"]

@@ -7,14 +7,14 @@
     θ ← θ - η λ θ - η k X        k = 0.2 sqrt(max(m, n))    `match_rms_adamw`    arXiv:2502.16982, Eq. 4
                                  k = sqrt(max(1, m / n))    `original`           Jordan et al. 2024
 
-for a weight of m outputs and n inputs, transposed inside the iteration where m > n. After five iterations singular
-values of U beyond some 0.002 |U| end between 0.68 and 1.21; smaller ones are raised up to 3.4445⁵-fold. With
-`match_rms_adamw` a step has the size of one of AdamW's, so that both can have one rate.
+for a weight of m outputs and n inputs, transposed inside the iteration if m > n. After five iterations singular values
+of U beyond some 0.002 |U| end between 0.68 and 1.21; smaller ones are raised up to 3.4445⁵-fold. With `match_rms_adamw`
+a step has the size of one of AdamW's, so that both can have one rate.
 
-By Muon learn the parameters of kind `weights` that are matrices, within blocks. Embeddings, the head, positions, gains,
-scales of norms, biases, tables of biases and weights of other shapes learn by AdamW (`betas`, `eps`), at `adamw_lr`
-(null: at `lr`) and embeddings at `embedding_lr` where there is one. Computed in the parameters' own precision; released
-code iterates in bfloat16.
+Muon updates the parameters of kind `weights` that are matrices, within blocks. Embeddings, the head, positions, gains,
+scales of norms, biases, tables of biases and weights of other shapes are updated by AdamW (`betas`, `eps`), at
+`adamw_lr` (null: at `lr`), embeddings at `embedding_lr` if it is given. Computed in the parameters' own precision;
+released code iterates in bfloat16.
 
     Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982, Eq. 1, 2 and 4
 """
@@ -43,7 +43,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 @optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=1)
 class Muon(Settings):
-    """Muon for matrices, with the `scale` of their updates; AdamW for what is none, with `adamw_lr`, `betas`, `eps`."""
+    """Muon for matrices, with the `scale` of their updates; AdamW for the rest, with `adamw_lr`, `betas`, `eps`."""
 
     momentum: Decay
     nesterov: bool
@@ -61,7 +61,7 @@ from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 
 @implements(Muon)
 def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
-    """Muon over the matrices, AdamW over the rest."""
+    """Build Muon over the matrices and AdamW over the rest."""
     matrices = [each for each in parameters if is_matrix(each)]
     others = [each for each in parameters if not is_matrix(each)]
     if settings.adamw_lr is not None:
@@ -80,7 +80,7 @@ def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
 
 
 def is_matrix(parameter: Trained) -> bool:
-    """Whether a parameter learns by Muon."""
+    """Return whether a parameter is updated by Muon."""
     return parameter.kind == "weights" and parameter.matrix
 
 
@@ -88,7 +88,7 @@ class MuonAdamW(ByParameter):
     """Each group by Muon or by AdamW."""
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """The equations of this file."""
+        """Apply the equations of this file."""
         if group["by"] == "adamw":
             direction, size = adam_direction(gradient, state, group), 1.0
         else:
@@ -101,7 +101,7 @@ class MuonAdamW(ByParameter):
 
 
 def orthogonalised(matrix: Tensor, iterations: int) -> Tensor:
-    """[m, n] -> [m, n]: the same singular vectors, with singular values near 1."""
+    """Orthogonalise, [m, n] -> [m, n]: the same singular vectors, with singular values near 1."""
     a, b, c = COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]
     x: Tensor = matrix.T if tall else matrix
@@ -113,6 +113,6 @@ def orthogonalised(matrix: Tensor, iterations: int) -> Tensor:
 
 
 def scale(weight: Tensor, rule: str) -> float:
-    """What an update is multiplied by, for a weight of m outputs and n inputs."""
+    """Return the factor of an update, for a weight of m outputs and n inputs."""
     outputs, inputs = weight.shape
     return 0.2 * math.sqrt(max(outputs, inputs)) if rule == "match_rms_adamw" else math.sqrt(max(1, outputs / inputs))

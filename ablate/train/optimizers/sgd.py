@@ -4,8 +4,8 @@
 
     Nesterov           θ ← θ - η (g + μ b)
 
-The first b is the first g, whatever the dampening τ. Weight decay is an L2 penalty: λ θ joins the gradient. PyTorch's
-own `torch.optim.SGD`.
+The first b is the first g, whatever the dampening τ. Weight decay is an L2 penalty: λ θ is added to the gradient.
+Computed by PyTorch's own `torch.optim.SGD`.
 
     Polyak 1964, doi:10.1016/0041-5553(64)90137-5; Nesterov's form as in Bengio et al. 2012, arXiv:1212.0901, Eq. 7
 """
@@ -30,7 +30,7 @@ class SGD(Settings):
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise ValueError("nesterov needs a momentum above 0 and no dampening")
         if self.momentum == 0 and self.dampening != 0:
-            raise ValueError("dampening is of the momentum, which is 0 here")
+            raise ValueError("dampening applies to the momentum, which is 0 here")
         return self
 
 
@@ -39,7 +39,7 @@ from torch import optim
 
 @implements(SGD)
 def build(parameters: list[Trained], settings: SGD) -> optim.Optimizer:
-    """PyTorch's SGD."""
+    """Build PyTorch's SGD."""
     return optim.SGD(
         groups(parameters),
         lr=settings.lr,

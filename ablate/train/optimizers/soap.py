@@ -7,13 +7,13 @@
     L ← β₂ L + (1 - β₂) G Gᵀ        R ← β₂ R + (1 - β₂) Gᵀ G
     every `precondition_frequency` updates    Q_L ← qr(L Q_L)        Q_R ← qr(R Q_R)
 
-A side of more than `max_precond_dim` units keeps its own basis (Q = 1). The first gradient of a matrix makes L and R,
-and Q their eigenvectors; it moves nothing, as in the released code: in a basis of its own all but its diagonal is
-rounding, which Adam would blow up to steps of full size.
+A side of more than `max_precond_dim` units keeps its own basis (Q = 1). The first gradient of a matrix initialises L, R
+and Q, their eigenvectors; it moves nothing, as in the released code: in its own eigenbasis all but its diagonal is
+rounding error, which Adam would blow up to steps of full size.
 
-So learn weights, embeddings, positions and the head, where they are matrices. Gains, scales of norms, biases, tables of
-biases and what has other shapes learn by Adam, which is the same with Q = 1. In float64 or float32, whichever the
-parameter has.
+This updates weights, embeddings, positions and the head, if they are matrices. Gains, scales of norms, biases, tables
+of biases and parameters of other shapes are updated by Adam, which is the same with Q = 1. It is computed in the
+parameter's own precision, float64 or float32.
 
     Vyas et al. 2024, arXiv:2409.11321, Alg. 3 and 4
 """
@@ -37,7 +37,7 @@ from ablate.train.optimizers.declare import (
 
 @optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321", version=1)
 class SOAP(Settings):
-    """SOAP; `betas` are those of M, and of V, L and R."""
+    """SOAP; `betas` are β₁, of M, and β₂, of V, L and R."""
 
     betas: Betas
     eps: Positive
@@ -52,12 +52,12 @@ from ablate.train.divergence import Diverged
 from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 
 ROTATED = ("weights", "embedding", "head", "positions")
-"""The kinds of parameters that learn in an eigenbasis."""
+"""The kinds of parameters that are updated in an eigenbasis."""
 
 
 @implements(SOAP)
 def build(parameters: list[Trained], settings: SOAP) -> optim.Optimizer:
-    """SOAP over the matrices, Adam over the rest."""
+    """Build SOAP over the matrices and Adam over the rest."""
 
     def rotated(each: Trained) -> bool:
         return each.kind in ROTATED and each.matrix and min(each.tensor.shape) <= settings.max_precond_dim
@@ -77,7 +77,7 @@ class AdamInEigenbasis(ByParameter):
     """Algorithm 3 for the groups that are `rotated`, Adam for the others."""
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """The equations of this file."""
+        """Apply the equations of this file."""
         if group["rotated"] and not state:
             self._begin(gradient, state, group)
             return
@@ -86,7 +86,7 @@ class AdamInEigenbasis(ByParameter):
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
 
     def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """L, R and their eigenvectors from a first gradient."""
+        """Initialise L, R and their eigenvectors from a first gradient."""
         begun = {"updates": 0, "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
         for side, product in _products(gradient, group["largest"]):
             begun[side] = (1 - group["betas"][1]) * product
@@ -98,7 +98,7 @@ class AdamInEigenbasis(ByParameter):
         state.update(begun)
 
     def _direction(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-        """Q_L N' Q_Rᵀ; then L, R and where they are due their bases follow."""
+        """Compute Q_L N' Q_Rᵀ; then update L and R and, when due, their bases."""
         state["updates"] += 1
         (beta_1, beta_2), updates = group["betas"], state["updates"]
         left, right = state.get("basis_left"), state.get("basis_right")
@@ -116,12 +116,12 @@ class AdamInEigenbasis(ByParameter):
 
 
 def _products(gradient: Tensor, largest: int) -> list[tuple[str, Tensor]]:
-    """G Gᵀ and Gᵀ G, of the sides that are not too large."""
+    """Compute G Gᵀ and Gᵀ G for the sides that are not too large."""
     sides = (("left", gradient), ("right", gradient.T))
     return [(side, matrix @ matrix.T) for side, matrix in sides if matrix.shape[0] <= largest]
 
 
 def _rotated(matrix: Tensor, left: Tensor | None, right: Tensor | None) -> Tensor:
-    """Q_Lᵀ X Q_R as a tensor of its own."""
+    """Compute Q_Lᵀ X Q_R as a new tensor."""
     turned = matrix.clone() if left is None else left.T @ matrix
     return turned if right is None else turned @ right

@@ -1,6 +1,6 @@
-"""Schedules, a file each: the learning rate behind its peak, as a share of it. Free of torch.
+"""Schedules, one per file: the learning rate after its peak, as a share of it. Free of torch.
 
-declare.py  how a file declares a schedule, and what it is told of a step
+declare.py  how a file declares a schedule, and what it is told about a step
 
 The folder is the list: a file that declares one is found, and a plugin or a distribution adds its own.
 """

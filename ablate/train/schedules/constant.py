@@ -13,5 +13,5 @@ class Constant(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """The peak."""
+        """Return the peak."""
         return 1.0

@@ -10,7 +10,7 @@
         def share(self, at: Behind) -> float:
             return at.floor if at.done == at.steps else 0.5
 
-Warm-up and hold are the same for every schedule (`train/schedule.py`); `share` is asked for the steps behind them. A
+Warm-up and hold are the same for every schedule (`train/schedule.py`); `share` is called for the steps after them. A
 space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings, `{polynomial: {power: 2}}`.
 '''
 
@@ -33,10 +33,10 @@ S = TypeVar("S", bound=Document)
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Where a step stands behind the peak: `done` steps of `steps`, which come behind `before` others, of `total`.
+    """The position of a step after the peak: `done` of `steps` steps, which follow `before` others, of `total`.
 
-    The last step of the peak has done 0, the last of all has done `steps`: there a rate that decays to its floor is at
-    the `floor`, as a share of the peak.
+    The last step at the peak has `done` 0, the last of all has `done` equal to `steps`: there a rate that decays to its
+    floor is at the `floor`, as a share of the peak.
     """
 
     done: int
@@ -47,15 +47,15 @@ class Behind:
 
     @property
     def progress(self) -> float:
-        """From 0 at the peak to 1 in the last step."""
+        """The share of steps done: from 0 at the peak to 1 in the last step."""
         return self.done / max(self.steps, 1)
 
 
 def schedule(name: str, *, source: str = "", version: int = 1, has_floor: bool = True) -> Callable[[type[S]], type[S]]:
     """Declare a schedule by its settings; the first line of its file is what `ablate list schedules` shows.
 
-    `has_floor` is false for one that heeds none: a space that gives it one is then told so. `version` is that of its
-    numbers: it rises with a change of its code that changes them.
+    `has_floor` is false for one that ignores the floor: a space that gives it one is then refused. `version` is that of
+    its numbers: raise it when a change of the code changes them.
 
     Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
     """
@@ -65,7 +65,7 @@ def schedule(name: str, *, source: str = "", version: int = 1, has_floor: bool =
         if not inspect.isfunction(getattr(cls, "share", None)):
             way = "give it def share(self, at: Behind) -> float: the rate of a step as a share of the peak"
             raise DeclarationError(
-                cls.__qualname__, (DeclarationFault("a schedule says the rate of a step", "class", (way,)),)
+                cls.__qualname__, (DeclarationFault("a schedule must give the rate of a step", "class", (way,)),)
             )
         return declare(cls)
 

@@ -2,8 +2,8 @@
 
     r = max(floor, sqrt(T / (T + done)))        T steps of warm-up and hold, at least 1
 
-With no hold this is the schedule of the first transformer, sqrt(T / t) in step t > T counted from 1, whose peak here is
-the recipe's rate. It does not fall to the floor but stays above it.
+With no hold this is the schedule of the original transformer, sqrt(T / t) in step t > T counted from 1, whose peak here
+is the recipe's rate. The floor is only a lower bound: the rate need not reach it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ class InverseSqrt(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """The root of what came before, over what came until now."""
+        """Return sqrt(T / (T + done)), at least the floor."""
         before = max(at.before, 1)
         return max(at.floor, math.sqrt(before / (before + at.done)))

@@ -15,5 +15,5 @@ class Linear(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """The line."""
+        """Return the rate on the straight line."""
         return 1 - (1 - at.floor) * at.progress

@@ -6,7 +6,7 @@
     sqrt      r = 1 - (1 - floor) sqrt(q)                       the shape that Hägele et al. find best
     cosine    r = floor + (1 - floor) (1 + cos(π q)) / 2
 
-A decay that is longer than what the warm-up and the hold leave begins where they end.
+A decay that is longer than the steps after warm-up and hold begins where they end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WSD(Document):
     shape: Literal["linear", "sqrt", "cosine"]
 
     def share(self, at: Behind) -> float:
-        """The peak, and its decay at the end."""
+        """Return the peak, or its decay at the end."""
         start = max(at.steps - max(round(self.over * at.total), 1), 0)
         q = max(at.done - start, 0) / max(at.steps - start, 1)
         match self.shape:

@@ -33,11 +33,11 @@ function that makes a `Proposer`.
             if len(ended) < self.startup:
                 return uniform(self.ground, rng)
             _, best = min(ended)
-            found = solved(self.ground, lambda: mutate(self.ground.derivations, best, rng))
-            made = choices(self.ground.derivations, found.index)
+            admitted = solved(self.ground, lambda: mutate(self.ground.derivations, best, rng))
+            made = choices(self.ground.derivations, admitted.index)
             kept = {(choice.name, choice.taken) for choice in choices(self.ground.derivations, best)}
             anew = sum((choice.name, choice.taken) not in kept for choice in made)
-            return Proposal(found.index, found.block, len(made), anew, found.refused)
+            return Proposal(admitted.index, admitted.block, len(made), anew, admitted.refused)
 
     @implements(Neighbour)
     def proposer(
@@ -46,8 +46,8 @@ function that makes a `Proposer`.
         return NeighbourProposer(ground, seed, goals, settings.startup)
 
 A space chooses it by `sampler: {neighbour: {startup: 10}}`; one without settings by its name alone. The function is
-called once for a search, and for each of several proposers where an order chooses among them. What it makes holds the
-protocol of `proposer.py`: the same seed, k and history give the same proposal, and nothing is kept between two.
+called once per search, or once for each of several proposers if an order chooses among them. Its result implements the
+protocol of `proposer.py`: the same seed, k and history give the same proposal, and no state is kept between two.
 '''
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ S = TypeVar("S", bound=Document)
 def sampler(name: str, *, source: str = "", version: int = 1, objectives: Objectives) -> Callable[[type[S]], type[S]]:
     """Declare a sampler by its settings; the first line of its file is what `ablate list samplers` shows.
 
-    A sampler of `one` objective is refused where a search has more. `version` is that of its proposals: it rises with a
-    change of its code that changes them.
+    A sampler of `one` objective is refused if a search has more. `version` is that of its proposals: raise it when a
+    change of the code changes them.
 
     Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
     """
@@ -80,7 +80,7 @@ def sampler(name: str, *, source: str = "", version: int = 1, objectives: Object
             message = f"a sampler has one objective or several, not {objectives!r}"
             raise DeclarationError(
                 cls.__qualname__,
-                (DeclarationFault(message, "objectives", ('say objectives="one" or objectives="several"',)),),
+                (DeclarationFault(message, "objectives", ('use objectives="one" or objectives="several"',)),),
             )
         return declare(cls)
 

@@ -1,9 +1,9 @@
-"""Evolution on derivations: the best so far, mutated by re-derivation and crossed where rules are like.
+"""Evolution on derivations: the best so far, mutated by re-derivation and crossed over at equal rules.
 
-Until 10 derivations have results, uniform draws; then each proposal is a child of the 10 best. A parent is the better
-of two of them, drawn uniformly. Half of the children take a subtree from a second parent; the others, and half of
-these, have one subtree derived anew, uniformly. Choose it where blocks differ in how they are built, not in numbers: it
-models nothing, and what it proposes is near to what was good.
+Until 10 derivations have results, it draws uniformly; then each proposal is a child of the 10 best. A parent is the
+better of two of them, drawn uniformly. Half of the children take a subtree from a second parent; the others, and half
+of these, have one subtree derived anew, uniformly. Choose it where blocks differ in structure, not in numbers: it
+models nothing, and its proposals are near good results.
 
     Koza 1992, Genetic Programming, MIT Press, Ch. 6; on derivations of a grammar: Whigham 1995, Grammatically-based
     Genetic Programming. Several objectives are ranked as in Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182
@@ -32,21 +32,21 @@ from ablate.grammar.mutate import DerivationSource, crossover, mutate, solved
 from ablate.space.design import Goal
 
 Child: TypeAlias = tuple[int, int]
-"""A derivation, and what it was before it was mutated: a parent, or two that were crossed."""
+"""A derivation, and the derivation before its mutation: a parent, or the crossover of two."""
 POPULATION = 10
 CROSSED = 0.5
 """The share of children that take a subtree from a second parent; the others, and half of these, are mutated."""
 FRESH = 100
-"""How often a child that is known already is made anew before it is let pass."""
+"""The number of attempts at a child that is not known already before a known one is accepted."""
 
 
 @dataclass(frozen=True)
 class EvolutionProposer:
-    """Until `population` derivations have results, uniform draws; then children of the best `population` of them.
+    """A proposer by evolution: uniform draws until `population` derivations have results, then children of the best.
 
     The best are those of the first fronts, the least crowded ones of the last. A parent is the better of two drawn
-    uniformly. A child that has a result already is made anew. What a mutation has derived otherwise than it was is
-    without regard to the results: `Proposal.random` counts those choices.
+    uniformly. A child that has a result already is drawn again. Choices that a mutation has changed are made without
+    regard to the results: `Proposal.random` counts them.
     """
 
     ground: DerivationSource
@@ -55,7 +55,7 @@ class EvolutionProposer:
     population: int = POPULATION
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """A child of the best results in `history`; a uniform draw while there are too few."""
+        """Return a child of the best results in `history`; a uniform draw while there are too few."""
         rng = generator(self.seed, k)
         losses = {result.index: loss for result, loss in zip(history, told(history, self.goals), strict=True) if loss}
         if len(losses) < self.population:
@@ -69,11 +69,11 @@ class EvolutionProposer:
             child, before[child] = self._unknown(best, known, rng)
             return child
 
-        found = solved(self.ground, propose)
-        made = choices(self.ground.derivations, found.index)
-        kept = {(one.name, one.taken) for one in choices(self.ground.derivations, before[found.index])}
-        unguided = sum((one.name, one.taken) not in kept for one in made)
-        return Proposal(found.index, found.block, len(made), unguided, found.refused)
+        admitted = solved(self.ground, propose)
+        made = choices(self.ground.derivations, admitted.index)
+        kept = {(choice.name, choice.taken) for choice in choices(self.ground.derivations, before[admitted.index])}
+        unguided = sum((choice.name, choice.taken) not in kept for choice in made)
+        return Proposal(admitted.index, admitted.block, len(made), unguided, admitted.refused)
 
     def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> Child:
         for _ in range(FRESH):
@@ -94,10 +94,10 @@ class EvolutionProposer:
 
 @implements(Evolution)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Evolution) -> EvolutionProposer:
-    """Evolution of `POPULATION` derivations."""
+    """Build evolution with a population of `POPULATION` derivations."""
     return EvolutionProposer(ground, seed, goals)
 
 
 def _tournament(best: Sequence[int], rng: random.Random) -> int:
-    """The better of two, drawn uniformly from those that are given best first."""
+    """Draw two uniformly from a list ordered best first, and return the better one."""
     return best[min(rng.randrange(len(best)), rng.randrange(len(best)))]

@@ -1,11 +1,13 @@
-"""GP: what a Gaussian process over the choices expects to improve most on the results so far.
+"""GP: the largest expected improvement under a Gaussian process over the choices.
 
     x = argmax E[max(f* - f(x), 0)]        f ~ GP, fitted to the results; f* the least of them
 
-With several objectives it is the hypervolume that is to improve. Until 10 results have values, draws. Choose it where
-trials are few and dear: it makes most of each result, and its time grows with the cube of their number.
+With several objectives it is the improvement of the hypervolume. Until 10 results have values, it draws at random.
+Choose it if trials are few and expensive: it makes the most of each result, and its time grows with the cube of their
+number.
 
-    Jones et al. 1998, J. Global Optimization 13:455, Sec. 4; Snoek et al. 2012, arXiv:1206.2944. As Optuna has it.
+    Jones et al. 1998, J. Global Optimization 13:455, Sec. 4; Snoek et al. 2012, arXiv:1206.2944. Optuna's
+    implementation.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from ablate.space.design import Goal
 
 @implements(Gp)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Gp) -> SampledProposer:
-    """Proposals of Optuna's Gaussian process."""
+    """Build a proposer by Optuna's Gaussian process."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Optuna's sampler with this seed."""
+    """Return Optuna's sampler with this seed."""
     return GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)

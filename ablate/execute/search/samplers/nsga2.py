@@ -1,10 +1,10 @@
 """NSGA-II: generations of 20, each bred from the least dominated and least crowded of those before.
 
-Parents are kept by the front that they are on, and within one front by how far their neighbours lie apart. Children
-exchange choices between two parents, and some choices are drawn anew. Choose it for several objectives and some hundred
-trials: it looks at a front as a whole, and models nothing.
+Parents are selected by their Pareto front, and within one front by crowding distance. Children combine the choices of
+two parents, and some choices are drawn anew. Choose it for several objectives and some hundred trials: it advances a
+Pareto front as a whole, and models nothing.
 
-    Deb et al. 2002, IEEE Trans. Evolutionary Computation 6(2):182, Sec. III. As Optuna has it.
+    Deb et al. 2002, IEEE Trans. Evolutionary Computation 6(2):182, Sec. III. Optuna's implementation.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ablate.space.design import Goal
 
 @implements(Nsga2)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Nsga2) -> SampledProposer:
-    """Proposals of Optuna's NSGA-II; draws until one generation has values."""
+    """Build a proposer by Optuna's NSGA-II, which draws at random until one generation has values."""
     return SampledProposer(ground, seed, goals, seeded, POPULATION)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Optuna's sampler with this seed."""
+    """Return Optuna's sampler with this seed."""
     return NSGAIISampler(seed=seed, population_size=POPULATION)

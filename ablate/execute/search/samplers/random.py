@@ -1,9 +1,9 @@
 """Random: uniform draws from the derivations that no constraint refuses.
 
-    P(d) = 1 / |A|        for each derivation d in A, those that are admitted
+    P(d) = 1 / |A|        for each derivation d in A, the admitted ones
 
-It looks at no result, so it is what every other sampler is held against. In spaces where few of the choices matter it
-is far better than a grid.
+It uses no results, so it is the baseline for every other sampler. In spaces where few of the choices matter it is far
+better than a grid.
 
     Bergstra & Bengio 2012, Random Search for Hyper-Parameter Optimization, JMLR 13:281
 """
@@ -29,17 +29,17 @@ from ablate.space.design import Goal
 
 @dataclass(frozen=True)
 class RandomProposer:
-    """Uniform draws from the derivations that are admitted."""
+    """A proposer by uniform draws from the admitted derivations."""
 
     ground: DerivationSource
     seed: int
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """A uniform draw; the history is not looked at."""
+        """Draw uniformly, without regard to the history."""
         return uniform(self.ground, generator(self.seed, k))
 
 
 @implements(Random)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Random) -> RandomProposer:
-    """Draws that are the same for any objectives."""
+    """Build uniform draws, which are the same for any objectives."""
     return RandomProposer(ground, seed)

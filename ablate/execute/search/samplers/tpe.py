@@ -1,13 +1,13 @@
-"""TPE: choices whose density among the good results is largest beside that among the others.
+"""TPE: the choices with the largest ratio of density among the good results to density among the others.
 
     x = argmax l(x) / g(x)        l the density of the best results, g that of all others
 
-Both are Parzen estimators over all choices at once (`multivariate`); until 10 results have values, draws. Choose it
-where trials are few and choices many and of both kinds: it is quick, and takes one objective or several.
+Both are Parzen estimators over all choices at once (`multivariate`); until 10 results have values, it draws at random.
+Choose it if trials are few and choices many, categorical and numeric: it is quick, and takes one objective or several.
 
     Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, NeurIPS 24, Sec. 4; over several choices at once:
-    Falkner et al. 2018, arXiv:1807.01774, Sec. 4; over several objectives: Ozaki et al. 2022, JAIR 73:1209. As Optuna
-    has it.
+    Falkner et al. 2018, arXiv:1807.01774, Sec. 4; over several objectives: Ozaki et al. 2022, JAIR 73:1209. Optuna's
+    implementation.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ablate.space.design import Goal
 
 @implements(Tpe)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Tpe) -> SampledProposer:
-    """Proposals of Optuna's TPE."""
+    """Build a proposer by Optuna's TPE."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Optuna's sampler with this seed."""
+    """Return Optuna's sampler with this seed."""
     return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True)
