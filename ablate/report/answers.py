@@ -1,4 +1,4 @@
-"""The answer to a space's question in sentences: one for each edit, each interaction, and the whole way."""
+"""The answer to a space's question in sentences: one for each edit, each interaction, and the whole path."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from ablate.verdict.summary import Effect, Summary
 
 
 def answers(summary: Summary) -> Lead | Statements:
-    """One sentence for each edit and for what edits do together, then one for the whole way from the baseline; last
-    what noise does.
-    """
+    """Return a sentence for each edit and each interaction, for the whole path from the baseline, and for noise."""
     lines = tuple(sentences(summary))
     return Statements(lines) if lines else Lead(("The design compares nothing.",))
 
 
 def sentences(summary: Summary) -> Iterator[Statement]:
-    """Each sentence behind its mark."""
+    """Yield each sentence with its mark."""
     edits = once([*summary.comparisons("edit"), *summary.comparisons("main")])
     for effects in edits:
         yield Statement(_answer(subject(effects[0], summary), effects, summary))
     yield from _interactions(summary)
     yield from _diverged_runs(summary)
-    said = {(effects[0].before, effects[0].after) for effects in edits}
-    whole = once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in said)
+    stated = {(effects[0].before, effects[0].after) for effects in edits}
+    whole = once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in stated)
     if edits and whole and not summary.factors:
         most = max(len(summary.arm(effects[0].after).edits) for effects in whole)
         whole = [effects for effects in whole if len(summary.arm(effects[0].after).edits) == most]
@@ -38,13 +36,13 @@ def sentences(summary: Summary) -> Iterator[Statement]:
 
 
 def against_baseline(summary: Summary) -> dict[str, str]:
-    """What each variant does against the baseline, by its id: a sentence without its subject."""
+    """Return the effects of each variant against the baseline, by its id: a sentence without its subject."""
     whole = once(summary.comparisons("baseline"))
     return {effects[0].after: plain(_answer("", effects, summary)).removeprefix(": ") for effects in whole}
 
 
 def _interactions(summary: Summary) -> Iterator[Statement]:
-    """Those about which something was found, and the others in one sentence."""
+    """Yield a sentence for each interaction with a verdict, then one for all that are undecided."""
     nothing: dict[str, list[str]] = {}
     for effects in summary.comparisons("interaction"):
         named = subject(effects[0], summary)
@@ -53,29 +51,29 @@ def _interactions(summary: Summary) -> Iterator[Statement]:
         else:
             yield Statement(_answer(named, effects, summary))
     for subjects in nothing.values():
-        verdict = "whether they do together what they do not apart is undecided"
+        verdict = "whether they interact is undecided"
         yield Statement(_sentence("; ".join(subjects), [StyledText(verdict, "undecided")]))
 
 
 def _diverged_runs(summary: Summary) -> Iterator[Statement]:
-    """Of a factorial, how many runs diverged, once for all effects; a sum over variants has its counts in a note."""
+    """Yield how many runs of a factorial diverged, once for all effects; sums over variants have theirs in a note."""
     runs = dict.fromkeys(variant for _, factors in summary.factors for variant, _ in factors.runs)
     arms = [summary.arm(variant) for variant in runs]
     if diverged := sum(arm.diverged for arm in arms):
-        told = f"{diverged} of {sum(arm.ended for arm in arms)} diverged; differences are of survivors"
-        yield Statement(_sentence("runs of the factorial", [StyledText(told)]))
+        counts = f"{diverged} of {sum(arm.ended for arm in arms)} diverged; differences are over survivors only"
+        yield Statement(_sentence("runs of the factorial", [StyledText(counts)]))
 
 
 def _answer(named: str, effects: Sequence[Effect], summary: Summary) -> Words:
     first = effects[0]
-    # What was found comes before what was not.
+    # Decided metrics come before undecided ones.
     ordered = sorted(effects, key=lambda effect: effect.verdict == "undecided")
     parts = [StyledText(wording.phrase(e, summary.metric(e.metric)), e.verdict) for e in ordered]
     if all(effect.verdict == "diverged" for effect in effects):
         parts = [StyledText("cannot be judged (diverged)", "diverged")]
     if first.before and first.after:
         before, after = summary.arm(first.before), summary.arm(first.after)
-        parts += [StyledText(one) for one in (wording.fate(before, after), wording.cost(before, after)) if one]
+        parts += [StyledText(part) for part in (wording.fate(before, after), wording.cost(before, after)) if part]
     return _sentence(named, parts)
 
 

@@ -1,4 +1,4 @@
-"""What a comparison is called. The same two variants under several terms are one, of which all is said once."""
+"""Names of comparisons. The same two variants under several terms are one comparison, which is reported once."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ablate.output.words import listed
 from ablate.verdict.summary import Effect, Summary
 
 Ends: TypeAlias = tuple[str, ...]
-"""What tells a comparison from others, whatever its terms: its two variants, else what changes and the terms."""
+"""The identity of a comparison, whatever its terms: its two variants, else what changes and the terms."""
 
 
 def ends(effect: Effect) -> Ends:
-    """What tells a comparison of two variants, or of a factorial, from the others of its kind."""
+    """Return what identifies a comparison of two variants, or of a factorial, among those of its kind."""
     if effect.before and effect.after:
         return effect.kind, effect.before, effect.after
     return effect.kind, effect.terms, effect.change
 
 
 def once(comparisons: Iterable[tuple[Effect, ...]]) -> list[tuple[Effect, ...]]:
-    """Of the same comparison under several terms the first."""
+    """Return the comparisons, keeping only the first of those that are the same under several terms."""
     first: dict[Ends, tuple[Effect, ...]] = {}
     for effects in comparisons:
         first.setdefault(ends(effects[0]), effects)
@@ -28,7 +28,7 @@ def once(comparisons: Iterable[tuple[Effect, ...]]) -> list[tuple[Effect, ...]]:
 
 
 def effects_once(effects: Iterable[Effect]) -> list[Effect]:
-    """Of the same comparison on the same metric the first."""
+    """Return the effects, keeping only the first for each comparison and metric."""
     first: dict[tuple[Ends, str], Effect] = {}
     for effect in effects:
         first.setdefault((ends(effect), effect.metric), effect)
@@ -36,15 +36,15 @@ def effects_once(effects: Iterable[Effect]) -> list[Effect]:
 
 
 def terms_of(effect: Effect, summary: Summary) -> tuple[str, ...]:
-    """All the terms under which its comparison is made, in order; none where but one set answers the question."""
+    """Return all terms under which its comparison is made, in order; none if the question has only one set of terms."""
     if len(summary.terms) < 2:
         return ()
     wanted = ends(effect)
-    return tuple(dict.fromkeys(one.terms for one in summary.effects if one.terms and ends(one) == wanted))
+    return tuple(dict.fromkeys(other.terms for other in summary.effects if other.terms and ends(other) == wanted))
 
 
 def subject(effect: Effect, summary: Summary) -> str:
-    """What a comparison is of, in a sentence or a row."""
+    """Return the name of a comparison, for a sentence or a row."""
     named, terms = effect.change, terms_of(effect, summary)
     if effect.kind == "baseline":
         after = summary.arm(effect.after).name

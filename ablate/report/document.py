@@ -1,8 +1,8 @@
 """A report as a value: sections of sentences, tables and figures, which each renderer shows in its own way.
 
 Renderers for the terminal (`terminal_renderer.py`), a browser (`html/renderer.py`), Markdown (`markdown_renderer.py`)
-and programs (`json_renderer.py`) show the same parts in the same order; what one cannot show it leaves out and says
-where it is. Texts are plain: what stands between backticks is code, and escaping is the renderer's.
+and programs (`json_renderer.py`) show the same parts in the same order; each leaves out what it cannot show and says
+where to find it. Texts are plain: text between backticks is code, and escaping is up to the renderer.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Literal, TypeAlias
 from ablate.verdict.summary import Verdict
 
 Tone: TypeAlias = Verdict | Literal["plain", "strong", "faint"]
-"""How words are meant: what a sentence is about, what is beside the point, or what a verdict says."""
+"""The role of words: the subject of a sentence (`strong`), secondary text (`faint`), or a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class StyledText:
-    """Words of one tone within a sentence or a cell."""
+    """Words with one tone within a sentence or a cell."""
 
     text: str
     tone: Tone = "plain"
 
 
 Words: TypeAlias = str | tuple[StyledText, ...]
-"""A text, or one whose parts differ in tone."""
+"""A text, or several parts that differ in tone."""
 
 
 def plain(words: Words) -> str:
-    """The words without their tones.
+    """Return the words without their tones.
 
     >>> plain((StyledText("op", "strong"), StyledText(": "), StyledText("better", "better")))
     'op: better'
@@ -39,14 +39,14 @@ def plain(words: Words) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The answer: the first that is read, a paragraph for each sentence."""
+    """The answer, which is read first: a paragraph for each sentence."""
 
     sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of an answer behind its mark: • of one change, → of all together, ~ of noise."""
+    """A sentence of an answer with its mark: • for one change, → for all together, ~ for noise."""
 
     words: Words
     mark: Literal["•", "→", "~"] = "•"
@@ -54,14 +54,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """An answer, a sentence for each change."""
+    """An answer with a sentence for each change."""
 
     lines: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph. A `note` says what follows is, a `warning` that it is not the last word."""
+    """A paragraph. A `note` explains what follows, a `warning` says that it is not final."""
 
     text: Words
     kind: Literal["plain", "note", "warning"] = "plain"
@@ -69,9 +69,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class BulletList:
-    """A list; of what a reader should beware of, of what was `unequal`, of what can be seen (`power`), or of remarks,
-    too.
-    """
+    """A list: plain, of caveats (`beware`), of what was `unequal`, of what is detectable (`power`), or of remarks."""
 
     lines: tuple[str, ...]
     kind: Literal["plain", "beware", "unequal", "power", "remarks"] = "plain"
@@ -79,7 +77,7 @@ class BulletList:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A text as it is: a command, a file, a block. `small` where it is long and hardly ever read."""
+    """A verbatim text: a command, a file, a block. `small` if it is long and rarely read."""
 
     text: str
     language: str = ""
@@ -88,7 +86,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What was found of a comparison on a metric: the verdict, in which words, and the difference."""
+    """The result of a comparison on a metric: the verdict, its words, and the difference."""
 
     verdict: Verdict | Literal["none"]
     words: str = ""
@@ -106,8 +104,8 @@ class VerdictGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table: what it is, its rows, which columns are numbers, which are not to be broken, what
-    they mean, and what to beware of.
+    """A table: its title, note and rows, the places of columns with numbers (`numbers`) and of those that must not be
+    wrapped (`whole`), remarks on what they mean, and caveats.
     """
 
     title: str
@@ -122,7 +120,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class TableOf:
-    """A table: under its title, or without (`titled`); with its note, remarks and what to beware of, or bare."""
+    """A table, with its title or without (`titled`), and with its note, remarks and caveats or without (`bare`)."""
 
     grid: Grid
     titled: bool = True
@@ -131,10 +129,10 @@ class TableOf:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table of groups: its heading, and what its cells are.
+    """A column of a table of groups: its heading, and the kind of its cells.
 
-    Where they do not fit side by side, the columns with a `line` become one whose cells have that many lines. A
-    `roomy` one is left out where there is no room to spare.
+    Where columns do not fit side by side, those with a `line` are merged into one, each on that line of its cells. A
+    `roomy` column is left out where space is tight.
     """
 
     heading: str
@@ -145,7 +143,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows that share a name, and what is counted of it."""
+    """Rows that share a name, and the counts shown with it."""
 
     name: str
     counts: str
@@ -156,8 +154,8 @@ class RowGroup:
 class GroupedTable:
     """A table of comparisons or variants, each with a row for every metric; the first column names them.
 
-    Its columns stand `side_by_side` on screens from so many letters across, or where None is given wherever they fit.
-    `room` is how many letters a name has on a line on such a screen, and on a narrower one.
+    Its columns stand side by side on screens of at least `side_by_side` characters, or, if that is None, wherever they
+    fit. `room` is the number of characters per line of a name on such a screen, and on a narrower one.
     """
 
     title: str
@@ -169,7 +167,7 @@ class GroupedTable:
 
     @property
     def grid(self) -> Grid:
-        """The same with the name in every row, and what is counted of it behind."""
+        """The same table with the name and its counts in every row."""
         names = [f"{group.name} ({group.counts})" if group.counts else group.name for group in self.groups]
         return Grid(
             title=self.title,
@@ -184,7 +182,7 @@ class GroupedTable:
 class Candidate:
     """A block that a search found: its value in each objective with the difference to the reference, and its size.
 
-    `standing` is what the reference is among the others; of these it is empty.
+    `standing` says where the reference stands among the others; it is empty for those.
     """
 
     name: str
@@ -207,7 +205,7 @@ class FrontTable:
 
     @property
     def grid(self) -> Grid:
-        """The same with a row for each block."""
+        """The same table with a row for each block."""
         pairs = [heading for metric in self.objectives for heading in (metric, f"against {self.reference}")]
         return Grid(
             title=self.title,
@@ -215,11 +213,11 @@ class FrontTable:
             heading=("block", *pairs, *self.sizes),
             rows=tuple(
                 (
-                    f"{one.name} ({one.standing})" if one.standing else one.name,
-                    *(text for pair in one.values for text in pair),
-                    *one.size,
+                    f"{block.name} ({block.standing})" if block.standing else block.name,
+                    *(text for pair in block.values for text in pair),
+                    *block.size,
                 )
-                for one in self.candidates
+                for block in self.candidates
             ),
             numbers=tuple(range(1, 1 + len(pairs) + len(self.sizes))),
             remarks=self.remarks,
@@ -228,7 +226,7 @@ class FrontTable:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plot with its caption, and the key of its shades: each with what it stands for."""
+    """A plot with its caption, and the key of its shades: each with its meaning."""
 
     svg: str
     caption: str
@@ -237,7 +235,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parts that stand side by side where there is room: figures, and what belongs to each."""
+    """Parts that stand side by side where there is room: figures, each with what belongs to it."""
 
     parts: tuple[Part, ...]
 
@@ -251,7 +249,7 @@ class Stacked:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is opened by a click, under words that say what it is. `name` stands before them, `code` behind."""
+    """Parts that a click opens, under a summary. `name` stands before the summary, `code` after it."""
 
     summary: str
     parts: tuple[Part, ...]
@@ -261,7 +259,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Parts under a heading, with a note on what they are; `folded` where only who looks for them opens them."""
+    """Parts under a heading, with a note on what they are; `folded` if they are closed at first."""
 
     title: str
     parts: tuple[Part, ...]
@@ -277,9 +275,9 @@ Part: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
-    """A report: its title (the question), what asks it in short, and its parts in the order of reading.
+    """A report: its title (the question), a short description, and its parts in reading order.
 
-    One that goes on from another has no title.
+    One that continues another has no title.
     """
 
     title: str

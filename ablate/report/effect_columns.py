@@ -1,6 +1,6 @@
-"""The columns of every table of comparisons: of each the heading and what it says of an effect, declared once.
+"""The columns of every table of comparisons: the heading and the cell of each, declared once.
 
-A table names those that it has: the screen of a run, the page, Markdown, LaTeX, and what confirms a search.
+Each table names the columns it has: the screen of a run, the page, Markdown, LaTeX, and the confirmation of a search.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ablate.report.document import Column, StyledText, Tone, Words
 from ablate.verdict.summary import Effect, Summary
 
 ADJUSTED = "adjusted"
-"""What an interval is called that goes with its verdict."""
+"""The name of an interval that agrees with its verdict."""
 
-TESTS = {"sign_flip": ", sign flips", "sign": ", sign test", "worst_rank": ", of survivors"}
-"""By what a difference was tested, where it was not by t."""
+TESTS = {"sign_flip": ", sign flips", "sign": ", sign test", "worst_rank": ", survivors only"}
+"""The test of a difference, where it was not Student's t."""
 
 
 def interval_kind(summary: Summary) -> str:
-    """What the intervals shown are: `adjusted` where they go with verdicts, else the confidence of each by itself."""
+    """Return the kind of intervals shown: `adjusted` if they agree with verdicts, else their unadjusted confidence."""
     adjusted = any(effect.adjusted_low is not None for effect in summary.effects)
     return ADJUSTED if adjusted else f"{100 * summary.confidence:.4g} %"
 
 
 def difference_heading(summary: Summary) -> str:
-    """The heading over differences: what they are given with."""
+    """Return the heading over differences, with the kind of their intervals."""
     kind = interval_kind(summary)
     return f"difference ({kind})" if kind == ADJUSTED else f"difference [{kind}]"
 
@@ -42,12 +42,12 @@ class EffectColumn:
 
 
 def _tested(effect: Effect) -> str:
-    """The difference, and by what it was tested where that was not by t."""
+    """Return the difference, and its test if that was not Student's t."""
     return wording.difference(effect) + (TESTS.get(effect.method, "") if effect.estimate is not None else "")
 
 
 def _alone(summary: Summary) -> str:
-    return f"by itself [{100 * summary.confidence:.4g} %]"
+    return f"unadjusted [{100 * summary.confidence:.4g} %]"
 
 
 def _noted(effect: Effect) -> str:
@@ -63,8 +63,8 @@ COLUMNS: Mapping[str, EffectColumn] = {
     "metric": EffectColumn("metric", lambda effect: effect.metric),
     "difference": EffectColumn(difference_heading, wording.difference),
     "difference and test": EffectColumn(difference_heading, _tested),
-    "by itself": EffectColumn(_alone, wording.single),
-    "by itself or –": EffectColumn(_alone, lambda effect: wording.single(effect) or "–"),
+    "unadjusted": EffectColumn(_alone, wording.single),
+    "unadjusted or –": EffectColumn(_alone, lambda effect: wording.single(effect) or "–"),
     "n": EffectColumn("n", wording.pairs),
     "verdict": EffectColumn("verdict", wording.verdict),
     "verdict and note": EffectColumn("verdict", _noted),
@@ -75,31 +75,31 @@ COLUMNS: Mapping[str, EffectColumn] = {
 
 
 KINDS: Mapping[str, Literal["metric", "number", "verdict"]] = {"metric": "metric", "n": "number", "verdict": "verdict"}
-"""What the cells of a column are, where they are no plain text."""
+"""The kind of the cells of a column, unless they are plain text."""
 
 
 def headings(names: Sequence[str], summary: Summary) -> tuple[str, ...]:
-    """The headings of these columns."""
+    """Return the headings of these columns."""
     declared = [COLUMNS[name].heading for name in names]
     return tuple(heading if isinstance(heading, str) else heading(summary) for heading in declared)
 
 
 def cells(names: Sequence[str], effect: Effect) -> tuple[str, ...]:
-    """What these columns say of an effect."""
+    """Return the cells of these columns for an effect."""
     return tuple(COLUMNS[name].cell(effect) for name in names)
 
 
 def columns(names: Sequence[str], summary: Summary, **lines: int) -> tuple[Column, ...]:
-    """These columns in a table of groups; `lines` says of a column on which line it stands where there is no room."""
+    """Return these columns for a table of groups; `lines` gives the line of a column where space is tight."""
     return tuple(
-        Column(heading, KINDS.get(name, "text"), lines.get(name, 0), roomy=name == "by itself")
+        Column(heading, KINDS.get(name, "text"), lines.get(name, 0), roomy=name == "unadjusted")
         for name, heading in zip(names, headings(names, summary), strict=True)
     )
 
 
 def words(names: Sequence[str], effect: Effect) -> tuple[Words, ...]:
-    """What these columns say of an effect: the verdict in its tone, which what is not judged has not."""
-    tones: dict[str, Tone] = {"verdict": effect.verdict if effect.judged else "faint", "by itself": "faint"}
+    """Return the cells of these columns for an effect, with the verdict in its tone, or faint if it is not judged."""
+    tones: dict[str, Tone] = {"verdict": effect.verdict if effect.judged else "faint", "unadjusted": "faint"}
     return tuple(
         (StyledText(COLUMNS[name].cell(effect), tones[name]),) if name in tones else COLUMNS[name].cell(effect)
         for name in names
@@ -107,10 +107,10 @@ def words(names: Sequence[str], effect: Effect) -> tuple[Words, ...]:
 
 
 def beside(effects: Iterable[Effect]) -> tuple[str, ...]:
-    """The column of single intervals, where any stands beside another."""
-    return ("by itself",) if any(wording.single(effect) for effect in effects) else ()
+    """Return the column of unadjusted intervals, if any is shown beside an adjusted one."""
+    return ("unadjusted",) if any(wording.single(effect) for effect in effects) else ()
 
 
 def faint(text: str) -> Words:
-    """A text that is beside the point; nothing where it is empty."""
+    """Return a text as secondary; nothing if it is empty."""
     return (StyledText(text, "faint"),) if text else ""

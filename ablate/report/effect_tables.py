@@ -12,14 +12,14 @@ from ablate.verdict.factorial import averaged
 from ablate.verdict.summary import Anova, Effect, Summary
 
 WIDE = 100
-"""Columns of a screen from which the cells of these tables stand side by side."""
+"""Width of a screen, in columns, from which the cells of these tables stand side by side."""
 
 EDITS = {
     "path": "each against the step before it",
-    "leave_one_out": "each by what taking it out of the whole undoes",
+    "leave_one_out": "each as the whole against the whole without it",
     "add_one_in": "each added alone",
 }
-"""What the differences of edits are, by design."""
+"""The meaning of the differences of edits, by design."""
 
 KINDS = {
     "edit": ("Edits", "edit"),
@@ -30,20 +30,18 @@ KINDS = {
 
 
 def described(kind: str, summary: Summary) -> str:
-    """What the differences in the table of a kind are."""
+    """Return the meaning of the differences in the table of a kind of comparison."""
     if kind == "interaction":
-        return "what edits do together beyond what each does"
+        return "what edits do together beyond what each does alone"
     if kind == "main":
         if averaged(summary):
-            return "each averaged over the other edits, there or not"
-        return "each by least squares over the runs there are, which are not alike in the other edits"
-    return EDITS.get(summary.design.split(" ")[0].rstrip(","), "each the difference that it makes")
+            return "each averaged over runs with and without the other edits"
+        return "each by least squares over the available runs, which are unbalanced in the other edits"
+    return EDITS.get(summary.design.split(" ")[0].rstrip(","), "the difference that each makes")
 
 
 def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
-    """A table for each kind of comparison that is about edits, and for each set of terms; then the analysis of
-    variance.
-    """
+    """Yield a table for each kind of comparison of edits and each set of terms, then the analyses of variance."""
     several = len(summary.terms) > 1
     for kind, (title, heading) in KINDS.items():
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
@@ -64,7 +62,7 @@ def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
         metrics = [(metric, [line for line in lines if line.metric == metric.name]) for metric in summary.metrics]
         yield GroupedTable(
             title=f"Analysis of variance under {terms}" if several and terms else "Analysis of variance",
-            note="what each edit and seed explains of how the runs differ",
+            note="how much of the variation between runs each edit and the seeds explain",
             columns=ANOVA_COLUMNS,
             groups=tuple(
                 RowGroup(metric.name, "of logarithms" if metric.log else "", tuple(map(anova_row, rows)))
@@ -84,7 +82,7 @@ ANOVA_COLUMNS = (
 
 
 def anovas(summary: Summary) -> dict[str, list[Anova]]:
-    """The lines of the analyses of variance by the name of their terms."""
+    """Return the lines of the analyses of variance by the name of their terms."""
     by_terms: dict[str, list[Anova]] = {}
     for line in summary.anova:
         by_terms.setdefault(line.terms, []).append(line)
@@ -104,14 +102,14 @@ def _diverged_of(effect: Effect) -> str:
 
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:
-    """A line of the analysis of variance, in words: term, sum of squares, degrees of freedom, F or U, p."""
+    """Return a line of the analysis of variance as texts: term, sum of squares, degrees of freedom, F or U, p."""
     squares = "" if line.sum_of_squares is None else numbers.significant(line.sum_of_squares)
     df = "" if line.df is None else str(line.df)
     return line.term, squares, df, anova_statistic(line), numbers.chance(line.p)
 
 
 def anova_statistic(line: Anova) -> str:
-    """F, or the U of sphericity; nothing where the line is not tested."""
+    """Return F, or the U of sphericity; nothing if the line is not tested."""
     if line.u is not None:
         return f"U = {numbers.significant(line.u)}"
     return "" if line.f is None else numbers.significant(line.f)

@@ -1,4 +1,4 @@
-"""What was not equal whatever was declared, in lines for the screen; the page has what was, and every number."""
+"""What was unequal, declared or not, in lines for the screen; the page also has what was equal, and every number."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from ablate.output.words import listed
 from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 
 COUNTED = ("layers", "width", "hidden width of MLPs", "steps")
-"""Quantities that are shown as they are; of others it is enough by how much they differ."""
+"""Quantities shown as they are; for others the relative difference is enough."""
 
 
-def unequal_lines(found: Sequence[Unequal]) -> Iterator[str]:
-    """A line for each variant, whatever the terms that it is under: in what it is not as the baseline."""
+def unequal_lines(audits: Sequence[Unequal]) -> Iterator[str]:
+    """Yield a line for each variant, whatever its terms: the quantities in which it differs from the baseline."""
     terms: dict[str, list[str]] = {}
     rows: dict[str, dict[str, UnequalQuantity]] = {}
-    for one in found:
-        for row in one.rows:
+    for audit in audits:
+        for row in audit.rows:
             under = terms.setdefault(row.variant, [])
-            if one.terms and one.terms not in under:
-                under.append(one.terms)
+            if audit.terms and audit.terms not in under:
+                under.append(audit.terms)
             known = rows.setdefault(row.variant, {}).get(row.quantity)
             if known is None or (row.declared and not known.declared):
                 rows[row.variant][row.quantity] = row
     for variant, of in rows.items():
         name = next(iter(of.values())).name
-        own = len(found) == 1 or not terms[variant] or any(name.endswith(f", {one}") for one in terms[variant])
+        own = len(audits) == 1 or not terms[variant] or any(name.endswith(f", {term}") for term in terms[variant])
         under_which = "" if own else f" under {listed(terms[variant])}"
-        yield f"{name}{under_which} is not equal in {'; '.join(map(_against, of.values()))}"
+        yield f"{name}{under_which} differs in {'; '.join(map(_against, of.values()))}"
 
 
 def _against(row: UnequalQuantity) -> str:
@@ -38,7 +38,7 @@ def _against(row: UnequalQuantity) -> str:
 
 
 def share(of: float) -> str:
-    """How much more or less, in per cent.
+    """Return how much more or less it is, in per cent.
 
     >>> share(-0.0022), share(0.0667)
     ('-0.22 %', '+6.7 %')
@@ -48,5 +48,5 @@ def share(of: float) -> str:
 
 
 def nearness(row: UnequalQuantity) -> str:
-    """Of what is declared equal, how near it came: within what was declared, or as near as it can."""
-    return "as near as it comes" if row.within is None else f"within the {100 * row.within:.4g} % declared"
+    """Return how close a quantity that is declared equal came: within the tolerance, or as close as possible."""
+    return "as close as possible" if row.within is None else f"within the {100 * row.within:.4g} % declared"

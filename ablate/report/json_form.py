@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
-    """A summary with every arm, effect and definition; effects are tied to arms by `before` and `after`."""
+    """Return a summary with every arm, effect and definition; `before` and `after` tie effects to arms."""
     return dump(document(summary, definitions))
 
 
 def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The content of `to_json`."""
-    said = asdict(summary)
-    for arm, described in zip(summary.arms, said["arms"], strict=True):
+    """Return the content of `to_json`."""
+    content = asdict(summary)
+    for arm, described in zip(summary.arms, content["arms"], strict=True):
         described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
         described["success"] = arm.success(summary.confidence)
-    said["decided"] = summary.decided
-    said["peculiarities"] = footnotes.peculiarities(summary)
-    said["definitions"] = footnotes.definitions(summary, definitions or {})
-    return said
+    content["decided"] = summary.decided
+    content["peculiarities"] = footnotes.peculiarities(summary)
+    content["definitions"] = footnotes.definitions(summary, definitions or {})
+    return content
 
 
 def plan_to_json(
@@ -47,9 +47,9 @@ def plan_to_json(
     failed: Mapping[str, str] | None = None,
     epochs: Sequence[Epochs] = (),
 ) -> str:
-    """A plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
+    """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
-    `epochs` are what the training of each kind of trial reads of the text.
+    `epochs` are how much of the text the training of each kind of trial reads.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     """
@@ -104,7 +104,7 @@ def _floor(floor: Floor) -> dict[str, Any]:
 
 
 def dump(document: Mapping[str, object]) -> str:
-    """JSON of a document; what is not finite is null."""
+    """Return a document as JSON; numbers that are not finite are null."""
     return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
 
 

@@ -1,7 +1,7 @@
-"""A report as JSON, for programs that show it in their own way: its texts, its tables, and verdicts as such.
+"""A report as JSON, for programs that show it in their own way: its texts, its tables, and its verdicts.
 
-A part is an object whose `part` says what it is. A plot is its caption and the key of its shades, without the drawing.
-Words of which some are a verdict are the text and its `verdicts`, each with its words.
+A part is an object whose `part` gives its kind. A plot is its caption and the key of its shades, without the drawing.
+Words that contain verdicts are the text and its `verdicts`, each with its words.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ablate.verdict.summary import Verdict
 
 
 def render(document: ReportDocument) -> dict[str, Any]:
-    """The content as objects, lists and texts. The same document gives the same content."""
+    """Return the content as objects, lists and texts. The same document gives the same content."""
     return {"title": document.title, "about": list(document.about), "parts": _parts(document.parts)}
 
 
@@ -48,7 +48,7 @@ def _part(part: Part) -> dict[str, Any]:
         case Lead(sentences):
             return {"part": "lead", "sentences": list(sentences)}
         case Statements(lines):
-            return {"part": "statements", "lines": [{"mark": one.mark, "words": _words(one.words)} for one in lines]}
+            return {"part": "statements", "lines": [{"mark": line.mark, "words": _words(line.words)} for line in lines]}
         case Prose(text, kind):
             return {"part": "prose", "kind": kind, "text": _words(text)}
         case BulletList(lines, kind):

@@ -1,4 +1,4 @@
-"""A report as Markdown: everything but the plots, whose numbers are in its tables."""
+"""A report as Markdown: everything except the plots, whose numbers are in its tables."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ablate.report.document import (
 )
 
 LEVELS = 6
-"""Levels of headings that Markdown has."""
+"""Number of heading levels in Markdown."""
 
 
 def render(document: ReportDocument) -> str:
-    """The text. The same document gives the same text."""
+    """Return the text. The same document gives the same text."""
     head = f"# {escape(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
     return "\n".join([head, *_parts(document.parts, 2)]).rstrip("\n") + "\n"
 
@@ -77,7 +77,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
 
 
 def _fold(fold: Fold, level: int) -> Iterator[str]:
-    """What is inside, under the words it is folded under; nothing where that is plots alone."""
+    """Yield the content of a fold under its summary; nothing if it holds only plots."""
     inside = list(_parts(fold.parts, level + 1))
     if inside:
         words = " ".join(filter(None, (written(fold.summary), "; ".join(map(code, fold.code)))))
@@ -110,7 +110,7 @@ def _note(note: str) -> str:
 
 
 def _words(words: Words) -> str:
-    """Words in which what a sentence is about is bold."""
+    """Return words with the subject of the sentence in bold."""
     if isinstance(words, str):
         return written(words)
     first, rest = words[0], plain(words[1:])

@@ -1,4 +1,4 @@
-"""What a plan can see above the noise: the least difference it would find, and the seeds that a margin takes."""
+"""What a plan can detect above the noise: the smallest difference it would find, and the seeds that a margin needs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ablate.verdict.judgement import FIRST, Account
 from ablate.verdict.margins import absolute_margin
 
 PLANNED = (8, 12)
-"""Seeds of a factorial whose power is told beside that of the plan's own."""
+"""Seed counts for which the power of a factorial is reported, besides the plan's own."""
 
 
 def floor_lines(
     plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
 ) -> Iterator[str]:
-    """For each judged metric its noise floor and what can be seen above it with the plan's seeds, tested as it will be.
+    """Yield for each judged metric its noise floor and what the plan's seeds can detect above it, tested as it will be.
 
-    The level is that of the family's first test by Holm, a/m, with a what the `account` holds these seeds at. `means`
-    are the baseline's, for margins that are shares of them. A metric without a floor is named in a line that says how
-    to get one.
+    The level is that of the family's first test by Holm, a/m, where a is the level that the `account` gives to these
+    seeds. `means` are the baseline's, for margins that are shares of them. A metric without a floor is named in a line
+    that says how to get one.
     """
     tests = max(1, family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1))
     alpha, several = 1 - rules.confidence, bool(plan.looks)
@@ -50,27 +50,27 @@ def floor_lines(
     lacking = [] if searched else [spoken(name) for name in rules.metrics if name not in known]
     if lacking:
         yield (
-            f"no noise floor yet of {', '.join(lacking)} for this recipe, scale and corpus: what these seeds can see "
-            f"is not known; {_way_to_a_floor(plan)}"
+            f"no noise floor yet for {', '.join(lacking)} with this recipe, scale and corpus: what these seeds can "
+            f"detect is unknown; {_way_to_a_floor(plan)}"
         )
 
 
 def _judged_again(plan: Plan, rules: Judge, account: Account) -> Iterator[str]:
-    """Which judgement of its question these seeds will have, where it is not the first; metrics alike in one line."""
+    """Yield how often the question has been judged, if this is not the first time; one line for metrics that agree."""
     of: dict[str, list[str]] = {}
     for name in rules.metrics:
         held = account.get(name, FIRST)
         level = percent((1 - rules.confidence) * held.share(looks=bool(plan.looks)))
         if held.number > 1:
             of.setdefault(f"judged a {ordinal(held.number)} time, at {level}", []).append(name)
-    for said, names in of.items():
+    for occasion, names in of.items():
         subject = "" if len(names) == len(rules.metrics) else f"{', '.join(map(spoken, names))}: "
-        spare = "; nothing is left to find anything new by" if said.endswith(" 0 %") else ""
-        yield f"{subject}{said}: this question was judged at other seeds before, and what they have shown stands{spare}"
+        spare = "; no level is left for new findings" if occasion.endswith(" 0 %") else ""
+        yield f"{subject}{occasion}: this question was judged at other seeds before, and its verdicts stand{spare}"
 
 
 def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
-    """The power of the effect of one edit as large as the noise of a run, σ; of the edit whose effect is told worst.
+    """Return the power for an effect of one edit as large as the noise of a run, σ; for the edit estimated worst.
 
     Its sd over seeds is 2σ√c, with c its diagonal element of (XᵀX)⁻¹, were the edit to do the same at every seed.
     """
@@ -84,7 +84,7 @@ def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
     more = ", ".join(f"{value:.0f} % with {n}" for n, value in power.items() if n > seeds)
     over = f" over {tests} comparisons" if tests > 1 else ""
     return (
-        f"an edit's effect as large as the noise of a run is found {power[seeds]:.0f} % of the time with "
+        f"an effect of an edit as large as the noise of a run is found {power[seeds]:.0f} % of the time with "
         f"{plural(seeds, 'seed')}{f' ({more})' if more else ''} at level {level:.2g}{over}; less often where the "
         "effect itself varies over seeds"
     )
@@ -95,14 +95,14 @@ def _way_to_a_floor(plan: Plan) -> str:
     if pairs := len({trial.seed for trial in plan.trials if trial.variant in salted}):
         return f"its A/A arm ({plural(pairs, 'pair')}) will give one"
     name = plan.variant(plan.baseline).name
-    return f"noise: {{seeds: 6}} trains {name} again with another initialisation, once for all spaces that share them"
+    return f"noise: {{seeds: 6}} trains {name} again with another initialisation, once for all spaces that share this"
 
 
 def _floor(floor: Floor) -> str:
     low, high = floor.sd_interval()
     what = "the differences have sd" if floor.scale == "linear" else "the log ratios have sd"
     if floor.edits:
-        each = f", {floor.n} of one variant at most, which the interval is by" if floor.edits > 1 else ""
+        each = f", at most {floor.n} of one variant, on which the interval is based" if floor.edits > 1 else ""
         return (
             f"spread of {spoken(floor.metric)} over seeds (trained before: {floor.whose}): {what} "
             f"{significant(floor.sd)} [{significant(low)}, {significant(high)}], "
@@ -117,27 +117,27 @@ def _floor(floor: Floor) -> str:
 def _seen(floor: Floor, plan: Plan, level: float, tests: int) -> str:
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
     if seeds < 2:
-        return f"{spoken(floor.metric)}: one seed has no spread to judge by, so nothing can be seen"
+        return f"{spoken(floor.metric)}: one seed has no spread to judge by, so nothing can be detected"
     if floor.sd == 0:
         return _signs(floor, seeds, level)
     at, low, high = (_size(floor, value) for value in floor.visible(seeds, level))
     between = " between two variants" if plan.factors else ""
     over = f" over {tests} comparisons" if tests > 1 else ""
-    late = ", were it looked only at the last" if plan.looks else ""
+    late = ", if only the last analysis were made" if plan.looks else ""
     return (
-        f"{spoken(floor.metric)}: {plural(seeds, 'seed')} find a difference of {at} [{low}, {high}]{between} "
-        f"{100 * POWER:.0f} % of the time at level {level:.2g}{over}{late}; the interval is that of the sd"
+        f"{spoken(floor.metric)}: {plural(seeds, 'seed')} detect a difference of {at} [{low}, {high}]{between} "
+        f"with {100 * POWER:.0f} % power at level {level:.2g}{over}{late}; the interval is that of the sd"
     )
 
 
 def _signs(floor: Floor, seeds: int, level: float) -> str:
-    """Of a floor that does not vary: then differences may not either, and the sign test decides by their number."""
+    """Return what is detectable if the floor does not vary: then the sign test decides, by the number of seeds."""
     least = seeds_for_signs(level)
-    found = "find any difference" if math.isfinite(floor.visible(seeds, level)[0]) else "find nothing"
+    outcome = "find any difference" if math.isfinite(floor.visible(seeds, level)[0]) else "find nothing"
     what = "differences" if floor.edits else "A/A arms"
     return (
-        f"{spoken(floor.metric)}: {what} do not vary, so the sign test decides: {plural(seeds, 'seed')} {found} at "
-        f"level {level:.2g}, which takes {least}"
+        f"{spoken(floor.metric)}: {what} do not vary, so the sign test decides: {plural(seeds, 'seed')} {outcome} at "
+        f"level {level:.2g}, which needs {least}"
     )
 
 
@@ -147,19 +147,19 @@ def _narrow(floor: Floor, judged: Judged, level: float, mean: float | None) -> I
     if judged.margin == "none":
         return
     if relative and mean is None:
-        yield f"{name}: a margin of {judged.margin} is no number before the baseline has a mean"
+        yield f"{name}: a margin of {judged.margin} has no value until the baseline has a mean"
         return
     margin = absolute_margin(judged.margin, log=judged.scale == "log", baseline_mean=mean)
     if margin is None:
         return
     needed = floor.seeds_for_margin(margin, level)
-    said = plural(needed, "seed") if needed is not None else f"more than {MOST_SEEDS} seeds"
+    seeds = plural(needed, "seed") if needed is not None else f"more than {MOST_SEEDS} seeds"
     if floor.sd == 0:
-        yield f"{name}: to find equivalence within {_size(floor, margin)} by the sign test takes {said}"
+        yield f"{name}: to find equivalence within {_size(floor, margin)} by the sign test takes {seeds}"
         return
     yield (
-        f"{name}: a half-width of half the margin of {_size(floor, margin)} takes {said}, "
-        f"from the {100 * SD_LEVEL:.0f} % upper limit of the sd"
+        f"{name}: to narrow the interval to half the margin of {_size(floor, margin)} takes {seeds}, "
+        f"planned from the upper {100 * SD_LEVEL:.0f} % confidence limit of the sd"
     )
 
 

@@ -1,4 +1,4 @@
-"""What is shown while trials run: one overall bar with the time left, and a line for each running trial.
+"""The display while trials run: one overall bar with the time left, and a line for each running trial.
 
 On a terminal the lines are redrawn in place, and only a trial that did not finish leaves a line behind. Elsewhere (a
 file, a CI log) there is a line for each trial that ends and an overall line every ten seconds or so.
@@ -29,7 +29,7 @@ BETWEEN_LINES = 10.0
 
 @dataclass(slots=True)
 class _Line:
-    """What is known of a running trial."""
+    """The state of a running trial."""
 
     label: str
     steps: int
@@ -39,10 +39,9 @@ class _Line:
 
 
 class Progress:
-    """Shows how far `total_trials` on `workers` have come; use as a context manager. None: how many is not known.
+    """A display of the progress of `total_trials` (None if unknown) on `workers`, used as a context manager.
 
-    `clock` gives seconds and never goes back. Calls may come from any one thread while the terminal is redrawn by
-    another.
+    `clock` gives seconds and never goes back. Calls may come from any one thread while another redraws the terminal.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Progress:
         self._left = TimeLeft(total_trials or 0, workers)
         self._running: dict[str, _Line] = {}
         self._outcomes: dict[str, str] = {}
-        self._said = clock()
+        self._last_line = clock()
         self._lock = threading.RLock()
         self._live = (
             Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=True)
@@ -72,24 +71,24 @@ class Progress:
             self._live.stop()
 
     def started(self, trial_id: str, label: str, steps: int) -> None:
-        """A trial of `steps` steps is running; `label` names its variant and seed."""
+        """Record that a trial of `steps` steps is running; `label` names its variant and seed."""
         with self._lock:
             now = self._clock()
             self._outcomes.pop(trial_id, None)
             self._running[trial_id] = _Line(label=label, steps=steps, began=now)
             self._left.started(trial_id, steps, now)
-        self._say_overall()
+        self._print_overall()
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """A running trial has done `step` steps; its last training loss was `loss`."""
+        """Record that a running trial has done `step` steps; its last training loss was `loss`."""
         with self._lock:
             line = self._running[trial_id]
             line.step, line.loss = step, loss
             self._left.step(trial_id, step, self._clock())
-        self._say_overall()
+        self._print_overall()
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """A trial ended (`finished`, `diverged`, …) after `step` steps; one that will go on is not counted."""
+        """Record that a trial ended (`finished`, `diverged`, …) after `step` steps; it may resume later."""
         with self._lock:
             now, done = self._clock(), outcome_kind not in GOES_ON
             line = self._running.pop(trial_id, None)
@@ -99,11 +98,11 @@ class Progress:
                 self._outcomes[trial_id] = outcome_kind
             self._left.ended(trial_id, now, finished=outcome_kind == "finished", done=done)
         if not self._live or outcome_kind != "finished":
-            self._say_ended(line, trial_id, outcome_kind, now)
-        self._say_overall()
+            self._print_ended(line, trial_id, outcome_kind, now)
+        self._print_overall()
 
     def overall(self) -> str:
-        """The overall line: `12 of 20 trials, 1 diverged, 2 running, about 4 min left`."""
+        """Return the overall line: `12 of 20 trials, 1 diverged, 2 running, about 4 min left`."""
         with self._lock:
             counts = Counter(self._outcomes.values())
             ended = len(self._outcomes)
@@ -122,7 +121,7 @@ class Progress:
             return "estimating the time left"
         return "done" if seconds == 0 and not self._running else f"about {words.duration(seconds)} left"
 
-    def _say_ended(self, line: _Line | None, trial_id: str, outcome_kind: str, now: float) -> None:
+    def _print_ended(self, line: _Line | None, trial_id: str, outcome_kind: str, now: float) -> None:
         parts = [outcome_kind.replace("_", " ")]
         if line:
             parts.append(f"{now - line.began:.0f} s")
@@ -131,9 +130,9 @@ class Progress:
         place = f"[{len(self._outcomes)}]" if self._total is None else f"[{len(self._outcomes)}/{self._total}]"
         self._print(f"{place} {line.label if line else trial_id}: {', '.join(parts)}")
 
-    def _say_overall(self) -> None:
-        if not self._live and self._clock() - self._said >= BETWEEN_LINES:
-            self._said = self._clock()
+    def _print_overall(self) -> None:
+        if not self._live and self._clock() - self._last_line >= BETWEEN_LINES:
+            self._last_line = self._clock()
             self._print(self.overall())
 
     def _print(self, text: str) -> None:
@@ -166,5 +165,5 @@ class Progress:
             return Group(head, lines, *rest)
 
     def _completed(self) -> float:
-        """Trials that ended, and the share done of those running."""
+        """Return the number of trials that ended plus the fractions done of those running."""
         return len(self._outcomes) + sum(min(1.0, line.step / max(1, line.steps)) for line in self._running.values())

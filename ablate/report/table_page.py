@@ -1,4 +1,4 @@
-"""The page of a table of runs that were trained elsewhere: the sections of a space's page that need no more."""
+"""The page of a table of runs that were trained elsewhere: those sections of a space's page that need nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ablate.verdict.summary import Summary
 
 
 def page(summary: Summary) -> ReportDocument:
-    """The answer, the grid of verdicts, every comparison, what to beware of, and what the numbers mean."""
+    """Return the answer, the grid of verdicts, every comparison, caveats, and what the numbers mean."""
     return ReportDocument(
         title=summary.question.strip() or summary.space,
         about=(summary.space, summary.design, f"the baseline is {summary.baseline}"),
@@ -23,12 +23,12 @@ def page(summary: Summary) -> ReportDocument:
 
 
 def to_html(summary: Summary) -> str:
-    """The page as one HTML file that needs no other."""
+    """Return the page as one self-contained HTML file."""
     return renderer.render(page(summary))
 
 
 def to_markdown(summary: Summary) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     return markdown_renderer.render(page(summary))
 
 
@@ -37,6 +37,6 @@ def _parts(summary: Summary) -> Iterator[Part]:
     if drawn := tuple(Figure(shown(plot, panels.WIDTH), plot.caption) for plot in forest.plots_of(summary)):
         yield Section("Comparisons", (Group(drawn),))
     yield Section("Verdicts", tuple(map(TableOf, tables_of(summary))))
-    if told := (*footnotes.peculiarities(summary), *summary.notes):
-        yield Section("Notes", (BulletList(tuple(told), "beware"),))
+    if notes := (*footnotes.peculiarities(summary), *summary.notes):
+        yield Section("Notes", (BulletList(tuple(notes), "beware"),))
     yield Section("What the numbers mean", (BulletList(tuple(footnotes.definitions(summary, {}))),), folded=True)

@@ -1,7 +1,7 @@
 """A report on a terminal of any width. Words carry every verdict; colour only repeats them.
 
-What does not fit side by side stands one below the other, and nothing is cut off. What is folded is named; it and the
-plots are on the page.
+What does not fit side by side is stacked, and nothing is cut off. Folded parts are only named; they and the plots are
+on the page.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ STYLES: Mapping[Tone, str] = {
 }
 
 MARKS = {"plain": "•", "beware": "!", "unequal": "≠", "power": "~", "remarks": "·"}
-"""What stands before the lines of each kind of list."""
+"""The mark before the lines of each kind of list."""
 
 ROOMY = 128
-"""Columns from which there is room to spare."""
+"""Width in columns from which space is not tight."""
 
 UNBOUNDED = 1_000
-"""Columns of a screen on which everything stands side by side."""
+"""Width in columns of a screen on which everything fits side by side."""
 
 GAP = 2
-"""Columns between two of a table."""
+"""Spaces between two columns of a table."""
 
 SHORTEST_METRIC = 5
-"""Columns that the name of a metric keeps, however narrow the screen."""
+"""Characters that the name of a metric keeps, however narrow the screen."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The parts of a report on one terminal; an empty line stands behind each but a paragraph."""
+    """The parts of a report on one terminal; an empty line follows each except a paragraph."""
 
     console: Console
     options: ConsoleOptions
@@ -143,7 +143,7 @@ class _Layout:
                 pass
 
     def _fitting(self, *tables: Table) -> Table:
-        """The first that is not wider than the screen; else the last, which then folds."""
+        """Return the first table that is not wider than the screen; else the last, whose cells then wrap."""
         unbounded, most = self.options.update(max_width=UNBOUNDED), self.options.max_width
         fits = (table for table in tables if Measurement.get(self.console, unbounded, table).maximum <= most)
         return next(fits, tables[-1])
@@ -157,7 +157,7 @@ class _Layout:
 
 
 def text(words: Words, style: str = "") -> Text:
-    """Words in the colours of their tones."""
+    """Return words in the colours of their tones."""
     if isinstance(words, str):
         return Text(words, style=style)
     return Text.assemble(*((span.text, STYLES[span.tone]) for span in words), style=style)
@@ -179,7 +179,7 @@ def _bullets(lines: Sequence[str], kind: str) -> Iterator[RenderableType]:
 
 
 def _list(lines: Sequence[tuple[str, Text]]) -> Iterator[RenderableType]:
-    """Lines that hang behind their marks, and an empty one; nothing where there are none."""
+    """Yield lines indented after their marks, then an empty one; nothing if there are none."""
     if lines:
         grid = _aligned()
         for line in lines:
@@ -189,7 +189,7 @@ def _list(lines: Sequence[tuple[str, Text]]) -> Iterator[RenderableType]:
 
 
 def _folds(folds: Sequence[Fold]) -> Table:
-    """What is folded, by name."""
+    """Return the folded parts by name."""
     grid = _aligned()
     for fold in folds:
         words = " ".join(filter(None, (fold.summary, "; ".join(fold.code))))
@@ -219,7 +219,7 @@ def _grid(grid: Grid) -> Table:
 
 
 def _verdict_grid(grid: VerdictGrid) -> Table:
-    """Comparisons by metric, each cell with the difference below the verdict."""
+    """Return comparisons by metric, each cell with the difference below the verdict."""
     table = _new_table()
     for heading in grid.heading:
         table.add_column(heading, overflow="fold")
@@ -231,7 +231,7 @@ def _verdict_grid(grid: VerdictGrid) -> Table:
 
 
 def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str | Text]], room: int) -> None:
-    """Rows that share a name: it runs down the first column beside them, with what is counted below it."""
+    """Add rows that share a name: it runs down the first column beside them, with its counts below."""
     label = [Text(line, style="bold") for line in wrapped(name, room)] + [Text(counts, style="dim")] * bool(counts)
     if table.row_count:
         table.add_row()
@@ -244,9 +244,9 @@ def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str
 
 
 def _grouped(grouped: GroupedTable, width: int, *, wide: bool) -> Table:
-    """A table of groups on a screen of so many columns: where they are too few a metric's name runs over lines.
+    """Return a table of groups on a screen of `width` columns: where they are too few, names of metrics are wrapped.
 
-    So from 70 columns on no word of a verdict is broken or cut off.
+    So from 70 columns on, no word of a verdict is broken or cut off.
     """
     room, shown = (grouped.room[0], grouped) if wide else (grouped.room[1], _stacked(grouped))
     first, *columns = shown.columns
@@ -276,7 +276,7 @@ def _grouped(grouped: GroupedTable, width: int, *, wide: bool) -> Table:
 
 
 def _roomy(table: GroupedTable, width: int) -> GroupedTable:
-    """The table with the columns that there is room for."""
+    """Return the table with the columns that there is room for."""
     kept = [place for place, column in enumerate(table.columns) if not column.roomy or width >= ROOMY]
     groups = [
         replace(group, rows=tuple(tuple(row[place - 1] for place in kept[1:]) for row in group.rows))
@@ -286,7 +286,7 @@ def _roomy(table: GroupedTable, width: int) -> GroupedTable:
 
 
 def _stacked(table: GroupedTable) -> GroupedTable:
-    """The table with the columns that have lines as one, and what qualifies a verdict below it."""
+    """Return the table with the columns that have lines merged into one, and the qualifier of a verdict below it."""
     columns = table.columns
     lines = [[p for p, c in enumerate(columns) if c.line == line] for line in sorted({c.line for c in columns} - {0})]
     first = min((place for line in lines for place in line), default=-1)
@@ -312,7 +312,7 @@ def _stacked(table: GroupedTable) -> GroupedTable:
 
 
 def _cell(words: Words, room: tuple[int, str] | None) -> Text:
-    """A cell, its name over several lines where it is longer than there is room."""
+    """Return a cell, wrapped if it is longer than there is room."""
     return text("\n".join(wrapped(words, *room)) if room is not None and isinstance(words, str) else words)
 
 
@@ -321,40 +321,40 @@ def _widest(cells: Iterable[str]) -> int:
 
 
 def _wide_front(front: FrontTable) -> Table:
-    """A row for each block, the difference beside the value."""
+    """Return a row for each block, with the difference beside the value."""
     table = _new_table()
     table.add_column("\nblock", no_wrap=True)
     pairs = (heading for metric in front.objectives for heading in (f"\n{metric}", f"against\n{front.reference}"))
     for heading in (*pairs, *(f"\n{size}" for size in front.sizes)):
         table.add_column(heading, no_wrap=True, justify="right")
-    for one in front.candidates:
-        name = Text(one.name, style="bold")
-        if one.standing:
-            name.append(f"\n{one.standing}", style="not bold dim")
-        table.add_row(name, *(cell for pair in one.values for cell in pair), *one.size)
+    for block in front.candidates:
+        name = Text(block.name, style="bold")
+        if block.standing:
+            name.append(f"\n{block.standing}", style="not bold dim")
+        table.add_row(name, *(cell for pair in block.values for cell in pair), *block.size)
     return table
 
 
 def _long_front(front: FrontTable) -> Table:
-    """A row for each block and objective, the size of the block beside the first."""
+    """Return a row for each block and objective, with the size of the block beside the first."""
     table = _front_table(f"against\n{front.reference}", *front.sizes)
-    for one in front.candidates:
+    for block in front.candidates:
         lines = [
-            (metric, *pair, *(one.size if place == 0 else ("",) * len(one.size)))
-            for place, (metric, pair) in enumerate(zip(front.objectives, one.values, strict=True))
+            (metric, *pair, *(block.size if place == 0 else ("",) * len(block.size)))
+            for place, (metric, pair) in enumerate(zip(front.objectives, block.values, strict=True))
         ]
-        _add_group(table, one.name, one.standing, lines, 16)
+        _add_group(table, block.name, block.standing, lines, 16)
     return table
 
 
 def _longest_front(front: FrontTable) -> Table:
-    """A row for each block and objective, and for each of its sizes."""
+    """Return a row for each block and objective, and for each of its sizes."""
     table = _front_table("difference")
-    for one in front.candidates:
-        lines = [(metric, *pair) for metric, pair in zip(front.objectives, one.values, strict=True)]
-        sizes = zip(front.sizes, one.size, strict=True)
-        lines += [(name, size, "") if one.standing else (name, "", size) for name, size in sizes]
-        _add_group(table, one.name, one.standing, lines, 20)
+    for block in front.candidates:
+        lines = [(metric, *pair) for metric, pair in zip(front.objectives, block.values, strict=True)]
+        sizes = zip(front.sizes, block.size, strict=True)
+        lines += [(name, size, "") if block.standing else (name, "", size) for name, size in sizes]
+        _add_group(table, block.name, block.standing, lines, 20)
     return table
 
 

@@ -1,8 +1,8 @@
-"""How long the rest of a run takes, from what has been measured in it. Pure: the clock is handed in.
+"""An estimate of the time left in a run, from what has been measured in it. Pure: the clock is passed in.
 
-A trial takes its start-up plus steps times the pace (seconds a step). The pace is measured between the first and the
-last step a trial reported, start-up from those that have ended or reported a step. What is left is then dealt out
-to the workers in order, each trial to the first that is free, as the executor does.
+A trial takes its start-up plus steps times the pace (seconds per step). The pace is measured between the first and the
+last step that a trial reported, start-up from those that have ended or reported a step. Remaining trials are then
+assigned to the workers in order, each to the first that is free, as the executor does.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Watched:
 
 
 class TimeLeft:
-    """Watches the trials of one run and says how long the rest takes; `now` is in seconds of any steady clock.
+    """An observer of the trials of one run that estimates the time left; `now` is in seconds of any steady clock.
 
-    Trials that resume are told from fresh ones by their first report coming sooner than its steps could be done.
+    A trial counts as resumed if its first report comes sooner than its steps could have been done.
     """
 
     def __init__(self, total_trials: int, workers: int) -> None:
@@ -52,20 +52,20 @@ class TimeLeft:
         self._steps: list[int] = []
 
     def started(self, trial_id: str, steps: int, now: float) -> None:
-        """A worker took up a trial, anew or after an interruption."""
+        """Record that a worker started a trial, anew or after an interruption."""
         self._over.discard(trial_id)
         self._running[trial_id] = _Watched(steps=steps, began=now)
         self._steps.append(steps)
 
     def step(self, trial_id: str, step: int, now: float) -> None:
-        """A running trial has done `step` steps. KeyError if it is not running."""
+        """Record that a running trial has done `step` steps. KeyError if it is not running."""
         watched = self._running[trial_id]
         if watched.first_at is None:
             watched.first_step, watched.first_at = step, now
         watched.step, watched.at = step, now
 
     def ended(self, trial_id: str, now: float, *, finished: bool, done: bool = True) -> None:
-        """A trial is over. Only `finished` ones tell how long a whole one takes; one not `done` has to run again."""
+        """Record that a trial is over. Only `finished` ones show the time of a whole trial; if not `done` it reruns."""
         watched = self._running.pop(trial_id, None)
         if done:
             self._over.add(trial_id)
@@ -78,7 +78,7 @@ class TimeLeft:
             self._whole.append(now - watched.began + self._skipped(watched))
 
     def pace(self, trial_id: str | None = None) -> float | None:
-        """Seconds a step: of one running trial if it has shown enough, else of all; None without evidence."""
+        """Return the seconds per step: of a running trial if it has reported enough, else of all; None if unknown."""
         if trial_id is not None and trial_id in self._running:
             steps, seconds = self._running[trial_id].timed()
             if steps and seconds >= EVIDENCE:
@@ -89,7 +89,7 @@ class TimeLeft:
         return all_seconds / all_steps if all_steps and all_seconds >= EVIDENCE else None
 
     def remaining(self, now: float) -> float | None:
-        """Seconds until the last trial ends; None while there is too little evidence to say."""
+        """Return the seconds until the last trial ends; None while there is too little evidence."""
         waiting = self._total - len(self._over) - len(self._running)
         if waiting <= 0 and not self._running:
             return 0.0
@@ -104,14 +104,14 @@ class TimeLeft:
         return max(free)
 
     def _skipped(self, watched: _Watched) -> float:
-        """Seconds a resumed trial saved by what was done before this run; 0 for a fresh one."""
+        """Return the seconds that a resumed trial saved by work done before this run; 0 for a fresh one."""
         steps, seconds = watched.timed()
         if not steps or watched.startup is None:
             return 0.0
         return max(0.0, watched.first_step * seconds / steps - watched.startup)
 
     def _expected(self) -> float | None:
-        """Seconds of a whole trial: the mean of those finished here, else start-up and pace of those running."""
+        """Return the seconds of a whole trial: the mean of those finished, else start-up and pace of those running."""
         if self._whole:
             return sum(self._whole) / len(self._whole)
         pace = self.pace()

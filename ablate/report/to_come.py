@@ -1,4 +1,4 @@
-"""What follows the trials that a plan lists now, where it learns from them: the verdict after tuning, more looks."""
+"""The trials that follow those a plan lists now: the verdict after tuning, further interim analyses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ablate.plan.plan import Plan
 
 
 def to_come(plan: Plan) -> str:
-    """What a plan will ask for beyond what it lists, in words; empty where that is all."""
+    """Return in words what a plan will train beyond what it lists; empty if that is all."""
     return "; ".join(_to_come(plan))
 
 
@@ -24,7 +24,7 @@ def _to_come(plan: Plan) -> Iterator[str]:
     beside = ", and those of the A/A arm" * unlisted
     if plan.open and tuning and not any(trial.split == "verdict" for trial in plan.trials):
         first = len(trained) * len(plan.seeds)
-        yield f"{tuning} of tuning, then {'' if not plan.looks else 'at first '}{first} of the verdict{beside}"
+        yield f"{tuning} for tuning, then {'' if not plan.looks else 'at first '}{first} for the verdict{beside}"
     if plan.looks:
         looks = ", ".join(map(str, plan.looks))
-        yield f"looks at {looks} seeds; at most {plural(len(verdict) + tuning, 'trial')}{beside}"
+        yield f"analyses at {looks} seeds; at most {plural(len(verdict) + tuning, 'trial')}{beside}"

@@ -1,4 +1,4 @@
-"""A block as YAML with every field of every part, in which what the grammar's defaults filled in is dimmer."""
+"""A block as YAML with every field of every part, in which the grammar's defaults are dimmed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DIM = "dim"
 
 
 def tree(block: Block, defaults: Defaults) -> Text:
-    """The block as lines of YAML: reading them back gives the same block."""
+    """Return the block as lines of YAML: reading them back gives the same block."""
     lines = list(_sequence(block, 0, defaults)) or [Text("[]")]
     joined = Text("\n").join(lines)
-    joined.no_wrap, joined.overflow = True, "ignore"  # a line that is broken would not read back
+    joined.no_wrap, joined.overflow = True, "ignore"  # a wrapped line would not read back
     return joined
 
 
@@ -50,7 +50,7 @@ def _field(name: str, value: Value, indent: int, known: Mapping[str, Value], def
 
 
 def _flow_field(name: str, value: Value, given: bool, defaults: Defaults) -> Text:
-    """`name: value` on one line; all of it dim where the default says the same."""
+    """Return `name: value` on one line, dimmed if it equals the default."""
     text = Text(f"{name}: ") + _flow(value, defaults)
     if given:
         return Text(text.plain, style=DIM)

@@ -11,13 +11,13 @@ from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
-EFFECT = ("change", "metric", "difference", "by itself or –", "n", "verdict and note")
+EFFECT = ("change", "metric", "difference", "unadjusted or –", "n", "verdict and note")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged")
 COST_HEADING = ("parameters", "FLOPs per sequence")
 
 
 def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
-    """The question, every comparison with n, interval and verdict, the variants' means, and what each metric means."""
+    """Return the question, every comparison with n, interval and verdict, the means, and what the metrics mean."""
     return markdown_renderer.render(
         ReportDocument(
             title=summary.space,
@@ -40,7 +40,7 @@ def _meanings(summary: Summary, definitions: Mapping[str, str]) -> Iterator[str]
 
 
 def tables_of(summary: Summary) -> Iterator[Grid]:
-    """A table for each kind of comparison, for each analysis of variance, and of the variants."""
+    """Yield a table for each kind of comparison, one for each analysis of variance, and one of the variants."""
     several = len(summary.terms) > 1
     heading = headings(EFFECT, summary)
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
@@ -64,7 +64,7 @@ def _grid(title: str, heading: tuple[str, ...], rows: Sequence[tuple[str, ...]])
 
 
 def _in_order(summary: Summary) -> list[Effect]:
-    """Effects by kind, then by terms, else as they come."""
+    """Return effects ordered by kind, then by terms."""
     kinds, terms = list(KINDS), list(summary.terms)
     order = {kind: place for place, kind in enumerate([*kinds, "baseline", "noise"])}
     return sorted(summary.effects, key=lambda e: (order[e.kind], terms.index(e.terms) if e.terms in terms else 0))
@@ -72,12 +72,12 @@ def _in_order(summary: Summary) -> list[Effect]:
 
 def _title(kind: str, summary: Summary) -> str:
     if kind == "noise":
-        return "A/A: nothing but the initialisation changed"
+        return "A/A: only the initialisation changed"
     return f"{KINDS[kind][0]}, {described(kind, summary)}" if kind in KINDS else f"Against {summary.baseline}"
 
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:
-    asked = arm.ended + len(arm.missing)
+    planned = arm.ended + len(arm.missing)
     cost = () if arm.cost is None else (f"{arm.parameters:,}", f"{arm.flops:,}")
-    ends = (f"{arm.finished} of {asked}", str(arm.diverged))
+    ends = (f"{arm.finished} of {planned}", str(arm.diverged))
     return arm.name, metric.name, wording.level(arm.levels.get(metric.name), metric), *ends, *cost

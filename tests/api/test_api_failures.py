@@ -79,7 +79,7 @@ def cli(space, *words):
 def test_a_run_of_which_every_trial_failed_raises_and_has_the_run(tmp_path):
     space = write(tmp_path, "broken, worse")
     with pytest.raises(
-        errors.AblateError, match=r"every trial that tiny was to train failed \(2 failed as bug\)"
+        errors.AblateError, match=r"every trial that tiny was to train failed \(2 failed with bug\)"
     ) as error:
         run(space)
     assert "LookupError: nothing is here (2 times)" in str(error.value)
@@ -94,7 +94,7 @@ def test_a_run_of_which_every_trial_failed_raises_and_has_the_run(tmp_path):
     again = cli(space, "run", "--executor", "inline", "--no-mlflow")
     assert again.exit_code == 1
     assert "all known already" not in again.stdout
-    assert "2 known already, of which 2 failed as bug, nothing to run" in again.stdout
+    assert "2 known already, of which 2 failed with bug, nothing to run" in again.stdout
     assert f"to try it again: ablate retry tiny --results {tmp_path / 'results'}" in again.stdout
 
 
@@ -109,13 +109,13 @@ def test_a_run_of_which_some_trials_failed_prints_them_and_returns(tmp_path):
 
     asked = cli(space, "plan")
     assert asked.exit_code == 0
-    assert "2 known already, of which 1 failed as bug, nothing to run" in asked.stdout
+    assert "2 known already, of which 1 failed with bug, nothing to run" in asked.stdout
     assert [row for row in asked.stdout.splitlines() if "broken" in row and row.rstrip().endswith("1, 1 failed")]
     trials = json.loads(cli(space, "plan", "--json").stdout)["trials"]
     assert sorted((one["known"], one["failed"] or "") for one in trials) == [(True, ""), (True, "bug")]
 
     resumed = CliRunner().invoke(app, ["resume", "--results", str(tmp_path / "results")])
-    assert "nothing to resume" in resumed.stdout and "tiny: 1 failed as bug; to try again" in resumed.stdout
+    assert "nothing to resume" in resumed.stdout and "tiny: 1 failed with bug; to retry them" in resumed.stdout
 
     # Where something was trained beside what is known to have failed, that is what counts.
     more = ablate.load_space(space.path, settings=["seeds=[0, 1]"], plugins=[tmp_path / "boom.py"])

@@ -73,7 +73,7 @@ def test_it_is_said_before_anything_is_trained_then_on_the_screen_in_the_store_a
     assert code == 0, said
     pages = Path("results/pages")
     for page in (pages.joinpath("tiny.html").read_text(), pages.joinpath("tiny.md").read_text()):
-        assert "exact_start is broken by small" in page and "Breaks exact_start, which this space lets through" in page
+        assert "exact_start is broken by small" in page and "Breaks exact_start, which this space allows" in page
 
 
 def test_without_the_word_it_is_refused_with_that_way_out(

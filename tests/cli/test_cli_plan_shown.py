@@ -37,5 +37,5 @@ def test_what_waits_for_a_measurement_is_not_said_to_be_known(tmp_path):
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
     planned = ablate.plan_space(ablate.load_space(path), results=tmp_path / "r")
     known = replace(planned, known=frozenset(trial.id for trial in planned.plan.trials))
-    assert "nothing to run before seconds a step are measured" in shown(known)
+    assert "nothing to run until seconds per step are measured" in shown(known)
     assert "all known already" not in shown(known)

@@ -340,7 +340,7 @@ def test_a_plan_that_learns_shows_its_stage_and_adds_seeds(tmp_path):
     path.write_text(text.replace("margin: 1%", "margin: 1e-6"))
     before = ablate("plan", "tiny.yaml", cwd=tmp_path)
     assert "10 trials over 2 seeds: 10 to run for now" in before.stdout, before.stdout
-    assert "no noise floor yet of eval loss, peak kurtosis" in before.stdout.replace("\n", " ")
+    assert "no noise floor yet for eval loss, peak kurtosis" in before.stdout.replace("\n", " ")
     done = ablate("run", "tiny.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "after 2 seeds, " in done.stdout and "1 more seed" in done.stdout

@@ -65,7 +65,7 @@ def test_killed_before_the_verdicts_are_written(world, tmp_path, learns):
     (left,), refused = ablate.resumable(results)
     assert not refused and left.left == 0
     status = ablate_command(folder, "status", "--results", str(results))
-    assert "all have ended, but were not judged since; to go on: ablate resume tiny" in status
+    assert "all have ended, but were not judged since; to resume: ablate resume tiny" in status
     ablate_command(folder, "resume", "--results", str(results), "--no-mlflow")
     assert all_of(results) == calm and damage(results) == []
     assert ablate.resumable(results) == ((), ())

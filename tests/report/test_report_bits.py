@@ -43,7 +43,7 @@ def test_the_screen_and_the_verdicts_as_markdown_say_them_in_a_line():
     means = ", ".join(
         f"{name} {statistics.fmean(bits):.3f} ± {statistics.stdev(bits):.3f}" for name, bits in of.items()
     )
-    line = f"eval_loss in bits per byte of text: {means}; across tokenizers only these can be compared"
+    line = f"eval_loss in bits per byte of text: {means}; only these can be compared across tokenizers"
     assert line in said(result_screen(judged)) and line in to_markdown(judged, {})
     arms = json.loads(to_json(judged))["arms"]
     assert [arm["bits"]["mean"] for arm in arms] == [pytest.approx(statistics.fmean(bits)) for bits in of.values()]

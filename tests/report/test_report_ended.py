@@ -25,22 +25,22 @@ class Counts:
 def test_a_run_that_was_stopped_says_what_is_left() -> None:
     counts = Counts({"finished": 3, "bug": 1, "interrupted": 2}, 5)
     assert interrupted.stopped(counts, again="ablate run a.yaml") == (
-        "stopped: 4 trials ended, 2 saved where they were, 5 not begun. To go on:\n  ablate run a.yaml"
+        "stopped: 4 trials ended, 2 saved in progress, 5 not started. To resume:\n  ablate run a.yaml"
     )
 
 
 def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None:
     counts = Counts({"finished": 1, "paused": 3, "interrupted": 2}, 1)
     assert interrupted.stopped(counts, again="ablate run a.yaml", searching=True) == (
-        "stopped: 1 trial ended, 2 saved where they were, 3 waiting at a rung; the search goes on from there. "
-        "To go on:\n  ablate run a.yaml"
+        "stopped: 1 trial ended, 2 saved in progress, 3 waiting at a rung; the search resumes from there. "
+        "To resume:\n  ablate run a.yaml"
     )
 
 
 def test_of_a_plan_that_grows_more_may_follow() -> None:
     counts = Counts({"finished": 3, "interrupted": 1}, 2)
     assert interrupted.stopped(counts, again="ablate run a.yaml", grows=True) == (
-        "stopped: 3 trials ended, 1 saved where they were, 2 not begun, more may follow. To go on:\n  ablate run a.yaml"
+        "stopped: 3 trials ended, 1 saved in progress, 2 not started, more may follow. To resume:\n  ablate run a.yaml"
     )
 
 
@@ -52,7 +52,7 @@ def shown(*states: str, holder: str | None = None, open: Mapping[str, str] | Non
 
 
 SEARCHES = {"small": "a search that is not over"}
-ADVICE = "a search that is not over; to go on: ablate resume small --results results"
+ADVICE = "a search that is not over; to resume: ablate resume small --results results"
 
 
 @pytest.mark.parametrize("states", [("finished", "diverged"), ("finished", "waiting"), ("paused",)])
@@ -62,7 +62,7 @@ def test_a_search_that_is_not_over_is_to_be_resumed(states: tuple[str, ...]) -> 
 
 
 def test_what_failed_is_told_with_the_way_to_try_it_again() -> None:
-    said = "small: 2 failed as bug, 1 as timeout; to try again what failed: ablate retry small --results results"
+    said = "small: 2 failed with bug, 1 with timeout; to retry them: ablate retry small --results results"
     assert said in shown("finished", "bug", "timeout", "bug") and said in shown("bug", "timeout", "bug", "running")
     assert "ablate retry" not in shown("finished", "diverged", "pruned", "waiting")
 
@@ -71,4 +71,4 @@ def test_no_advice_where_somebody_is_at_it() -> None:
     assert "to go on" not in shown("finished", "running", open=SEARCHES)
     assert "to go on" not in shown("finished", holder="pid 7", open=SEARCHES)
     assert "to go on" not in shown("finished")
-    assert "no worker is at it; to go on: ablate resume small" in shown("finished", "waiting")
+    assert "no worker is running; to resume: ablate resume small" in shown("finished", "waiting")

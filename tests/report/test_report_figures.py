@@ -262,7 +262,7 @@ def test_the_methods_are_worded_from_the_verdicts() -> None:
     assert "peak kurtosis has no margin" in said and ". " not in said
     lost = captions.methods(worlds.diverged().summary)
     assert "7 diverged" in lost and "2 have no result" in lost
-    assert "signed ranks over all seeds, a diverged run the worst" in lost
+    assert "signed ranks over all seeds, diverged runs ranked worst" in lost
     summary = worlds.record().summary
     alone = captions.methods(replace(summary, tests=1, family="page", effects=summary.effects[:1]))
     assert "there is one comparison of all metrics together" in alone

@@ -74,7 +74,8 @@ def test_what_was_found_stays_found_with_the_numbers_it_was_found_with():
     assert last.note.startswith(f"found at 4 seeds; at all 9: {d.mean:+.2f} [-0.")
     text = render(result_screen(judged(plan, finals)), 200)
     assert f"lowers eval loss by {-first.estimate:.4f}" in text and "raises" not in text
-    assert "op: found at 4 seeds; at all 9: " in text and "what a look found has the numbers of that look" in text
+    assert "op: found at 4 seeds; at all 9: " in text
+    assert "a verdict found at an interim analysis keeps the numbers of that analysis" in text
 
 
 @pytest.mark.parametrize("later", [0.1, 0.3])
@@ -198,14 +199,14 @@ def test_the_margin_of_a_look_is_of_the_seeds_of_that_look():
 @pytest.mark.parametrize(
     ("seeds", "rows", "said"),
     [
-        (4, [-0.1 + NOISE], "looked at 4 seeds (of 4, 6, 9): all is decided, no more are needed"),
-        (4, [20 * NOISE], "looked at 4 seeds (of 4, 6, 9): not all is decided, the next look is at 6"),
-        (9, [20 * NOISE], "looked at 9 seeds, the last of 4, 6, 9: no α is left, so more seeds would find nothing"),
+        (4, [-0.1 + NOISE], "analysed at 4 seeds (of 4, 6, 9): everything is decided, no more seeds are needed"),
+        (4, [20 * NOISE], "interim analysis at 4 seeds (of 4, 6, 9): not everything is decided, the next one is at 6"),
+        (9, [20 * NOISE], "analysed at 9 seeds, the last of 4, 6, 9: no α is left, so more seeds would find nothing"),
     ],
 )
 def test_the_screen_says_where_it_stands(seeds, rows, said):
     plan, finals = world(*rows)
     text = render(result_screen(judged(at(seeds, plan), finals)), 200)
     assert said in text
-    assert "Holm's correction" not in text and "correction for looking several times" in text
+    assert "Holm's correction" not in text and "correction for interim analyses" in text
     assert "Student's 95 % interval" not in text

@@ -241,16 +241,16 @@ def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
 
 
 def test_a_page_before_the_end_says_so() -> None:
-    assert "As far as it has come: 8 trials of 20 not ended" in Read(page_of("partial")).said
-    assert "As far as it has come" not in page_of("whole")
+    assert "Preliminary: 8 of 20 trials have not ended" in Read(page_of("partial")).said
+    assert "Preliminary" not in page_of("whole")
     opened = record(plan=replace(record().plan, open=True))
-    assert "As far as it has come: more trials may be added" in Read(to_html(opened)).said
+    assert "Preliminary: more trials may be added" in Read(to_html(opened)).said
 
 
 def test_what_did_not_help_is_listed_with_what_has_no_result() -> None:
     lines = answer_of.negatives(worlds.diverged())
-    assert any(line.startswith("diverged: op in 5 of 5 seeds (a share of 0 % to") for line in lines)
-    assert any(line.startswith("diverged: pre_ln + +qk_norm in 2 of 5 seeds") for line in lines)
+    assert any(line.startswith("diverged: op at 5 of 5 seeds (share of seeds that finish: 0 % to") for line in lines)
+    assert any(line.startswith("diverged: pre_ln + +qk_norm at 2 of 5 seeds") for line in lines)
     assert any("missing: pre_ln + residual.gain=1/sqrt(2*depth) at seed" in line for line in lines)
     assert any(line.startswith("could not be judged") and "-layer_norm" in line for line in lines)
     assert not any(line.startswith(("diverged", "missing")) for line in answer_of.negatives(record()))
@@ -264,7 +264,7 @@ def test_noise_reads_as_no_finding() -> None:
     assert not any("A/A" in line for line in lines)
     rows = re.findall(r"\| A/A[^\n]*", to_markdown(found))
     assert rows and not any(verdict in row for row in rows for verdict in ("better", "worse", "undecided"))
-    assert "Of pre_ln, A/A only the tables" in said
+    assert "Numbers of pre_ln, A/A are only in the tables" in said
 
 
 def test_the_floor_is_shown_with_what_can_be_seen_above_it() -> None:
@@ -282,7 +282,7 @@ def test_the_floor_is_shown_with_what_can_be_seen_above_it() -> None:
 def test_more_trials_than_fit_are_said() -> None:
     plan = replace(record().plan, trials=tuple(worlds.trial("v0", seed) for seed in range(600)))
     text = to_markdown(record(plan, {}, curves=(), layers=(), endings=()))
-    assert "has the other 100" in text and text.count("| v0-") == 500
+    assert "lists the other 100" in text and text.count("| v0-") == 500
 
 
 def test_what_was_unequal_is_a_table_and_what_was_equal_a_line() -> None:

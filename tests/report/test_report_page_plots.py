@@ -85,7 +85,7 @@ def test_an_interval_that_leaves_the_frame_ends_in_an_arrow_and_the_caption_says
     first, *others = found.summary.effects
     wide = replace(first, low=-1e3, high=math.inf, adjusted_low=None)
     ((_, caption), *_) = forest.forests(replace(found, summary=replace(found.summary, effects=(wide, *others))))
-    assert "An arrow: the interval goes on beyond the frame." in caption
+    assert "An arrow: the interval extends beyond the frame." in caption
     ((_, plain), *_) = forest.forests(found)
     assert "An arrow" not in plain
     ((_, single), *_) = forest.forests(worlds.one_seed())
@@ -160,11 +160,11 @@ def test_captions_say_how_many_seeds_which_diverged_and_which_steps_are_left_out
     uneven = tuple(replace(one, n=(3,) * 4) if one.variant == "v1" else one for one in record().curves)
     ((_, caption, _),) = curves.plots(record(curves=uneven), "train_loss")
     assert "n: pre_ln 5, pre_ln + +qk_norm 3" in caption
-    assert "Cut above" not in caption
+    assert "Cut off" not in caption
     wild = replace(course("v3", "train_loss", "whole", 5.0, 1.0), mean=(5.0, 900.0, 3.0, 1.0), log_mean=(None,) * 4)
     kept = tuple(one for one in record().curves if one.variant != "v3")
     ((_, caption, _),) = curves.plots(record(curves=(*kept, wild)), "train_loss")
-    assert "Cut above: a course, or its band, leaves the frame." in caption
+    assert "Cut off at the top: a curve, or its band, leaves the frame." in caption
 
 
 def test_variants_stand_in_groups_each_with_the_baseline() -> None:

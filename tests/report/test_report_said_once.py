@@ -104,15 +104,15 @@ def arm(flops: int, steps: int | None, spared: int = 0) -> Arm:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (arm(1000, 120), arm(1000, 110), "parameters the same, FLOPs of a pass the same, training FLOPs -8.3 %"),
-        (arm(1000, 150), arm(875, 171), "parameters the same, FLOPs of a pass -12.5 %, training FLOPs -0.2 %"),
-        (arm(1000, 120), arm(500, 240), "parameters the same, FLOPs of a pass -50.0 %, training FLOPs the same"),
+        (arm(1000, 120), arm(1000, 110), "parameters the same, FLOPs per pass the same, training FLOPs -8.3 %"),
+        (arm(1000, 150), arm(875, 171), "parameters the same, FLOPs per pass -12.5 %, training FLOPs -0.2 %"),
+        (arm(1000, 120), arm(500, 240), "parameters the same, FLOPs per pass -50.0 %, training FLOPs the same"),
         (arm(1000, 120), arm(1100, 120), "parameters the same, FLOPs +10.0 %"),
         (arm(1000, 120), arm(1100, None), "parameters the same, FLOPs +10.0 %"),
         (
             arm(1000, 120),
             arm(1000, 120, spared=111),
-            "parameters the same, FLOPs of a pass the same, training FLOPs -3.7 %",
+            "parameters the same, FLOPs per pass the same, training FLOPs -3.7 %",
         ),
         (arm(1000, None, spared=30), arm(2000, None, spared=60), "parameters the same, FLOPs +100.0 %"),
     ],
@@ -199,7 +199,7 @@ def test_a_variant_with_steps_of_its_own_says_them_on_both_pages() -> None:
     changed = replace(found, plan=plan)
     assert "Its own: steps 143." in to_html(changed) and "Its own: steps 143." in to_markdown(changed)
     waiting = replace(own, setting=replace(own.setting, steps=None, open=True))
-    assert list(cost.own(waiting)) == ["Its own: steps or settings that are not known yet."]
+    assert list(cost.own(waiting)) == ["Its own: steps or settings not known yet."]
     assert "Its own" not in to_html(found)
 
 
@@ -216,7 +216,7 @@ def test_on_paper_no_heading_is_left_alone() -> None:
 
 def test_runs_of_a_factorial_without_a_comparison_are_explained() -> None:
     text = " ".join(render(result_screen(worlds.factorial().summary), 120).split())
-    assert "Variants, of which op against pre_ln; what edits do is judged over all runs, above" in text
+    assert "Variants, of which op against pre_ln; edits are judged over all runs, above" in text
     assert "Variants, each against pre_ln" in render(result_screen(record().summary), 120)
 
 

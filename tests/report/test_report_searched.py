@@ -136,7 +136,7 @@ def test_the_answer_is_one_screen_and_the_page_has_the_rest() -> None:
     assert len(text.splitlines()) <= 90
     for left_out in ("entropy: {qk_norm", "Edits on the front", "hypervolume", "nothing → {qk_norm"):
         assert left_out not in text and left_out in page
-    assert "What was left" in page and "What was left" not in text
+    assert "What remained" in page and "What remained" not in text
 
 
 def test_the_answer_comes_first() -> None:
@@ -144,10 +144,10 @@ def test_the_answer_comes_first() -> None:
     parts = (
         "Which block keeps",
         "• 8 of the 40",
-        "! selected",
-        "Front,",
+        "! selection",
+        "Pareto front,",
         "Confirmed,",
-        "Course",
+        "Progress",
         "Next",
         "· eval_loss",
     )
@@ -170,7 +170,7 @@ def test_the_answer_counts_those_better_in_every_objective() -> None:
 def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
     first, *others = entries()
     found = record(entries=(replace(first, outcome="diverged", values=()), *others))
-    assert "has no result to compare with (diverged): which blocks beat it cannot be said" in said(found)
+    assert "has no result to compare with (diverged): which blocks beat it is unknown" in said(found)
     assert "8 diverged" in said(found)
     assert analyse(found).beating == ()
     assert "No block finished, so none can be compared with pre_ln. Of 6 blocks trained: 6 diverged" in said(
@@ -193,12 +193,15 @@ def test_what_is_not_confirmed_is_no_finding() -> None:
 
 
 def test_winners_are_said_to_be_selected_and_what_was_left_is_shown() -> None:
-    assert "the best of 48 blocks at 1 seed are in part the luckiest" in beware(record())
-    left = "was left of the advantages over pre_ln seen in the search: 86 to 90 % over 2 blocks in eval loss"
+    assert "the best of 48 blocks at 1 seed are partly lucky" in beware(record())
+    left = (
+        "advantages over pre_ln seen in the search, this remained at the fresh seeds: "
+        "86 to 90 % over 2 blocks in eval loss"
+    )
     assert f"{left}; 53 to 105 % over 3 blocks in peak kurtosis" in beware(confirmed())
-    assert "was left" not in beware(record())
+    assert "remained" not in beware(record())
     lone = record(entries=entries()[:2])
-    assert "luckiest" not in beware(lone)
+    assert "partly lucky" not in beware(lone)
 
 
 def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
@@ -228,7 +231,7 @@ def test_no_share_is_given_of_what_was_no_advantage() -> None:
     assert "in eval loss it had none" in beware(confirm(record(entries=made), ["p1"], regressed))
     more = (*made, entry(2, ["-layer_norm"], values=(2.31, 3.5)))
     said = beware(confirm(record(entries=more), ["p1", "p2"], regressed))
-    assert "in eval loss none of the confirmed had one" in said and "over 1 block in peak kurtosis" in said
+    assert "in eval loss no confirmed block had any" in said and "over 1 block in peak kurtosis" in said
 
 
 def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
@@ -246,10 +249,10 @@ def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
 
 def test_the_accounts_say_what_became_of_everything() -> None:
     counted = dict(history.accounts(replace(record(), passed_over=80)).rows)
-    assert counted["proposed"] == "55" and counted["the same as an earlier one, not trained again"] == "7"
-    assert counted["blocks trained beside pre_ln"] == "48"
+    assert counted["proposed"] == "55" and counted["duplicates of earlier ones, not trained again"] == "7"
+    assert counted["blocks trained besides pre_ln"] == "48"
     assert (counted["  finished"], counted["  diverged"]) == ("40", "8")
-    assert counted["passed over for one that is less by the zero-cost order"] == "80"
+    assert counted["passed over for one that the zero-cost measure ranks better"] == "80"
     assert counted["  of them known from trials of other spaces"] == "12"
     assert "  of them known from trials of other spaces" not in dict(history.accounts(record(known=0)).rows)
     reasons = [row[0] for row in history.removed(record()).rows]
@@ -274,7 +277,7 @@ def test_refusals_are_told_apart() -> None:
 
 
 def test_what_failed_is_said_to_stay_so() -> None:
-    assert "2 blocks failed: a failed trial is not tried again within its search" in history.failures(sixty())[0]
+    assert "2 blocks failed: a failed trial is not retried within its search" in history.failures(sixty())[0]
     assert history.accounts(sixty()).caveats == history.failures(sixty()) and "--fresh" in screen(sixty(), 80)
     assert history.failures(record()) == () == history.accounts(record()).caveats
 
@@ -306,10 +309,10 @@ def test_the_splits_are_named() -> None:
 def test_a_search_interrupted_while_it_is_confirmed_claims_nothing() -> None:
     text = screen(confirming(), 80)
     assert "The search is over, its confirmation is not" in text and "are better than" not in text
-    assert "Chosen to be confirmed at 3 fresh seeds, not done yet: p13, p32, p38. To go on: ablate resume" in said(
+    assert "Chosen for confirmation at 3 fresh seeds, not done yet: p13, p32, p38. To resume: ablate resume" in said(
         confirming()
     )
-    assert "To go on with this search:\n  ablate resume outliers" in text and "Confirmed," not in text
+    assert "To resume this search:\n  ablate resume outliers" in text and "Confirmed," not in text
 
 
 def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
@@ -318,7 +321,7 @@ def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
     assert [row[2:] for row in found.rows] == [("21", "+0.61"), ("21", "+0.72"), ("9", "+0.88"), ("9", "not defined")]
     assert history.rungs(record()) is None
     waiting = history.rungs(replace(with_rungs(), correlations=()))
-    assert waiting is not None and waiting.remarks == ("no block has come to two rungs",)
+    assert waiting is not None and waiting.remarks == ("no block has reached two rungs",)
 
 
 def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
@@ -333,13 +336,13 @@ def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
     grid = rows.edits(found, analyse(found))
     assert grid is not None
     assert grid.rows == (("+qk_norm", "2 of 2", "2 of 4", "0"), ("-layer_norm", "1 of 2", "2 of 4", "1"))
-    assert "a description, no finding" in grid.caveats[0]
+    assert "a description, not a finding" in grid.caveats[0]
 
 
 def test_partial_results_say_so_and_how_to_go_on() -> None:
     text = screen(partial(), 80)
     assert "Not over: 20 trials spent of 49 trials" in text
-    assert "To go on with this search:\n  ablate resume" in text
+    assert "To resume this search:\n  ablate resume" in text
     assert "Not over" not in screen(record(), 80) and "To repeat this search" in screen(record(), 80)
 
 
@@ -399,20 +402,19 @@ def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
     alone = confirm(record(), ["p13"], lambda one, seed: regressed(replace(one, edits=()), seed))
     assert why(alone) == "the one chosen; it was not found better"
     assert why(confirm(one_goal(), ["p13", "p32"], regressed)).endswith("the one with the largest gain of them")
-    assert why(record()) == "on the front, the one whose least gain is largest"
-    assert why(ties()) == "on the front, one of 5 whose least gain is largest"
+    assert why(record()) == "on the Pareto front, the one with the largest minimum gain"
+    assert why(ties()) == "on the Pareto front, one of 5 with the largest minimum gain"
     assert why(one_goal()) == "the one best in the search"
     lost = confirm(record(), ["p13"], lambda one, seed: "diverged" if one.number else regressed(one, seed))
-    assert "on the front" in why(lost)
+    assert "on the Pareto front" in why(lost)
 
 
 def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
     found = confirmed()
     one = ask_next.chosen(found, analyse(found))
     assert one is not None
-    assert "A line of its `block:` that changes neither pre_ln nor p32 would be refused there" in ask_next.how(
-        found, one
-    )
+    refused = "A line of its `block:` that changes neither pre_ln nor p32 would be refused as having no effect"
+    assert refused in ask_next.how(found, one)
     assert json.loads(to_json(found))["next"]["how"] == ask_next.how(found, one)
 
 

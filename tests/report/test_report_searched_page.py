@@ -166,7 +166,7 @@ def test_there_is_a_plot_where_there_is_something_to_plot() -> None:
 
 def test_the_margin_counts_what_is_not_drawn() -> None:
     found = record()
-    assert "not shown: 8 diverged, 6 beyond the frame" in found_plot(found, analyse(found))
+    assert "not shown: 8 diverged, 6 outside the frame" in found_plot(found, analyse(found))
     assert "32 pruned, 8 diverged" in found_plot(with_rungs(), analyse(with_rungs()))
     clean = record(entries=(entry(0), entry(1, values=(2.2, 3.1)), entry(2, values=(2.4, 2.9))))
     assert "not shown" not in found_plot(clean, analyse(clean))

@@ -70,7 +70,7 @@ def test_the_screen_says_which_sizes_the_numbers_are_for() -> None:
     assert "L = 12 layers, d = 768, H = 12 heads" in text(block.screen(find("op")))
     asked = text(block.screen(find("op", n_layers=3, d_model=32, n_heads=2, seq_len=8, vocab_size=99)))
     assert "L = 3 layers, d = 32, H = 2 heads, T = 8 tokens of V = 99" in asked
-    assert "as asked, the others for display" in " ".join(asked.split())
+    assert "as requested, the others for display" in " ".join(asked.split())
     assert "β = 1/√(2L) = 0.4082" in asked
 
 

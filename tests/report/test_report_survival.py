@@ -339,6 +339,6 @@ def test_json_has_the_verdict_by_its_own_name():
     summary = judge(plan, path_rules(eval_loss=FREE), finals({"v0": EIGHT, "v1": [*losses(2.2), *[GONE] * 7]}))
     (effect,) = [one for one in document(summary)["effects"] if one["kind"] == "edit"]
     assert (effect["verdict"], effect["method"], effect["ranked"]) == ("worse_by_rank", "worst_rank", 8)
-    assert "by rank: where a run of a comparison diverged every seed counts" in " ".join(
+    assert "by rank: where a run of a comparison diverged, every seed counts" in " ".join(
         document(summary)["definitions"]
     )

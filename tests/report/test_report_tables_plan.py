@@ -42,7 +42,7 @@ def lines(plan, ruled: Judge, *floors: Floor, means=None) -> str:
 
 def test_without_a_floor_it_says_how_to_get_one():
     text = lines(path("a", "b"), judging())
-    assert "no noise floor yet of eval loss, peak kurtosis for this recipe, scale and corpus" in text
+    assert "no noise floor yet for eval loss, peak kurtosis with this recipe, scale and corpus" in text
     assert "noise: {seeds: 6} trains pre_ln again with another initialisation" in text
     assert "80 % of the time" not in text  # nothing is promised
 
@@ -56,7 +56,7 @@ def test_the_floor_has_its_interval_and_says_whose_it_is():
     text = lines(path("a", "b", seeds=5), judging(), FLOOR)
     assert f"noise floor of eval loss (A/A, pre_ln): the differences have sd 0.00210 [{low:.5f}, {high:.5f}]" in text
     assert "n = 6 pairs" in text
-    assert "no noise floor yet of peak kurtosis" in text  # the other one is still missing
+    assert "no noise floor yet for peak kurtosis" in text  # the other one is still missing
 
 
 @pytest.mark.parametrize(("family", "tests"), [("metric", 3), ("page", 6)])
@@ -67,7 +67,7 @@ def test_what_can_be_seen_is_at_the_level_of_the_verdict(family, tests):
     critical = stats.t.ppf(1 - level / 2, 4)
     at = ratios[np.searchsorted(stats.nct.sf(critical, 4, ratios * np.sqrt(5)), 0.8)]
     low, high = (np.sqrt(5 / stats.chi2.ppf(q, 5)) for q in (0.975, 0.025))
-    found = text.split("5 seeds find a difference of ")[1].split(" 80 % of the time")[0]
+    found = text.split("5 seeds detect a difference of ")[1].split(" with 80 % power")[0]
     numbers = [float(word.strip("[],")) for word in found.split()]
     assert numbers == pytest.approx([at * SD, at * SD * low, at * SD * high], rel=4e-3)
     assert f"at level {level:.2g} over {tests} comparisons" in text
@@ -76,7 +76,7 @@ def test_what_can_be_seen_is_at_the_level_of_the_verdict(family, tests):
 def test_ratios_are_factors():
     text = lines(path("a", seeds=5), judging(), PEAK)
     assert "the log ratios have sd 0.0400" in text
-    assert "5 seeds find a difference of a factor 1.0" in text
+    assert "5 seeds detect a difference of a factor 1.0" in text
     assert "half the margin of a factor 1.05 takes" in text
 
 
@@ -86,13 +86,14 @@ def test_the_seeds_for_a_margin_are_from_the_upper_limit_of_the_sd():
     half = [stats.t.ppf(0.96, n - 1) * upper / np.sqrt(n) for n in range(2, 100)]
     needed = 2 + next(i for i, width in enumerate(half) if width <= 0.001)
     assert (
-        f"a half-width of half the margin of 0.00200 takes {needed} seeds, from the 80 % upper limit of the sd" in text
+        f"to narrow the interval to half the margin of 0.00200 takes {needed} seeds, planned from the upper 80 % "
+        "confidence limit of the sd" in text
     )
 
 
 def test_a_margin_that_is_a_share_waits_for_a_mean():
     plan = path("a", seeds=5)
-    assert "a margin of 1% is no number before the baseline has a mean" in lines(plan, judging(margin="1%"), FLOOR)
+    assert "a margin of 1% has no value until the baseline has a mean" in lines(plan, judging(margin="1%"), FLOOR)
     text = lines(plan, judging(margin="1%"), FLOOR, means={"eval_loss": 2.0})
     assert "half the margin of 0.0200 takes 3 seeds" in text
     assert "half the margin" not in lines(plan, judging(margin="none"), FLOOR)
@@ -104,22 +105,22 @@ def test_more_seeds_than_any_plan_has_are_not_promised():
 
 def test_one_seed_sees_nothing():
     text = lines(path("a", seeds=1), judging(), FLOOR)
-    assert "one seed has no spread to judge by, so nothing can be seen" in text
+    assert "one seed has no spread to judge by, so nothing can be detected" in text
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(4, "4 seeds find nothing"), (8, "8 seeds find any difference")])
 def test_without_spread_it_is_what_the_sign_test_sees(seeds, said):
     flat = Floor(metric="eval_loss", scale="linear", n=6, sd=0.0, whose="pre_ln")
     text = lines(path("a", "b", seeds=seeds), judging(margin=0.002), flat)
-    assert f"A/A arms do not vary, so the sign test decides: {said} at level 0.013, which takes 8" in text
-    assert "find a difference of" not in text and "half-width" not in text
+    assert f"A/A arms do not vary, so the sign test decides: {said} at level 0.013, which needs 8" in text
+    assert "detect a difference of" not in text and "narrow the interval" not in text
     assert "to find equivalence within 0.00200 by the sign test takes 7 seeds" in text  # 2^-7 < 0.04/3 < 2^-6
 
 
 def test_with_looks_it_is_what_the_last_would_see():
     plan = replace(path("a", seeds=4), looks=(4, 6, 9))
-    assert "9 seeds find a difference of" in lines(plan, judging(), FLOOR)
-    assert "were it looked only at the last" in lines(plan, judging(), FLOOR)
+    assert "9 seeds detect a difference of" in lines(plan, judging(), FLOOR)
+    assert "if only the last analysis were made" in lines(plan, judging(), FLOOR)
 
 
 def test_a_plan_that_learns_says_that_more_may_follow():
@@ -134,7 +135,7 @@ def test_the_table_of_aliases_says_it_once():
     plan = designed("d_optimal", seeds=1)
     assert any(note.startswith("aliases in the estimates") for note in plan.notes)
     text = render(plan_screen(plan, ()), 200)
-    assert "Aliases, what is mixed with what" in text and "aliases in the estimates" not in text
+    assert "Aliases, confounded effects" in text and "aliases in the estimates" not in text
     assert all(note[:60] in text for note in plan.notes if not note.startswith("aliases in the estimates"))
 
 
@@ -144,7 +145,7 @@ def test_of_many_edits_what_is_left_out_is_said():
     assert len(whole.edits) > 3
     text = render(plan_screen(plan, ()), 200)
     for edit in whole.edits:
-        assert f"all of {whole.name} but {edit}" in text
+        assert f"all of {whole.name} except {edit}" in text
         assert text.count(edit) == 3  # of the whole, in a name, and as what that one leaves out
     few = designed("{leave_one_out: {from: pre_ln, to: op}}", seeds=1)
     assert max(len(variant.edits) for variant in few.variants) <= 3
@@ -168,9 +169,9 @@ def test_what_was_declared_equal_and_what_was_not_is_said():
     summary = judge(path("a"), judging(), {})
     text = " ".join(render(result_screen(summary, unequal=(found,)), 100).split())
     assert "declared equal steps" not in text and "the same: steps" not in text  # what was equal is on the page
-    said = "op, wide is not equal in parameters: +0.9 %, as near as it comes; width: 136 against 128"
+    said = "op, wide differs in parameters: +0.9 %, as close as possible; width: 136 against 128"
     assert f"≠ {said}" in text
-    assert "≠ sas is not equal in hidden width: 512, 64 against 512" in text
+    assert "≠ sas differs in hidden width: 512, 64 against 512" in text
     near = replace(found, rows=(replace(rows[0], within=0.01), *rows[1:]))
     text = " ".join(render(result_screen(summary, unequal=(near,)), 100).split())
     assert "parameters: +0.9 %, within the 1 % declared" in text and "as near" not in text
@@ -184,9 +185,9 @@ def test_a_variant_under_several_terms_has_one_line_of_what_is_not_equal():
     steps = Unequal(terms="steps", declared="equal steps", rows=(row,), equal="")
     flops = Unequal(terms="flops", declared="equal FLOPs", rows=(replace(row, declared=True),), equal="")
     (line,) = unequal_lines((steps, flops))
-    assert line == "op under steps and flops is not equal in training FLOPs: -10 %, as near as it comes"
+    assert line == "op under steps and flops differs in training FLOPs: -10 %, as close as possible"
     other = replace(flops, rows=(replace(row, variant="v2", name="op, flops"),))
-    assert [line.split(" is not")[0] for line in unequal_lines((steps, other))] == ["op under steps", "op, flops"]
+    assert [line.split(" differs")[0] for line in unequal_lines((steps, other))] == ["op under steps", "op, flops"]
 
 
 @pytest.mark.parametrize(("salt", "search"), [(0, False), (1, False), (0, True)])

@@ -29,14 +29,14 @@ def last_of(found):
 def test_looks_are_listed_with_the_most_that_they_come_to(tmp_path, noise):
     found = space(tmp_path, seeds="{auto: {looks: [4, 6, 9]}}", noise=noise)
     most = len(last_of(found).trials)
-    assert to_come(planned(found)) == f"looks at 4, 6, 9 seeds; at most {most} trials"
+    assert to_come(planned(found)) == f"analyses at 4, 6, 9 seeds; at most {most} trials"
 
 
 def test_tuning_comes_before_the_verdict(tmp_path):
     found = space(tmp_path, seeds="2", fair=TUNE)
     before, after = planned(found), last_of(found)
     tuning = len(before.trials)
-    assert to_come(before) == f"{tuning} of tuning, then {len(after.trials) - tuning} of the verdict"
+    assert to_come(before) == f"{tuning} for tuning, then {len(after.trials) - tuning} for the verdict"
 
 
 def test_both(tmp_path):
@@ -44,8 +44,8 @@ def test_both(tmp_path):
     before, after = planned(found), last_of(found)
     tuning, models = len(before.trials), len(before.variants)
     assert to_come(before) == (
-        f"{tuning} of tuning, then at first {2 * models} of the verdict; "
-        f"looks at 2, 3 seeds; at most {len(after.trials)} trials"
+        f"{tuning} for tuning, then at first {2 * models} for the verdict; "
+        f"analyses at 2, 3 seeds; at most {len(after.trials)} trials"
     )
 
 

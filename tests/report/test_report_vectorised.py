@@ -108,7 +108,7 @@ def test_through_the_judge_itself(design, varies, looks, times, bound, capsys):
 
 
 def printed_power(plan) -> float:
-    """What `plan` says: the share of times that an edit's effect as large as the noise of a run is found."""
+    """What `plan` says: the share of times that an effect of an edit as large as the noise of a run is found."""
     (line,) = [line for line in floor_lines(plan, rules(), [], {}) if "as large as the noise of a run" in line]
     return float(re.search(r"is found (\d+) % of the time", line)[1]) / 100
 

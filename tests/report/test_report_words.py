@@ -53,7 +53,7 @@ def test_who_survives_the_easy_seed_alone_is_not_on_the_front_for_it():
     better = with_peaks([2.29, nan, nan, nan, nan], [0.9, 9, 9, 9, 9])
     summary = judge(path("a", seeds=5), judged, finals({"v0": steady, "v1": better}))
     assert summary.front == ("v1",)  # at the seed that both have it is better, and that is all that is said
-    assert "of shared seeds) than op (diverged 4 of 5)" in said(summary)
+    assert "Pareto front: op (diverged 4 of 5) (no other variant is better" in said(summary)
 
 
 def test_variants_without_a_seed_in_common_do_not_beat_each_other():
@@ -109,8 +109,8 @@ def test_one_seed_that_diverged_is_not_all_of_them(ended, verdict):
     ("design", "words"),
     [
         ("factorial", "beyond the sum of what each does without the other"),
-        ("add_one_in", "the whole difference less the sum of what each edit does alone"),
-        ("leave_one_out", "the whole difference less the sum of what each edit does where all others are there"),
+        ("add_one_in", "the whole difference minus the sum of what each edit does alone"),
+        ("leave_one_out", "the whole difference minus the sum of what each edit does with all others present"),
     ],
 )
 def test_an_interaction_is_what_the_design_makes_of_it(design, words):
@@ -129,7 +129,7 @@ def factorial(seeds: int = 4, lost: int | None = None) -> Summary:
 
 
 def test_an_effect_is_averaged_over_the_others_only_where_all_runs_are_there():
-    averaged = "each averaged over the other edits, there or not"
+    averaged = "each averaged over runs with and without the other edits"
     assert averaged in said(factorial())
     assert averaged not in said(factorial(lost=3))
 
@@ -151,14 +151,14 @@ def losses_of(seeds: int) -> Summary:
 
 
 def test_the_error_is_said_to_be_what_it_is():
-    within = "interval by how that effect varies over seeds, each effect by itself"
+    within = "interval from how that effect varies over seeds, separately for each effect"
     assert within in said(factorial(seeds=4))
     alone = said(factorial(seeds=1))
-    assert within not in alone and "by t with what all effects together leave unexplained as the error" in alone
+    assert within not in alone and "by t with the residual of all effects as the error" in alone
 
 
 def test_the_p_of_an_analysis_of_variance_is_said_not_to_be_adjusted():
-    line = "analysis of variance: each sum of squares is of a term given all others, and its p is not adjusted"
+    line = "analysis of variance: each sum of squares is that of a term given all others; p is not adjusted"
     assert line in footnotes.definitions(factorial(), {})
     plain = judge(path("a"), judging(), finals({"v0": losses(2.3, 2.31), "v1": losses(2.2, 2.21)}))
     assert line not in footnotes.definitions(plain, {})
@@ -171,12 +171,12 @@ def test_from_how_many_pairs_signs_are_flipped_is_so(edits, seeds):
     random = np.random.default_rng(4)
     made = {v.id: losses(*random.normal(2.3, 0.01, seeds)) for v in plan.variants}
     summary = judge(plan, judging(), finals(made))
-    (line,) = [line for line in footnotes.definitions(summary, {}) if line.startswith("p from")]
+    (line,) = [line for line in footnotes.definitions(summary, {}) if line.startswith("p with")]
     first = int(line.split()[2])
     d, tests = random.normal(0, 1, 40), summary.tests
     methods = [statistics.of_differences(d[:n], level=0.04 / tests).method for n in range(2, 33)]
     assert [n for n, method in zip(itertools.count(2), methods, strict=False) if method == "student"][-1] == first - 1
-    assert 8 < first <= seeds and (f"with {tests} comparisons" in line) == (tests > 1)
+    assert 8 < first <= seeds and (f"over {tests} comparisons" in line) == (tests > 1)
 
 
 def test_a_margin_of_nothing_says_why_it_is_none():
@@ -200,7 +200,7 @@ def test_seeds_for_the_sign_test_are_not_said_to_be_for_an_interval():
     made = {"v0": losses(2.3, 2.3, 2.3), "v1": losses(2.2, 2.2, 2.2), "v2": losses(2.2, 2.3, 2.1)}
     (line,) = [one for one in footnotes.definitions(judge(both, judging(), finals(made)), {}) if one.startswith("+k")]
     assert "margin on each side" in line and "sign test (where differences do not vary)" in line
-    assert "upper limit of the sd" in line
+    assert "confidence limit of the sd" in line
 
 
 def test_what_varies_is_planned_without_the_sign_test():

@@ -247,7 +247,7 @@ def test_only_what_was_done_reads_as_done(folder):
     (folder / "damaged" / "a.parquet").write_bytes(b"")
     looked = repair(folder, dry_run=True)
     told = shown(looked)
-    assert "looked at 1 plan, 6 specifications, 4 ended trials," in told
+    assert "checked 1 plan, 6 specifications, 4 ended trials," in told
     assert told.count("  = would be: deleted\n") == 2 and "  = delete them when you no longer need them" in told
     told = shown(repair(folder, dry_run=False, say=pytest.fail))
     assert told.count("  = deleted\n") == 2 and "would be" not in told
@@ -263,15 +263,17 @@ def test_all_is_well_only_as_far_as_can_be_seen(folder):
 @pytest.mark.parametrize(
     ("lost", "last"),
     [
-        (["sealed"], "1 thing lost: what was trained there is trained again by the next run"),
-        (["damaged line", "damaged line"], "2 things lost, no result of a trial: what follows is said above"),
+        (["sealed"], "1 thing lost: the next run trains them again"),
+        (["damaged line", "damaged line"], "2 things lost, but no result of a trial: see above for the consequences"),
         (
             ["damaged line", "sealed", "verdicts"],
-            "3 things lost, of which one is a result that the next run trains again: what else follows is said above",
+            "3 things lost, of which one is a result that the next run trains again: "
+            "see above for the other consequences",
         ),
         (
             ["sealed", "specification", "sealed"],
-            "3 things lost, of which 2 are results that the next run trains again: what else follows is said above",
+            "3 things lost, of which 2 are results that the next run trains again: "
+            "see above for the other consequences",
         ),
     ],
 )

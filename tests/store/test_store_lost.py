@@ -50,7 +50,8 @@ def test_lost_verdicts_are_found(tmp_path, harm):
     assert repaired.exit_code == 1
     console = Console(width=200, record=True, file=StringIO())
     console.print(screen(repaired))
-    assert console.export_text().splitlines()[-1].endswith("lost, no result of a trial: what follows is said above")
+    last = console.export_text().splitlines()[-1]
+    assert last.endswith("lost, but no result of a trial: see above for the consequences")
     judged(tmp_path)
     assert verdicts.read(tmp_path).keys() == {"small"} and repair(tmp_path, dry_run=True).to_repair == ()
 

@@ -285,7 +285,7 @@ def test_looks_spend_all_that_is_left(folder):
     )
     assert any("no α is left for this question" in note for note in after.notes)
     assert wording.phrase(after.effects[0], after.metrics[0]) == "eval loss undecided (no α is left)"
-    assert any("p < 0, which nothing has: no α is left" in line for line in footnotes.definitions(after, {}))
+    assert any("p < 0, which is impossible: no α is left" in line for line in footnotes.definitions(after, {}))
 
 
 def test_looks_after_fixed_seeds_have_the_fifth_that_they_left(folder):

@@ -105,7 +105,7 @@ def test_the_plan_says_whose_they_are(tmp_path):
     tell(tmp_path, plan(SEEDS, "small"))
     text = "\n".join(floor_lines(plan(SEEDS), RULES, noise_of(tmp_path, plan(SEEDS), RULES).floors, {}, {}))
     assert "spread of eval loss over seeds (trained before: half, op against pre_ln)" in text and "A/A" not in text
-    assert "n = 8 pairs, 4 of one variant at most, which the interval is by" in text
+    assert "n = 8 pairs, at most 4 of one variant, on which the interval is based" in text
 
 
 def test_pooled_within_edits_is_what_numpy_says():

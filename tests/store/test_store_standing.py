@@ -84,7 +84,7 @@ def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
     console.print(screen(standings(tmp_path), tmp_path, None))
     text = console.export_text()
     assert "small: 4 finished, 1 diverged, 1 paused, of 6 trials" in text
-    assert "no worker is at it; to go on: ablate resume small" in text
+    assert "no worker is running; to resume: ablate resume small" in text
     row = next(line for line in text.splitlines() if "paused" in line and "pre_ln" in line)
     assert "21/40" in row
 

@@ -18,15 +18,15 @@ TESTS = {
     "student": "Student's t",
     "sign_flip": "sign flips",
     "sign": "the sign test",
-    "repeated": "Student's t at the level of a look",
-    "pooled": "Student's t with what all effects leave unexplained as the error",
-    "worst_rank": "signed ranks over all seeds, a diverged run the worst",
+    "repeated": "Student's t at the level of an interim analysis",
+    "pooled": "Student's t with the residual of all effects as the error",
+    "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
 }
-"""What made a p, in words."""
+"""The test behind a p-value, in words."""
 
 
 def sentence(plot: Plot) -> str:
-    """The caption of a plot as one sentence: its headline, and behind semicolons what the page says beside it."""
+    """Return the caption of a plot as one sentence: its headline, then the page's caption, separated by semicolons."""
     beside = [part.removesuffix(".") for part in re.split(r"(?<=\.) (?=[A-Z×n])", plot.caption.strip())]
     if plot.headline:
         beside = [part for part in beside if part.lower() not in plot.headline.lower()]
@@ -35,12 +35,12 @@ def sentence(plot: Plot) -> str:
 
 
 def _lowered(part: str) -> str:
-    """A sentence as it goes on within another; a name in capitals stays one."""
+    """Return a sentence with a lower-case start, to continue another; a name in capitals stays as it is."""
     return part[:1].lower() + part[1:] if part[1:2].islower() or part[1:2] == " " else part
 
 
 def methods(summary: Summary) -> str:
-    """How it was compared, as one sentence: n, pairing, test, correction, confidence, margin."""
+    """Return the methods of comparison as one sentence: n, pairing, test, correction, confidence, margin."""
     judged = [effect for effect in summary.effects if effect.judged]
     if not judged:
         return "Nothing was compared."
@@ -55,13 +55,13 @@ def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
     if fates:
         yield f"of the {sum(arm.ended + len(arm.missing) for arm in summary.arms)} runs {listed(fates)}"
     paired = {effect.n for effect in judged if effect.estimate is not None}
-    over = f" over the {_range(paired)} finished on both sides" if paired and paired != counts else ""
+    over = f" over the {_range(paired)} that finished on both sides" if paired and paired != counts else ""
     yield f"differences are paired by seed{over} and tested by {_tests(judged)}{_logs(summary)}"
     yield _correction(summary, judged)
     if summary.looks:
-        looked = f", the last at {summary.looked}" if summary.looked else ""
+        latest = f", most recently at {summary.looked}" if summary.looked else ""
         among = listed([str(n) for n in summary.looks])
-        yield f"results were looked at after {among} seeds{looked}, and levels are calibrated for all looks together"
+        yield f"results were analysed at {among} seeds{latest}, with levels calibrated for all analyses together"
     yield from _margins(summary.metrics, summary)
 
 
@@ -71,7 +71,7 @@ def _range(counts: set[int]) -> str:
 
 
 def _tests(judged: Sequence[Effect]) -> str:
-    """The tests by how many comparisons each decides; of one alone no number."""
+    """Return the tests with the number of comparisons that each decides; a single test without a number."""
     used = Counter(effect.method for effect in judged if effect.p is not None)
     if not used:
         return "nothing yet"
@@ -92,11 +92,11 @@ def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
     family = (
         f"{what} adjusted by Holm over {plural(summary.tests, 'comparison')} {where}"
         if summary.tests > 1
-        else f"there is one comparison {where}, which needs no correction for their number"
+        else f"there is one comparison {where}, which needs no correction for multiple comparisons"
     )
-    alone = "" if adjusted else ", intervals are of each comparison by itself"
-    kept = sum({one.left for one in summary.judgements if one.left > 0})
-    left = f", {percent(kept)} of the {percent(1 - summary.confidence)} kept for judging again" if kept else ""
+    alone = "" if adjusted else ", intervals are not adjusted"
+    kept = sum({judgement.left for judgement in summary.judgements if judgement.left > 0})
+    left = f", {percent(kept)} of the {percent(1 - summary.confidence)} reserved for judging again" if kept else ""
     return f"{family}{alone}, at {percent(summary.confidence)} confidence ({p_below(summary)} decides{left})"
 
 
@@ -104,7 +104,7 @@ def _margins(metrics: Sequence[Metric], summary: Summary) -> Iterator[str]:
     stated = [f"{_margin(metric, summary)} in {spoken(metric.name)}" for metric in metrics if metric.margin is not None]
     if stated:
         yield (
-            f"a difference is equivalent where two one-sided tests, adjusted alike, place it within {listed(stated)}"
+            f"a difference is equivalent if two one-sided tests, adjusted likewise, place it within {listed(stated)}"
         )
     without = [spoken(metric.name) for metric in metrics if metric.margin is None]
     if without and stated:
@@ -114,7 +114,7 @@ def _margins(metrics: Sequence[Metric], summary: Summary) -> Iterator[str]:
 
 
 def _margin(metric: Metric, summary: Summary) -> str:
-    """The margin with what it is a share of."""
+    """Return the margin, with the quantity that it is a share of."""
     if not metric.stated.endswith("%"):
         return margin(metric)
     if metric.log:
@@ -122,8 +122,8 @@ def _margin(metric: Metric, summary: Summary) -> str:
     return f"{metric.stated} of {summary.baseline}'s mean"
 
 
-def document(title: str, named: Sequence[tuple[str, Plot]], told: str) -> str:
-    """All sentences as one Markdown file."""
-    lines = [f"# {visible(title)}", "", "## Methods", "", told, "", "## Captions", ""]
+def document(title: str, named: Sequence[tuple[str, Plot]], methods_sentence: str) -> str:
+    """Return all sentences as one Markdown file."""
+    lines = [f"# {visible(title)}", "", "## Methods", "", methods_sentence, "", "## Captions", ""]
     lines += [f"- `{name}`: {sentence(plot)}" for name, plot in named]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Colours for paper: those of one plot differ in lightness, so that they stay apart when printed in grey."""
+"""Colours for paper: those of one plot differ in lightness, so that they stay distinct when printed in greyscale."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ PAPER: Mapping[str, str] = {
     "shade6": "#1f497d",
     "shade7": "#142f4f",
 }
-"""For each name of a colour the one that it has on white paper."""
+"""The colour on white paper for each colour name."""
 
 
 def lightness(colour: str) -> float:
-    """How light a colour is to the eye, from 0 (black) to 100 (white): L* of CIELAB, which is what grey keeps of it.
+    """Return how light a colour looks, from 0 (black) to 100 (white): L* of CIELAB, which is what greyscale preserves.
 
     >>> round(lightness("#ffffff")), round(lightness("#777777"))
     (100, 50)
     """
     shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares)
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     return 116 * luminance ** (1 / 3) - 16 if luminance > (6 / 29) ** 3 else luminance * (29 / 3) ** 3
 
 
 def colour_in(figure: Figure) -> None:
-    """Give everything that was drawn in a colour by name the one that it has on paper."""
+    """Recolour everything that was drawn in a named colour with its colour on paper."""
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -64,8 +64,8 @@ def colour_in(figure: Figure) -> None:
             artist.set_markerfacecolor(_on_paper(artist.get_markerfacecolor()))
             artist.set_markeredgecolor(_on_paper(artist.get_markeredgecolor()))
         elif isinstance(artist, Collection):
-            artist.set_facecolor([_on_paper(one) for one in artist.get_facecolor()])
-            artist.set_edgecolor([_on_paper(one) for one in artist.get_edgecolor()])
+            artist.set_facecolor([_on_paper(colour) for colour in artist.get_facecolor()])
+            artist.set_edgecolor([_on_paper(colour) for colour in artist.get_edgecolor()])
         elif isinstance(artist, Patch):
             _recolour_patch(artist)
         elif isinstance(artist, Text):
@@ -81,7 +81,7 @@ def _recolour_patch(patch: Any) -> None:
 
 
 def _on_paper(colour: Any) -> Any:
-    """The colour on paper of one that stands for a name, as opaque as it is; any other as it is."""
+    """Return the colour on paper of a placeholder for a name, with the same opacity; any other colour unchanged."""
     from matplotlib.colors import to_hex, to_rgba
 
     rgba = to_rgba(colour)

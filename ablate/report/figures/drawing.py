@@ -1,4 +1,4 @@
-"""A plot at its true size on paper: text of one size, which fits where it stands, and the key of its shades."""
+"""A plot at its true size on paper: text of one size that fits its place, and the key of its shades."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 POINTS = 8
 """Size of all text."""
 DOTS = 300
-"""Dots in an inch of a PNG."""
+"""Dots per inch of a PNG."""
 LINE = 0.16
-"""Inches of a line of a legend."""
+"""Height of a line of a legend, in inches."""
 LINES = 2
-"""Lines over which a title or the name of an axis may run."""
+"""Number of lines that a title or an axis label may take."""
 SIGNS = "=./("
-"""Signs behind which a long name is broken; not a comma, which is within numbers too."""
+"""Characters after which a long name is wrapped; not the comma, which also occurs within numbers."""
 BESIDE = 0.45
-"""Inches that stand above and below a square panel."""
+"""Inches above and below a square panel."""
 SETTINGS: Mapping[str, Any] = {
     **{name: value for name, value in ON_PAGE.items() if "color" not in name},
     "font.family": "DejaVu Sans",
@@ -43,12 +43,12 @@ SETTINGS: Mapping[str, Any] = {
     "pdf.fonttype": 42,
     "savefig.dpi": DOTS,
 }
-"""The font is the one that comes with what draws, so that a figure is the same wherever it is made."""
+"""Settings of matplotlib; its bundled font makes a figure the same on every machine."""
 
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Draw as on paper within, whatever the user has set."""
+    """Use the settings for paper within the context, whatever the user has configured."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -58,13 +58,13 @@ def settings() -> Iterator[None]:
 
 
 def figure_of(plot: Plot, width: float) -> Figure:
-    """The plot so many inches wide, laid out; to be called within `settings`."""
+    """Return the plot laid out at this width in inches; to be called within `settings`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     heights = row_heights(len(plot.draw), plot.panels_across, plot.height)
     figure = Figure(figsize=(width, sum(heights)), dpi=DOTS, layout="constrained")
-    FigureCanvasAgg(figure)  # which measures texts
+    FigureCanvasAgg(figure)  # which can measure texts
     panels, last = fill(figure, plot.draw, plot.panels_across, heights)
     if any(axes.get_aspect() != "auto" for axes in panels):
         heights = [min(height, width / plot.panels_across + BESIDE) for height in heights]
@@ -76,32 +76,32 @@ def figure_of(plot: Plot, width: float) -> Figure:
     figure.set_figheight(sum(heights) + LINE * lines)
     figure.draw_without_rendering()
     _fit(figure, panels, width / plot.panels_across)
-    figure.draw_without_rendering()  # again: the room that names beside points take moves the points
+    figure.draw_without_rendering()  # again: the room taken by names beside points moves the points
     figure.set_layout_engine("none")
     return figure
 
 
 def _drawable(text: str) -> str:
-    """A text as the font can draw it: letters that it lacks are written out, as control characters are."""
+    """Return a text that the font can draw: letters that it lacks are written out, like control characters."""
     from matplotlib.font_manager import findfont, get_font
 
     known = get_font(findfont(SETTINGS["font.family"])).get_charmap()
-    return "".join(one if one == "\n" or ord(one) in known else written_out(one) for one in visible(text))
+    return "".join(c if c == "\n" or ord(c) in known else written_out(c) for c in visible(text))
 
 
 def _texts(figure: Figure) -> list[Text]:
     from matplotlib.text import Text
 
-    return [one for one in figure.findobj(Text) if isinstance(one, Text)]
+    return [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
 
 
 def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
-    """Put the legend, or the key of the shades, below everything, in as many columns as fit; how many lines it has."""
+    """Put the legend, or the key of the shades, below everything, in as many columns as fit; return its line count."""
     from matplotlib.patches import Patch
 
     handles, labels = last.get_legend_handles_labels() if plot.legend else ([], [])
     handles = [*handles, *(Patch(fc=PAPER[ink], ec=PAPER["faint"], lw=0.4) for ink, _ in plot.key)]
-    labels = [_drawable(one) for one in (*labels, *(text for _, text in plot.key))]
+    labels = [_drawable(label) for label in (*labels, *(text for _, text in plot.key))]
     if not labels:
         return 0
     title = _drawable(plot.key_title) or None
@@ -119,7 +119,7 @@ def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
 
 
 def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> None:
-    """Break titles and names of axes that are longer than what they stand along."""
+    """Wrap titles and axis labels that are longer than the side they stand along."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     for axes in panels:
         box = axes.get_window_extent(renderer)
@@ -137,12 +137,12 @@ def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> None:
 
 
 def _titles(axes: Any) -> tuple[Text, ...]:
-    """The three titles above a panel."""
+    """Return the three titles above a panel."""
     return axes.title, axes._left_title, axes._right_title  # what `get_title` reads them from
 
 
 def _broken(text: str, letters: int) -> str:
-    """A text over at most `LINES` lines, and what does not fit into them left out with a sign.
+    """Return a text wrapped to at most `LINES` lines; what does not fit is replaced by an ellipsis.
 
     >>> _broken("pre_ln + residual.gain=1/sqrt(2*depth)", 18)
     'pre_ln + residual.\\ngain=1/sqrt(…'

@@ -1,4 +1,4 @@
-"""What a space and a search export: their plots, the table of verdicts, the sentences, and what is left out."""
+"""The exports of a space and of a search: their plots, the table of verdicts, the sentences, and what is left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE, SENTENCES = "verdicts.tex", "captions.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """Plots under the names of their files, other files as texts by name, and in sentences what is left out and why."""
+    """Plots with the names of their files, other files as texts by name, and sentences on what is left out and why."""
 
     plots: tuple[tuple[str, Plot], ...]
     texts: Mapping[str, str]
@@ -31,13 +31,13 @@ class Export:
 
 
 def of_space(record: PageRecord) -> Export:
-    """Every plot of the page of a space."""
+    """Return every plot of the page of a space."""
     plots = list(_plots(record))
     return _export(record.title, plots, record.summary, captions.methods(record.summary), tuple(_left_out(record)))
 
 
 def of_search(record: SearchRecord) -> Export:
-    """The plots of a search, and a forest of what confirms it."""
+    """Return the plots of a search, and forest plots of its confirmation."""
     plots = list(searched.plots(record, analyse(record)))
     summary = record.confirmed
     left = [] if plots else ["every plot: no block has values that can be compared"]
@@ -57,22 +57,22 @@ def _export(title: str, plots: list[Plot], summary: Summary | None, methods: str
 
 
 def _searched(record: SearchRecord) -> str:
-    """How it was searched, and how what it found was confirmed, as one sentence."""
-    goals = listed([f"{'lower' if one.goal == 'min' else 'higher'} {spoken(one.metric)}" for one in record.objectives])
-    told = (
+    """Return the methods of the search and of its confirmation as one sentence."""
+    goals = listed([f"{'lower' if o.goal == 'min' else 'higher'} {spoken(o.metric)}" for o in record.objectives])
+    search = (
         f"{plural(len(record.trained), 'block')} of the grammar {record.grammar} were trained at "
         f"{plural(len(record.seeds), 'seed')} each ({record.sampler}, seed {record.seed}, {record.spent}) for {goals}, "
         "compared on the tuning split of the text"
     )
     if record.confirmed is None:
-        return f"{told}; nothing is confirmed at fresh seeds."
+        return f"{search}; nothing is confirmed at fresh seeds."
     best = f"the {plural(len(record.chosen), 'best block')} and {record.reference} were trained anew"
     judged = captions.methods(record.confirmed)
-    return f"{told}; {best} at fresh seeds and judged on the verdict split; {judged[:1].lower()}{judged[1:]}"
+    return f"{search}; {best} at fresh seeds and judged on the verdict split; {judged[:1].lower()}{judged[1:]}"
 
 
 def _plots(record: PageRecord) -> Iterator[Plot]:
-    """The plots in the order of the page."""
+    """Yield the plots in the order of the page."""
     yield from forest.plots(record)
     yield from differences.difference_plots(record)
     for terms, factors in factorials(record):
@@ -90,19 +90,19 @@ def _left_out(record: PageRecord) -> Iterator[str]:
     yield from _without_pair(record.summary)
     for terms, factors in factorials(record):
         if left := pareto.left_out(factors):
-            yield f"interactions{f' under {terms}' if terms else ''} of {', '.join(left)}: more pairs than are drawn"
+            yield f"interactions{f' under {terms}' if terms else ''} of {', '.join(left)}: too many pairs to draw"
     salted = [variant.name for variant in record.plan.variants if variant.setting.salt]
     if salted and record.curves:
-        yield f"training of {', '.join(salted)}: it is the baseline once more"
+        yield f"training of {', '.join(salted)}: it repeats the baseline"
     for metric in heatmaps.names(record):
         if not heatmaps.grouped_plots(record, metric):
             yield f"layers-{metric}: no finite value"
     if left := token_kernels.left_out(record):
-        yield f"kernels of {', '.join(left)}: more variants than are drawn; the view kernels has them"
+        yield f"kernels of {', '.join(left)}: too many variants to draw; the view kernels has them"
 
 
 def _without_pair(summary: Summary) -> Iterator[str]:
-    """Metrics of which no comparison has an estimate."""
+    """Yield the metrics for which no comparison has an estimate."""
     for metric in summary.metrics:
         if not any(effect.estimate is not None for effect in summary.effects if effect.metric == metric.name):
             yield f"forest-{metric.name}: no seed has a result on both sides"

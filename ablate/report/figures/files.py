@@ -1,4 +1,4 @@
-"""The files of a plot: drawn at the width of a column and of a page, and its numbers."""
+"""The files of a plot: drawings at the width of a column and of a page, and its numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ablate.report.plot import Plot
 from ablate.report.screens.query import as_csv
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "page": 6.75}
-"""Inches of a figure: 234 and 486 pt, a column and the text of most conferences and journals."""
+"""Widths of a figure in inches: 234 and 486 pt, the column and text widths of most conferences and journals."""
 FORMATS = ("svg", "pdf", "png")
 LETTERS = 80
-"""Letters of the name of a file."""
+"""Maximum length of a file name, in characters."""
 
 
 def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
-    """Each file of a plot by its name, which begins with `name`. The same plot gives the same bytes."""
+    """Yield each file of a plot with its name, which begins with `name`. The same plot gives the same bytes."""
     with settings():
         for size, width in WIDTHS.items():
             for kind, content in _drawn(plot, width):
@@ -30,7 +30,7 @@ def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def numbers(plot: Plot) -> str:
-    """The numbers behind a plot as CSV, in full; what a spreadsheet would take for a formula has an apostrophe."""
+    """Return the numbers behind a plot as CSV, in full; texts that look like formulas get an apostrophe."""
     rows = [[no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in plot.rows]
     return as_csv(plot.columns, rows)
 
@@ -51,16 +51,16 @@ def _drawn(plot: Plot, width: float) -> Iterator[tuple[str, bytes]]:
     svg = io.StringIO()
     canvas = FigureCanvasSVG(figure)
     canvas.print_svg(svg, metadata={"Date": None, "Creator": None, "Title": about})
-    found = {"svg": svg.getvalue().encode(), "pdf": pdf.getvalue(), "png": png.getvalue()}
-    yield from ((kind, found[kind]) for kind in FORMATS)
+    contents = {"svg": svg.getvalue().encode(), "pdf": pdf.getvalue(), "png": png.getvalue()}
+    yield from ((kind, contents[kind]) for kind in FORMATS)
 
 
 def file_names(plots: list[Plot]) -> list[str]:
-    """A name for the files of each plot: its own as any file system takes it, numbered where another has it."""
+    """Return a file name for each plot: its own, made safe for any file system, and numbered if already taken."""
     names: list[str] = []
     for plot in plots:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", plot.name).strip("-")[:LETTERS] or "figure"
-        taken, number, name = {one.lower() for one in names}, 2, plain
+        taken, number, name = {other.lower() for other in names}, 2, plain
         while name.lower() in taken:
             name, number = f"{plain}-{number}", number + 1
         names.append(name)
@@ -71,6 +71,6 @@ _OURS = re.compile(rf"(?P<name>.+)\.({'|'.join(WIDTHS)})\.({'|'.join(FORMATS)})"
 
 
 def belongs_to_export(names: list[str]) -> list[str]:
-    """Those of the names of files that an export writes: drawings, and the numbers beside one."""
-    figures = {found["name"] for name in names if (found := _OURS.fullmatch(name))}
+    """Return the file names that belong to an export: drawings, and the numbers beside one."""
+    figures = {match["name"] for name in names if (match := _OURS.fullmatch(name))}
     return [name for name in names if _OURS.fullmatch(name) or name.removesuffix(".csv") in figures]

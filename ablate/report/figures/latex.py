@@ -1,4 +1,4 @@
-"""The verdicts as a table of LaTeX, in the style of booktabs."""
+"""The verdicts as a LaTeX table in the style of booktabs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ablate.verdict.summary import Effect, Summary
 
 
 def table(summary: Summary) -> str:
-    """A `tabular` of every comparison on every metric, to stand in a table of one's own; a name is said once."""
+    """Return a `tabular` of every comparison on every metric, for use within a `table`; each name is given once."""
     return "\n".join(_lines(summary)) + "\n"
 
 
@@ -31,11 +31,11 @@ def _lines(summary: Summary) -> Iterator[str]:
 
 
 def _comparisons(summary: Summary) -> list[list[Effect]]:
-    """The effects of each comparison, in the order in which they are judged."""
-    found: dict[tuple[str, ...], list[Effect]] = {}
+    """Return the effects of each comparison, in the order in which they are judged."""
+    comparisons: dict[tuple[str, ...], list[Effect]] = {}
     for effect in effects_once(summary.effects):
-        found.setdefault(ends(effect), []).append(effect)
-    return list(found.values())
+        comparisons.setdefault(ends(effect), []).append(effect)
+    return list(comparisons.values())
 
 
 COLUMNS = ("metric", "difference", "n", "verdict", "p")

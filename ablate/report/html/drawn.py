@@ -1,4 +1,4 @@
-"""How a plot becomes SVG within a page: the same text every time, and colours by name, which the page gives."""
+"""Plots as SVG within a page: the same text every time, with colours by name that the page defines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ablate.output.escape import visible
 from ablate.report.plot import Draw, Plot, fill, row_heights
 
 SERIES = 6
-"""How many lines of a plot have a colour of their own."""
+"""Number of lines of a plot with a colour of their own."""
 SHADES = 8
-"""Shades of a map, from the least to the greatest."""
+"""Number of shades of a heat map, from the lowest to the highest."""
 INK: Mapping[str, str] = {
     "ink": "#010101",
     "faint": "#020202",
@@ -30,11 +30,11 @@ INK: Mapping[str, str] = {
     **{f"line{k}": f"#1{k}1{k}1{k}" for k in range(SERIES)},
     **{f"shade{k}": f"#2{k}2{k}2{k}" for k in range(SHADES)},
 }
-"""What is drawn in these colours takes the page's own of that name in their place (`var(--front)`)."""
+"""Placeholder colours, which are replaced by the page's colour of that name (`var(--front)`)."""
 WIDTH, HEIGHT = 5.4, 4.2
-"""Inches of a plot."""
+"""Size of a plot, in inches."""
 LONG = 36
-"""Characters of a name from which a legend as wide as `WIDTH` has one column."""
+"""Length of a name, in characters, beyond which a legend as wide as `WIDTH` has one column."""
 SETTINGS: Mapping[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "ablate",
@@ -56,11 +56,11 @@ SETTINGS: Mapping[str, Any] = {
 
 
 LINE, LINES = 0.17, 2
-"""Inches of a line of a legend; one of more lines than these makes its plot so much higher, not its panels smaller."""
+"""Height of a line of a legend in inches, and the number of lines beyond which a legend makes its plot higher."""
 
 
 def shown(plot: Plot, width: float = WIDTH) -> str:
-    """A plot as an SVG element, so many inches wide."""
+    """Return a plot as an SVG element of this width in inches."""
     return drawn(
         plot.draw,
         plot.id,
@@ -82,10 +82,10 @@ def drawn(
     columns: int = 1,
     legend: bool = True,
 ) -> str:
-    """An SVG element with a panel for each of `draw`, row by row; `name` keeps its ids apart from others'.
+    """Return an SVG element with a panel for each of `draw`, row by row; `name` makes its ids unique on the page.
 
-    `width` is that of all and `height` that of a row, or those of all rows, in inches. The legend is that of the last
-    panel.
+    `width` is the total width and `height` that of a row, or those of all rows, in inches. The legend is that of the
+    last panel.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -106,15 +106,15 @@ def drawn(
             figure.set_figheight(sum(heights) + LINE * max(0, lines - LINES))
         file = io.StringIO()
         with warnings.catch_warnings():
-            # A letter that this font lacks is only measured by it: the reader's browser draws it.
+            # A letter that this font lacks is only measured with it: the reader's browser draws it.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
-            # Not by `savefig`, which draws everything twice.
+            # Not with `savefig`, which draws everything twice.
             canvas.print_svg(file, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return _within(visible(file.getvalue()), name, about)
 
 
 def _within(svg: str, name: str, about: str) -> str:
-    """The element alone: no declaration, no fixed size, ids and colours of the page."""
+    """Return the element alone: no declaration, no fixed size, ids and colours of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     opening, rest = svg.split(">", 1)

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no other: no script, no request. All text is escaped here."""
+"""A report as one self-contained HTML file: no script, no request. All text is escaped here."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 """What a browser may load for a page: nothing."""
 
 
-ON_PAPER = '<p class="paper dim">What is folded is printed where it was opened first.</p>'
+ON_PAPER = '<p class="paper dim">Folded sections are printed only if they were opened before.</p>'
 
 
 def render(document: ReportDocument) -> str:
-    """The whole file; a list of its sections stands above the first. The same document gives the same text."""
+    """Return the whole file, with a list of its sections above the first. The same document gives the same text."""
     shown = escape(document.title)
     about = escape(" · ".join(document.about))
     return (
@@ -94,7 +94,7 @@ def _part(part: Part, level: int) -> str:
         case Figure():
             return _figure(part)
         case Group(parts):
-            inside = "".join(_part(one, level) for one in parts)
+            inside = "".join(_part(child, level) for child in parts)
             return f'<div class="plots small">{inside}</div>' if inside else ""
         case Stacked(parts):
             return f"<div>{_parts(parts, level)}</div>"
@@ -114,7 +114,7 @@ def _section(title: str, inside: str, level: int, *, folded: bool) -> str:
 
 
 def slug(title: str) -> str:
-    """Words of a title as an id.
+    """Return a title as an id.
 
     >>> slug("Every block trained")
     'every-block-trained'
@@ -123,7 +123,7 @@ def slug(title: str) -> str:
 
 
 def _fold(fold: Fold, level: int) -> str:
-    """What is opened by a click; on paper it is open."""
+    """Return a part that a click opens."""
     name = f"<b>{escape(fold.name)}</b> " if fold.name else ""
     marks = "; ".join(f"<code>{escape(mark)}</code>" for mark in fold.code)
     words = " ".join(filter(None, (escape(fold.summary), marks)))
@@ -131,7 +131,7 @@ def _fold(fold: Fold, level: int) -> str:
 
 
 def _verdicts(grid: VerdictGrid) -> str:
-    """The grid of verdicts: on a narrow screen a card for each row, so that no number is out of sight."""
+    """Return the grid of verdicts; on a narrow screen each row is a card, so that every number stays visible."""
     first, *names = grid.heading
     head = f'<th scope="col">{escape(first)}</th>' + "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "".join(
@@ -144,7 +144,7 @@ def _verdicts(grid: VerdictGrid) -> str:
 
 
 def _scrolling(title: str, head: str, body: str, kind: str = "") -> str:
-    """A table that scrolls by itself where it is wider than the page."""
+    """Return a table that scrolls if it is wider than the page."""
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(title, quote=True)}"><table{kind}>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
@@ -181,7 +181,7 @@ def _note(note: str) -> str:
 
 
 def _table(grid: Grid) -> str:
-    """A table whose first column names the rows."""
+    """Return a table whose first column names the rows."""
     columns = range(len(grid.heading))
     kind = ["n" if place in grid.numbers else "w" if place in grid.whole else "" for place in columns]
     head = "".join(_entry("th", text, k, ' scope="col"') for text, k in zip(grid.heading, kind, strict=True))
@@ -211,7 +211,7 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def _words(words: Words) -> str:
-    """Words with their tones: what a sentence is about is bold, what is beside the point dim."""
+    """Return words with their tones: the subject of a sentence is bold, secondary text dim."""
     return with_code(words) if isinstance(words, str) else "".join(map(_span, words))
 
 
@@ -226,14 +226,14 @@ def _span(span: StyledText) -> str:
 
 
 def with_code(text: str) -> str:
-    """A sentence in which what stands between backticks is code.
+    """Return a sentence in which text between backticks is code.
 
-    Outside of it no line ends between the sign of an edit and its name, or between a number and its percent sign.
+    Outside of code, no line ends between the sign of an edit and its name, or between a number and its percent sign.
     """
     pieces = re.split(r"`([^`]+)`", escape(text))
     return "".join(f"<code>{piece}</code>" if place % 2 else _together(piece) for place, piece in enumerate(pieces))
 
 
 def _together(text: str) -> str:
-    """Words that belong on one line, joined by characters that no line is broken at."""
+    """Join words that belong on one line by characters at which no line breaks."""
     return re.sub(r"(?<!\S)-(?=\w)", "-\u2060", text).replace(" %", "\u00a0%")

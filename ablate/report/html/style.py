@@ -1,4 +1,4 @@
-"""The style sheet of a page: light and dark as the reader's system has it, narrow and wide, and on paper."""
+"""The style sheet of a page: light or dark like the reader's system, for narrow and wide screens, and for paper."""
 
 from __future__ import annotations
 

@@ -1,22 +1,22 @@
-"""The page of a space: one record, as a document that is shown for a browser and as Markdown.
+"""The page of a space: one record as a document, rendered for a browser and as Markdown.
 
     record.py         the answer and everything behind it, as frozen values
     sections.py       the page as a document, section by section
     conclusion.py     the answer in a sentence, and the grid of verdicts
-    answer.py         the answer in sentences: what was found, what stands undecided, what did not help
+    answer.py         the texts around the answer: what was asked and trained, and what did not help
     verdicts.py       tables of verdicts, of the variants, and of a factorial
-    cost.py           tables of cost, of what was unequal, of noise, of trials and what they ran with
+    cost.py           tables of cost, unequal quantities, noise, trials and the versions they ran with
     forest.py         every comparison with its interval, a panel for each metric
     differences.py    paired differences from the baseline over training
     curves.py         losses and probes over training
-    heatmaps.py       probes by layer and step
+    heatmaps.py       heat maps of probes by layer and step
     token_kernels.py  kernels of tokens by position
     gains.py          trained gains over training
-    pareto.py         two metrics against each other; the means of two edits that interact
+    pareto.py         two metrics against each other; interaction plots of two edits
     panels.py         what plots share: colours of variants, axes, how many fit
-    glossary.py       what the numbers mean
+    glossary.py       the meaning of the numbers
 
-Every figure has a table beside it or says where its numbers are; what is folded or drawn at fewer steps is said.
+Every figure has a table beside it or says where its numbers are; the page says what is folded or drawn at fewer steps.
 """
 
 from ablate.report import markdown_renderer
@@ -26,12 +26,12 @@ from ablate.report.page.sections import page
 
 
 def to_html(record: PageRecord) -> str:
-    """The page as one HTML file that needs no other."""
+    """Return the page as one self-contained HTML file."""
     return renderer.render(page(record))
 
 
 def to_markdown(record: PageRecord) -> str:
-    """The page as Markdown: everything but the plots, whose numbers are in its tables."""
+    """Return the page as Markdown: everything except the plots, whose numbers are in its tables."""
     return markdown_renderer.render(page(record))
 
 

@@ -1,4 +1,4 @@
-"""What stands around the answer: what asks the question, which comparisons it is about, and what did not help."""
+"""The texts around the answer: a short description, the comparisons it is about, and what did not help."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ablate.verdict import seeds
 from ablate.verdict.summary import Effect, Summary
 
 FACTORIAL = ("main", "interaction")
-"""Kinds of comparison that are no difference of two variants."""
+"""Kinds of comparison that are not a difference of two variants."""
 
 
 def headline(record: PageRecord) -> list[str]:
-    """What asks the question, in short."""
+    """Return a short description of the space and its trials."""
     plan, states = record.plan, record.states
-    asked = sum(states.values())
+    planned = sum(states.values())
     parts = [plan.space, plan.design, plural(len(plan.variants), "variant"), plural(len(plan.seeds), "seed")]
     if record.summary.looked is not None:
-        parts[-1] += f", looked at after {record.summary.looked}"
+        parts[-1] += f", analysed at {record.summary.looked}"
     ended = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in sorted(states.items()) if n)
-    return [*parts, f"{asked:,} trials" + (f" ({ended})" if ended else "")]
+    return [*parts, f"{planned:,} trials" + (f" ({ended})" if ended else "")]
 
 
 def provenance(record: PageRecord) -> list[str]:
-    """When it was trained, on what, by which versions, and at which commit of the space's repository."""
-    ends = [one.at for one in record.endings if one.at is not None]
+    """Return when and on what it was trained, with which versions, and at which commit of the space's repository."""
+    ends = [ending.at for ending in record.endings if ending.at is not None]
     days = list(dict.fromkeys(_day(at) for at in (min(ends), max(ends)))) if ends else []
     parts = [f"trained {' to '.join(days)}"] if days else []
     sets = [record.versions.get(id, {}) for id in dict.fromkeys(o.versions_id for o in record.endings if o.versions_id)]
@@ -37,7 +37,7 @@ def provenance(record: PageRecord) -> list[str]:
         parts += [f"{name} {sets[0][name]}" for name in ("ablate", "torch") if name in sets[0]]
         parts += _machine(sets[0])
     elif sets:
-        parts.append(f"{len(sets)} sets of versions or machines, see Ran with")
+        parts.append(f"{len(sets)} sets of versions or machines, see Versions")
     if record.commit is not None:
         commit, comma, changes = record.commit.partition(",")
         parts.append(f"commit {commit[:10]}{comma}{changes}")
@@ -45,7 +45,7 @@ def provenance(record: PageRecord) -> list[str]:
 
 
 def _machine(versions: Mapping[str, str]) -> list[str]:
-    """The device, or where that is the processor, which one."""
+    """Return the device, or the name of the processor if that is the device."""
     device = versions.get("device", "cpu")
     return [device] if device != "cpu" else [versions["cpu"]] if "cpu" in versions else []
 
@@ -55,36 +55,36 @@ def _day(at: float) -> str:
 
 
 def unfinished(record: PageRecord) -> str:
-    """What is missing of a page that is written before its end."""
+    """Return what is missing from a page that is written before the end."""
     left = sum(record.states.get(state, 0) for state in ("planned", "unfinished"))
-    what = f"{plural(left, 'trial')} of {len(record.plan.trials):,} not ended" if left else "more trials may be added"
+    what = f"{left:,} of {len(record.plan.trials):,} trials have not ended" if left else "more trials may be added"
     if left and record.plan.open:
         what += ", and more may be added"
-    return f"As far as it has come: {what}. What is said here may change."
+    return f"Preliminary: {what}. These results may change."
 
 
 def noise(summary: Summary) -> Iterator[str]:
-    """What arms that differ in nothing but the initialisation differ by."""
+    """Yield how much arms differ that differ only in their initialisation."""
     for effects in summary.comparisons("noise"):
         parts = "; ".join(wording.noise(effect, summary.metric(effect.metric)) for effect in effects)
         yield f"A/A, {effects[0].change} changed: {parts}."
 
 
 def leading(summary: Summary) -> list[tuple[Effect, ...]]:
-    """The comparisons that the question is about: what the design isolates, then whole variants against the baseline.
+    """Return the comparisons that the question is about: those that the design isolates, then whole variants.
 
-    Of the latter where there are edits, that with the most of them under each of the terms. What is the same under
-    several terms is there once.
+    Whole variants are against the baseline; if there are edits, only the variant with most of them under each set of
+    terms. A comparison that is the same under several terms is included once.
     """
-    isolated = once(one for kind in ("edit", *FACTORIAL) for one in summary.comparisons(kind))
-    said = {(one[0].before, one[0].after) for one in isolated if one[0].before}
-    whole = once(one for one in summary.comparisons("baseline") if (one[0].before, one[0].after) not in said)
+    isolated = once(effects for kind in ("edit", *FACTORIAL) for effects in summary.comparisons(kind))
+    stated = {(effects[0].before, effects[0].after) for effects in isolated if effects[0].before}
+    whole = once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in stated)
     if isolated and whole:
         most: dict[str, tuple[Effect, ...]] = {}
-        for one in whole:
-            best = most.get(one[0].terms)
-            if best is None or _edits(summary, one) > _edits(summary, best):
-                most[one[0].terms] = one
+        for effects in whole:
+            best = most.get(effects[0].terms)
+            if best is None or _edits(summary, effects) > _edits(summary, best):
+                most[effects[0].terms] = effects
         whole = list(most.values())
     return [*isolated, *whole]
 
@@ -94,7 +94,7 @@ def _edits(summary: Summary, effects: Sequence[Effect]) -> int:
 
 
 def negatives(record: PageRecord) -> list[str]:
-    """What did not help, and what has no result: worse, no different, undecided, diverged, failed, missing."""
+    """Return what did not help, and what has no result: worse, no different, undecided, diverged, failed, missing."""
     summary = record.summary
     judged = _judged_once(summary)
     lines = []
@@ -106,9 +106,8 @@ def negatives(record: PageRecord) -> list[str]:
         if arm.diverged:
             low, high = arm.success(summary.confidence)
             lines.append(
-                f"diverged: {arm.name} in {arm.diverged} of {plural(arm.ended, 'seed')} (a share of "
-                f"{100 * low:.0f} % to {100 * high:.0f} % of seeds finishes: Wilson's "
-                f"{100 * summary.confidence:.3g} % interval)"
+                f"diverged: {arm.name} at {arm.diverged} of {plural(arm.ended, 'seed')} (share of seeds that finish: "
+                f"{100 * low:.0f} % to {100 * high:.0f} %, Wilson's {100 * summary.confidence:.3g} % interval)"
             )
     for arm in summary.arms:
         lines += [
@@ -118,7 +117,7 @@ def negatives(record: PageRecord) -> list[str]:
 
 
 def _judged_once(summary: Summary) -> list[Effect]:
-    """What is judged, the same two variants but once: as an edit where they are one, under the first of the terms."""
+    """Return the judged effects, each pair of variants once: as an edit if it is one, under the first of its terms."""
     judged = effects_once(effect for effect in summary.effects if effect.judged)
     edits = {(effect.before, effect.after) for effect in judged if effect.kind == "edit"}
     return [e for e in judged if e.kind != "baseline" or (e.before, e.after) not in edits]
@@ -126,15 +125,15 @@ def _judged_once(summary: Summary) -> list[Effect]:
 
 _TITLES = {
     "worse": "made it worse",
-    "worse_by_rank": "made it worse by rank, a diverged run the worst",
+    "worse_by_rank": "made it worse by rank (diverged runs rank worst)",
     "equivalent": "made no difference that matters",
-    "undecided": "could not be told from no difference",
+    "undecided": "could not be distinguished from no difference",
     "diverged": "could not be judged, since one side diverged at every seed",
 }
 
 
 def _grouped(effects: Sequence[Effect], summary: Summary) -> Iterator[str]:
-    """Each comparison once, with the metrics in question."""
+    """Yield each comparison once, with the metrics in question."""
     of: dict[str, list[str]] = {}
     for effect in effects:
         of.setdefault(subject(effect, summary), []).append(effect.metric)

@@ -14,15 +14,15 @@ from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
 
 MOST_ANSWERS = 3
-"""Sentences of an answer; where there would be more, the grid says the rest."""
+"""Maximum number of sentences of an answer; the grid has the rest."""
 
 
 ISOLATED = ("edit", "main")
-"""Kinds of comparison that are about one edit."""
+"""Kinds of comparison that concern one edit."""
 
 
 def opening(summary: Summary) -> Iterator[Part]:
-    """How every page of verdicts begins: the answer, the grid, and what the grid means."""
+    """Yield the opening of every page of verdicts: the answer, the grid, and what the grid means."""
     yield Lead(tuple(conclusion(summary)))
     if (verdicts := grid(summary)) is not None:
         yield verdicts
@@ -30,59 +30,59 @@ def opening(summary: Summary) -> Iterator[Part]:
 
 
 def conclusion(summary: Summary) -> list[str]:
-    """The answer: whole variants against the baseline, then which edits do it; or, where the design compares no whole
-    variant, each edit. Every metric comes with its difference and its interval; the grid has the rest.
+    """Return the answer: whole variants against the baseline, then the edits responsible; or each edit, if the design
+    compares no whole variant. Every metric comes with its difference and its interval; the grid has the rest.
     """
     compared = leading(summary)
     if not compared:
         return ["The design compares nothing."]
     whole = [effects for effects in compared if effects[0].kind == "baseline"]
-    asked = whole or compared
-    sentences = [_sentence(effects, summary) for effects in asked[:MOST_ANSWERS]]
-    if (others := len(asked) - MOST_ANSWERS) > 0:
+    leaders = whole or compared
+    sentences = [_sentence(effects, summary) for effects in leaders[:MOST_ANSWERS]]
+    if (others := len(leaders) - MOST_ANSWERS) > 0:
         rest = "other comparison is" if others == 1 else f"other {others} comparisons are"
         sentences.append(f"The {rest} in the grid below.")
     if whole:
         sentences += _of_edits([effects for effects in compared if effects[0].kind in ISOLATED], summary)
-    if pending := list(dict.fromkeys(one.pending for one in summary.judgements if one.pending)):
+    if pending := list(dict.fromkeys(judgement.pending for judgement in summary.judgements if judgement.pending)):
         sentences += [f"No verdicts yet: {why}." for why in pending]
     return sentences
 
 
 def _of_edits(edits: Sequence[Sequence[Effect]], summary: Summary) -> Iterator[str]:
-    """Which edits something is found of, by how much, and of which nothing is; nothing before there are verdicts."""
+    """Yield the edits with a finding and its size, and those without one; nothing before there are verdicts."""
     if not edits or any(judgement.pending for judgement in summary.judgements):
         return
-    found, nothing, lost = [], [], []
+    findings, nothing, lost = [], [], []
     for effects in edits:
-        told = [effect for effect in effects if effect.verdict not in ("undecided", "diverged")]
-        parts = [_found(effect, summary.metric(effect.metric)) for effect in told]
+        decided = [effect for effect in effects if effect.verdict not in ("undecided", "diverged")]
+        parts = [_result(effect, summary.metric(effect.metric)) for effect in decided]
         named = subject(effects[0], summary)
         if parts:
-            found.append(f"{named}: {', '.join(parts)}")
+            findings.append(f"{named}: {', '.join(parts)}")
         elif all(effect.verdict == "diverged" for effect in effects):
             lost.append(named)
         else:
             nothing.append(named)
-    rest = [f"nothing is found of {listed(nothing)}"] if nothing else []
+    rest = [f"nothing was found for {listed(nothing)}"] if nothing else []
     rest += [f"{listed(lost)} cannot be judged, since a side diverged at every seed"] if lost else []
-    yield f"Of its edits, {'; '.join(filter(None, [*found[:MOST_ANSWERS], _more(len(found)), *rest]))}."
+    yield f"Of its edits, {'; '.join(filter(None, [*findings[:MOST_ANSWERS], _more(len(findings)), *rest]))}."
 
 
-def _more(found: int) -> str:
-    return f"{found - MOST_ANSWERS} more in the grid" if found > MOST_ANSWERS else ""
+def _more(findings: int) -> str:
+    return f"{findings - MOST_ANSWERS} more in the grid" if findings > MOST_ANSWERS else ""
 
 
 def _sentence(effects: Sequence[Effect], summary: Summary) -> str:
-    """`op against pre_ln, 5 seeds: eval loss equivalent within 1 % (-0.0012 [-0.0058, +0.0034]); …`."""
-    parts = [_found(effect, summary.metric(effect.metric)) for effect in effects]
+    """Return `op against pre_ln, 5 seeds: eval loss equivalent within 1 % (-0.0012 [-0.0058, +0.0034]); …`."""
+    parts = [_result(effect, summary.metric(effect.metric)) for effect in effects]
     counts = sorted({effect.ranked or effect.n for effect in effects})
     seeds = plural(counts[0], "seed") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
     return f"{subject(effects[0], summary)}, {seeds}: {'; '.join(parts)}."
 
 
-def _found(effect: Effect, metric: Metric) -> str:
-    """What one metric says: the verdict first, then by how much."""
+def _result(effect: Effect, metric: Metric) -> str:
+    """Return the result on one metric: the verdict first, then the difference."""
     name, size = spoken(metric.name), wording.difference(effect)
     if effect.estimate is None or effect.verdict == "diverged":
         return f"{name} {spoken(effect.verdict)}"
@@ -91,12 +91,12 @@ def _found(effect: Effect, metric: Metric) -> str:
     if effect.verdict == "undecided":
         return f"{name} undecided ({size})"
     by = "at" if metric.log else "by"
-    of = ", of survivors" if effect.ranked else ""
+    of = ", survivors only" if effect.ranked else ""
     return f"{name} {spoken(effect.verdict)} {by} {size}{of}"
 
 
 def grid(summary: Summary) -> VerdictGrid | None:
-    """What the design isolates, then whole variants, by metric; None where nothing is compared."""
+    """Return what the design isolates, then whole variants, by metric; None if nothing is compared."""
     compared = leading(summary)
     if not compared:
         return None
@@ -109,7 +109,7 @@ def grid(summary: Summary) -> VerdictGrid | None:
 
 
 def _cell(effects: Sequence[Effect], metric: Metric) -> Cell:
-    effect = next((one for one in effects if one.metric == metric.name), None)
+    effect = next((candidate for candidate in effects if candidate.metric == metric.name), None)
     if effect is None:
         return Cell("none")
     number = wording.difference(effect) if effect.estimate is not None else ""
@@ -117,7 +117,7 @@ def _cell(effects: Sequence[Effect], metric: Metric) -> Cell:
 
 
 def meaning(summary: Summary) -> str:
-    """What the grid has: what differences are, how many tests they were held against, and the margins."""
+    """Return what the grid shows: the meaning of differences, the number of comparisons, and the margins."""
     return " ".join(_meaning(summary))
 
 
@@ -126,16 +126,16 @@ def _meaning(summary: Summary) -> Iterator[str]:
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
         yield f"Edits: {described(kind, summary)}."
-    yield f"Differences are after less before{', or after over before (×)' if log else ''}, paired by seed."
+    yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, paired by seed."
     if any(effect.adjusted_low is not None for effect in summary.effects):
-        over = f" by Holm for the {summary.tests} comparisons it is one of" if summary.tests > 1 else ""
+        over = f", by Holm over {summary.tests} comparisons" if summary.tests > 1 else ""
         together = percent(summary.confidence)
-        yield f"Each interval is adjusted as its verdict is{over}; all verdicts together hold at {together}."
+        yield f"Each interval is adjusted like its verdict{over}; all verdicts hold together at {together} confidence."
     else:
-        yield f"Each interval is the {percent(summary.confidence)} one of that comparison by itself."
+        yield f"Each interval is the unadjusted {percent(summary.confidence)} interval of that comparison."
     yield from _margins(summary)
     if any(effect.seeds_needed is not None for effect in summary.effects):
-        yield "+k seeds: about so many more would decide that cell, one way or the other."
+        yield "+k seeds: about k more seeds would decide that cell, one way or the other."
     base = next(arm for arm in summary.arms if arm.name == summary.baseline)
     if levels := [
         f"{spoken(m.name)} {wording.level(base.levels[m.name], m)}" for m in summary.metrics if m.name in base.levels
@@ -154,7 +154,7 @@ def _margins(summary: Summary) -> Iterator[str]:
 
 
 def _margin(metric: Metric) -> str:
-    """`1 % (±0.023)`."""
+    """Return the margin, as `1 % (±0.023)`."""
     stated = wording.margin(metric)
     relative = stated.endswith("%") and not metric.log
     return f"{stated} (±{metric.margin:.3g})" if relative else stated

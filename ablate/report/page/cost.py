@@ -1,4 +1,4 @@
-"""The tables of what it took: cost, what was unequal, noise and what can be seen above it, trials, versions."""
+"""The tables behind the results: cost, unequal quantities, noise and power, trials, versions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 from ablate.verdict.summary import Metric
 
 LISTED = 500
-"""Trials that are listed on the page; of more, how to list the rest."""
+"""Maximum number of trials listed on the page; it says how to list the rest."""
 
 
 def cost(record: PageRecord) -> Grid:
-    """What each variant has cost, diverged and failed trials included."""
-    ends = {one.trial_id: one for one in record.endings}
+    """Return what each variant has cost, including diverged and failed trials."""
+    ends = {ending.trial_id: ending for ending in record.endings}
     rows = []
     for variant in record.plan.variants:
         trials = [trial for trial in record.plan.trials if trial.variant == variant.id]
         of = [ends[trial.id] for trial in trials if trial.id in ends]
-        timed = [one.seconds for one in of if one.seconds is not None]
-        tokens = sum(one.tokens or 0 for one in of)
+        timed = [end.seconds for end in of if end.seconds is not None]
+        tokens = sum(end.tokens or 0 for end in of)
         context = trials[0].architecture.sizes.seq_len if trials else 1
         rows.append(
             (
@@ -37,7 +37,7 @@ def cost(record: PageRecord) -> Grid:
                 f"{variant.parameters:,}",
                 f"{variant.flops:,}",
                 str(len(trials)),
-                str(sum(one.spaces > 1 for one in of)),
+                str(sum(end.spaces > 1 for end in of)),
                 f"{tokens:,}",
                 f"{variant.cost.training_flops * tokens / context:.3g}" if tokens else "0",
                 took(sum(timed)) if timed else "–",
@@ -45,22 +45,22 @@ def cost(record: PageRecord) -> Grid:
         )
     return Grid(
         title="Cost",
-        note="of all trials of a variant, failed and diverged ones too, those of tuning and noise among them",
+        note="over all trials of a variant, including failed and diverged ones and those for tuning and noise",
         heading=(
-            "variant", "parameters", "FLOPs a sequence", "trials", "shared", "tokens", "training FLOPs", "time",
+            "variant", "parameters", "FLOPs per sequence", "trials", "shared", "tokens", "training FLOPs", "time",
         ),
         rows=tuple(rows),
         numbers=(1, 2, 3, 4, 5, 6, 7),
         remarks=(
-            "FLOPs are those of matrix products: of one forward pass over one sequence, and of training three times as "
-            "many, less the gradients of what is fixed; evaluations are not counted. Time is that of the trials one "
-            "after another, pauses included. Shared: trials that another space asks for as well, trained once.",
+            "FLOPs are those of matrix products: of one forward pass over one sequence; training takes three times as "
+            "many, minus the gradients of what is fixed; evaluations are not counted. Time is the sum over trials, "
+            "including pauses. Shared: trials that another space requests as well, trained once.",
         ),
     )  # fmt: skip
 
 
 def own(variant: Variant) -> Iterator[str]:
-    """What of a variant's sizes and training is not as the space has it; then each constraint that it breaks."""
+    """Yield the sizes and settings of a variant that differ from the space's, then each constraint that it breaks."""
     setting = variant.setting
     parts = [
         f"{name} {value:,}"
@@ -68,28 +68,28 @@ def own(variant: Variant) -> Iterator[str]:
         if value is not None
     ]
     if setting.open:
-        parts.append("steps or settings that are not known yet")
+        parts.append("steps or settings not known yet")
     parts += [f"{name} {text_of(value)}, by tuning" for name, value in setting.tuned]
     parts += ["another initialisation"] if setting.salt else []
     if parts:
         yield f"Its own: {', '.join(parts)}."
     for name, because in variant.breaks:
-        yield f"Breaks {name}, which this space lets through: {because}."
+        yield f"Breaks {name}, which this space allows: {because}."
 
 
 def unequal(record: PageRecord) -> list[Grid]:
-    """What was not equal under each of the terms, whatever they declare."""
-    return [_unequal(one) for one in record.unequal]
+    """Return what was unequal under each of the terms, whatever they declare."""
+    return [_unequal(audit) for audit in record.unequal]
 
 
-def _unequal(found: Unequal) -> Grid:
+def _unequal(audit: Unequal) -> Grid:
     return Grid(
-        title="What was unequal" + (f", under {found.terms}" if found.terms else ""),
-        note=f"declared: {found.declared}" if found.declared else "each variant against the baseline",
+        title="What was unequal" + (f", under {audit.terms}" if audit.terms else ""),
+        note=f"declared: {audit.declared}" if audit.declared else "each variant against the baseline",
         heading=("variant", "quantity", "baseline", "here", "difference", "declared equal"),
-        rows=tuple(_unequal_row(row) for row in found.rows),
+        rows=tuple(_unequal_row(row) for row in audit.rows),
         numbers=(2, 3, 4),
-        remarks=(found.equal,) if found.equal else (),
+        remarks=(audit.equal,) if audit.equal else (),
     )
 
 
@@ -100,12 +100,12 @@ def _unequal_row(row: UnequalQuantity) -> tuple[str, ...]:
 
 
 def noise(record: PageRecord) -> Grid:
-    """The floor of each metric, and what can be seen above it."""
+    """Return the noise floor of each metric, and what can be detected above it."""
     summary, plan = record.summary, record.plan
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
     tests = max(1, summary.tests)
-    levels = {metric: one.level / tests for one in summary.judgements for metric in one.metrics}
-    level = ", ".join(f"{one:.2g}" for one in dict.fromkeys(levels.values()))
+    levels = {metric: judgement.level / tests for judgement in summary.judgements for metric in judgement.metrics}
+    level = ", ".join(f"{value:.2g}" for value in dict.fromkeys(levels.values()))
     rows = tuple(
         cells
         for floor in record.floors
@@ -119,30 +119,30 @@ def noise(record: PageRecord) -> Grid:
         way = "`noise: {seeds: 6}` in the space trains the baseline against itself"
         salted = {variant.id for variant in plan.variants if variant.setting.salt}
         if pairs := len({trial.seed for trial in plan.trials if trial.variant in salted}):
-            way = f"its A/A arm ({plural(pairs, 'pair')}) gives the floor when it has ended"
+            way = f"its A/A arm ({plural(pairs, 'pair')}) will give the floor once it has ended"
         caveats.append(
-            f"no A/A arms under these conditions for {', '.join(missing)}: what of a difference is noise is known from "
-            f"the seeds of each comparison alone; {way}"
+            f"no A/A arms under these conditions for {', '.join(missing)}: how much of a difference is noise is known "
+            f"only from the seeds of each comparison; {way}"
         )
     many = plural(seeds, "seed")
     return Grid(
         title="Noise and power",
-        note="by how much differences vary over seeds: of the variants named against the baseline, or of A/A pairs, "
-        "which differ in nothing but the initialisation; on the log scale as factors",
+        note="how much differences vary over seeds: those of the named variants from the baseline, or of A/A pairs, "
+        "which differ only in their initialisation; on the log scale as factors",
         heading=(
-            "metric", "sd of a difference [95 %]", "pairs", f"visible at {many}, 80 % [95 %]",
+            "metric", "sd of a difference [95 %]", "pairs", f"detectable with {many}, 80 % power [95 %]",
             "seeds for half the margin", "measured on",
         ),
         rows=rows,
         numbers=(2, 4),
         caveats=tuple(caveats),
         remarks=(
-            f"Visible: the smallest true difference that so many pairs find {100 * POWER:.0f} % of the time at level "
+            f"Detectable: the smallest true difference that so many pairs find with {100 * POWER:.0f} % power at level "
             f"{level}, the first of Holm's over {plural(summary.tests, 'comparison')}"
-            + (", were it looked only at the last" if plan.looks else "")
+            + (", if only the last analysis were made" if plan.looks else "")
             + "; its interval is that of the sd. Seeds for half the margin: for an equivalence interval at the same "
-            f"level that reaches half the margin to each side, from the {100 * SD_LEVEL:.0f} % upper limit of the sd. "
-            "Neither is the power of what was found.",
+            f"level that reaches half the margin on each side, from the upper {100 * SD_LEVEL:.0f} % confidence limit "
+            "of the sd. Neither is the power of the results found (no post-hoc power).",
         )
         if rows
         else (),
@@ -168,37 +168,37 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
 
 
 def _size(value: float, metric: Metric) -> str:
-    """A size of a difference: a factor on the log scale."""
+    """Return the size of a difference, as a factor on the log scale."""
     return f"×{numbers.ratio(value)}" if metric.log else f"{value:.2g}"
 
 
 def ran_with(record: PageRecord) -> list[str]:
-    """A line for each set of versions, with the number of trials that ran with it."""
-    counted = Counter(one.versions_id for one in record.endings if one.versions_id is not None)
+    """Return a line for each set of versions, with the number of trials that ran with it."""
+    counted = Counter(end.versions_id for end in record.endings if end.versions_id is not None)
     lines = [f"{plural(n, 'trial')}: {_described(record.versions.get(id, {}))}" for id, n in counted.most_common()]
     if len(counted) > 1:
         lines.append("trials that ran with different versions are not paired")
     return lines
 
 
-def _described(found: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items()) or "not recorded"
+def _described(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items()) or "not recorded"
 
 
 def fingerprints(record: PageRecord) -> Grid:
-    """What each variant is, by the fingerprint of its block."""
+    """Return the fingerprint of each variant's block."""
     rows = tuple((v.name, v.id, ", ".join(v.names[1:]) or "–") for v in record.plan.variants)
     return Grid(
         title="Fingerprints",
-        note="of the blocks; where sizes, steps or initialisation are not the space's, of them too",
+        note="of the blocks, and of sizes, steps and initialisation where they are not the space's",
         heading=("variant", "fingerprint", "also"),
         rows=rows,
     )
 
 
 def trials(record: PageRecord) -> Grid:
-    """Every trial with its end; of very many the first."""
-    ends = {one.trial_id: one for one in record.endings}
+    """Return every trial with its end; only the first `LISTED` of very many."""
+    ends = {ending.trial_id: ending for ending in record.endings}
     rows = []
     for trial in record.plan.trials[:LISTED]:
         end = ends.get(trial.id)
@@ -208,10 +208,10 @@ def trials(record: PageRecord) -> Grid:
         named = record.variant(trial.variant).name
         rows.append((trial.id, named, str(trial.seed), trial.split, status))
     left = len(record.plan.trials) - len(rows)
-    more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}' AND current\"` has the other {left:,}"
+    more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}' AND current\"` lists the other {left:,}"
     return Grid(
         title="Trials",
-        note="by the hash of everything that decides their numbers",
+        note="by the hash of everything that determines their numbers",
         heading=("trial", "variant", "seed", "split", "ended"),
         rows=tuple(rows),
         numbers=(2,),

@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     from ablate.store.pages import MetricCurve
 
 Form: TypeAlias = Literal["largest", "mean"]
-"""What a value is of a metric that is measured at several parts of the model."""
+"""How the values of a metric that is measured at several parts of the model are combined."""
 LOSSES = (NATS, BITS, "train_loss")
 PEAKS = {"token_correlation_rms": "token_correlation"}
 """Metrics whose largest value is judged under another name than `peak_…`."""
 SPAN = 1000.0
-"""A factor between the least and the greatest of a course, beyond which it is drawn on the log scale."""
+"""The ratio of the largest to the smallest value of a curve beyond which it is drawn on the log scale."""
 TALL, LOW = 2.7, 2.1
-"""Inches of a panel: alone, and one of two."""
+"""Height of a panel in inches: alone, and as one of two."""
 
 
 def names(record: PageRecord) -> tuple[str, ...]:
-    """The metrics whose course is shown: losses first, then probes."""
+    """Return the metrics whose curves are shown: losses first, then probes."""
     there = dict.fromkeys(course.metric for course in record.curves)
     if BITS not in {metric.name for metric in record.summary.metrics}:
-        there.pop(BITS, None)  # the course of the loss again, in another unit
-    return (*(one for one in LOSSES if one in there), *(one for one in there if one not in LOSSES))
+        there.pop(BITS, None)  # the curve of the loss again, in another unit
+    return (*(metric for metric in LOSSES if metric in there), *(metric for metric in there if metric not in LOSSES))
 
 
 COLUMNS = ("variant", "metric", "step", "n", "mean", "sd", "log_mean", "log_sd")
-"""What stands behind a plot of courses; the logarithms are natural, and those of what is not above zero are missing."""
+"""The numbers behind a plot of curves; logarithms are natural, and missing for values that are not above zero."""
 
 
 def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant, ...]]]:
-    """The plots of a metric as SVG with their captions and variants."""
+    """Return the plots of a metric as SVG with their captions and variants."""
     return [(shown(plot, panels.WIDTH), plot.caption, group) for plot, group in grouped_plots(record, metric)]
 
 
 def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
-    """The plots of a metric with their variants, one for each group of variants."""
+    """Return the plots of a metric with their variants, one for each group of variants."""
     shown_forms = forms(record, metric)
     return [
         plot
@@ -88,17 +88,17 @@ def _of_form(record: PageRecord, metric: str, form: Form, suffix: str) -> Iterat
 
 
 def _numbers(variant: Variant, course: MetricCurve) -> Iterator[tuple[str | int | float | None, ...]]:
-    """The numbers of a course, step by step."""
+    """Yield the numbers of a curve, step by step."""
     columns = (course.steps, course.n, course.mean, course.sd, course.log_mean, course.log_sd)
     yield from ((variant.name, course.metric, *numbers) for numbers in zip(*columns, strict=True))
 
 
 def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
-    """What is drawn of a metric that is measured at several parts: those of its forms that are judged, else the mean.
+    """Return the forms in which a metric of several parts is drawn: those that are judged, else the mean.
 
-    Of one that is the whole model's there is one form, whatever is judged.
+    A metric of the whole model has one form, whatever is judged.
     """
-    judged = {one.name for one in record.summary.metrics}
+    judged = {m.name for m in record.summary.metrics}
     peak = bool({f"peak_{metric}", PEAKS.get(metric, "")} & judged)
     by_part = any(course.metric == metric and course.of == "largest" for course in record.curves)
     if peak and metric in judged and by_part:
@@ -107,17 +107,17 @@ def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
 
 
 def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, MetricCurve]:
-    """The course of each variant: the model's, or that over its parts in a form, by default the first of `forms`."""
+    """Return the curve of each variant: the model's, or that over its parts in a form (the first of `forms`)."""
     kinds = ("whole", form or forms(record, metric)[0])
     return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
 
 
 def is_log(record: PageRecord, metric: str) -> bool:
-    """Whether a metric is on the log scale: where its judged form is, or it spans more than `SPAN` and has a sign."""
+    """Return whether a metric is on the log scale: its judged form is, or it is positive and spans more than `SPAN`."""
     if {metric, f"peak_{metric}", PEAKS.get(metric, "")} & record.log_metrics:
         return True
-    logs = [one for course in chosen(record, metric).values() for one in course.log_mean]
-    known = [one for one in logs if one is not None and math.isfinite(one)]
+    logs = [log for course in chosen(record, metric).values() for log in course.log_mean]
+    known = [log for log in logs if log is not None and math.isfinite(log)]
     return len(known) == len(logs) > 0 and max(known) - min(known) > math.log(SPAN)
 
 
@@ -126,21 +126,21 @@ def _caption(
 ) -> Iterator[str]:
     what = {"largest": ", the largest over the parts measured", "mean": ", the mean over the parts measured"}
     log = is_log(record, metric)
-    mean = "geometric mean over seeds, band: times and divided by" if log else "mean over seeds, band: ±"
-    yield f"{spoken(metric).capitalize()} over training{what.get(courses[0].of, '')}: {mean} one standard deviation."
+    mean = "geometric mean over seeds, band: ×÷ one geometric" if log else "mean over seeds, band: ± one"
+    yield f"{spoken(metric).capitalize()} over training{what.get(courses[0].of, '')}: {mean} standard deviation."
     if two:
-        yield "Below, its second half."
+        yield "Below: its second half."
     counts = [course.n[0] for course in courses]
     if min(counts) == max(counts):
         yield f"n = {counts[0]} each."
     else:
         yield "n: " + ", ".join(f"{variant.name} {n}" for variant, n in zip(group, counts, strict=True)) + "."
     if any(_ends(record, variant.id) for variant in group):
-        yield "×: a seed diverged there; dotted: the mean of those that are left."
-    values = [one for course in courses for one in _values(course, log=log, start=0)]
+        yield "×: a seed diverged there; dotted: the mean of the remaining seeds."
+    values = [value for course in courses for value in _values(course, log=log, start=0)]
     if panels.framed(values, log=log, must=[_line(course, log=log)[0] for course in courses])[2]:
-        yield "Cut above: a course, or its band, leaves the frame."
-    thinned = [one for one in courses if len(one.steps) < one.measured]
+        yield "Cut off at the top: a curve, or its band, leaves the frame."
+    thinned = [course for course in courses if len(course.steps) < course.measured]
     if thinned:
         yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
 
@@ -175,7 +175,7 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Metric
 
 
 def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.ndarray, colour: str) -> None:
-    """A cross where seeds diverged: on the line, at the last step before that has a value."""
+    """Mark with a cross where seeds diverged: on the line, at the last step before that with a value."""
     for step in ends:
         known = [place for place, at in enumerate(steps) if at <= step and math.isfinite(line[place])]
         if known:
@@ -183,37 +183,37 @@ def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.
 
 
 def _ends(record: PageRecord, variant: str) -> dict[int, int]:
-    """Steps at which seeds of a variant diverged, with how many."""
+    """Return the steps at which seeds of a variant diverged, with their number."""
     ids = {trial.id for trial in record.plan.trials if trial.variant == variant and trial.split == "verdict"}
-    found: dict[int, int] = {}
-    for one in record.endings:
-        if one.trial_id in ids and one.status == "diverged" and one.step is not None:
-            found[one.step] = found.get(one.step, 0) + 1
-    return found
+    counts: dict[int, int] = {}
+    for ending in record.endings:
+        if ending.trial_id in ids and ending.status == "diverged" and ending.step is not None:
+            counts[ending.step] = counts.get(ending.step, 0) + 1
+    return counts
 
 
 def _line(course: MetricCurve, *, log: bool) -> list[float]:
     if log:
-        return [math.nan if one is None or one > 700 else math.exp(one) for one in course.log_mean]
-    return [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
+        return [math.nan if mean is None or mean > 700 else math.exp(mean) for mean in course.log_mean]
+    return [math.nan if mean is None or not math.isfinite(mean) else mean for mean in course.mean]
 
 
 def _band(course: MetricCurve, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
-    middle = np.asarray([math.nan if one is None else one for one in (course.log_mean if log else course.mean)])
-    sd = np.asarray([math.nan if one is None else one for one in (course.log_sd if log else course.sd)])
+    middle = np.asarray([math.nan if mean is None else mean for mean in (course.log_mean if log else course.mean)])
+    sd = np.asarray([math.nan if spread is None else spread for spread in (course.log_sd if log else course.sd)])
     low, high = middle - sd, middle + sd
     return (np.exp(np.minimum(low, 700)), np.exp(np.minimum(high, 700))) if log else (low, high)
 
 
 def _values(course: MetricCurve, *, log: bool, start: float) -> list[float]:
-    """The line and the edges of its band, from a step on."""
+    """Return the values of the line and of the edges of its band, from a step on."""
     keep = np.asarray(course.steps) >= start
     low, high = _band(course, log=log)
-    return [float(one) for part in (np.asarray(_line(course, log=log)), low, high) for one in part[keep]]
+    return [float(value) for part in (np.asarray(_line(course, log=log)), low, high) for value in part[keep]]
 
 
 def table(record: PageRecord, metric: str) -> Grid:
-    """The first and the last values of each variant."""
+    """Return the first and the last values of each variant."""
     log, shown_forms = is_log(record, metric), forms(record, metric)
     rows = []
     for variant, form in product(record.plan.variants, shown_forms):

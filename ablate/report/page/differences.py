@@ -1,4 +1,4 @@
-"""Paired differences from the baseline over training: what curves that lie on each other do not show."""
+"""Paired differences from the baseline over training, which curves that overlap do not show."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from ablate.store.differences import DifferenceCurve
 
 TALL = 2.7
-"""Inches of a panel."""
+"""Height of a panel, in inches."""
 CONFIDENCE = 0.95
-"""Of the band at each step by itself."""
+"""Confidence of the band, at each step separately."""
 BEYOND = 6.0
-"""A band is drawn as far as so many times the largest mean difference of the second half of training."""
+"""Reach of a drawn band, in multiples of the largest mean difference of the second half of training."""
 
 
 COLUMNS = ("variant", "metric", "step", "n", "difference", "sd", "low", "high")
-"""What stands behind a plot; where differences are ratios all but step and n are of logarithms."""
+"""The numbers behind a plot; where differences are ratios, all but step and n are logarithms."""
 
 
 def plots(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """The plots as SVG with their captions."""
+    """Yield the plots as SVG with their captions."""
     yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in difference_plots(record))
 
 
 def difference_plots(record: PageRecord) -> Iterator[Plot]:
-    """For each judged metric that is measured on the way its differences; one plot for each group of variants."""
+    """Yield the differences in each judged metric measured during training, with a plot for each group of variants."""
     kinds = dict.fromkeys((course.metric, course.over) for course in record.differences)
     forms = Counter(metric for metric, _ in kinds)
     for metric, over in kinds:
@@ -68,7 +68,7 @@ def difference_plots(record: PageRecord) -> Iterator[Plot]:
 
 
 def _numbers(variant: Variant, course: DifferenceCurve) -> Iterator[tuple[str | int | float | None, ...]]:
-    """The numbers of each step, in full."""
+    """Yield the numbers of each step, in full."""
     low, high = band(course)
     each = zip(course.steps, course.n, course.mean, course.sd, low.tolist(), high.tolist(), strict=True)
     for step, n, mean, sd, start, end in each:
@@ -85,19 +85,19 @@ def _caption(record: PageRecord, metric: str, courses: Sequence[DifferenceCurve]
     yield f"{spoken(metric).capitalize()}{form}: {what} {against}."
     counts = sorted({n for course in courses for n in course.n})
     n = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    band = f"Band: {100 * CONFIDENCE:.0f} % interval of each step by itself, by t over n = {n} seeds"
-    yield f"{band}; the verdict is about the end." if counts[-1] > 1 else "n = 1: no band."
-    thinned = [one for one in courses if len(one.steps) < one.measured]
+    band = f"Band: {100 * CONFIDENCE:.0f} % interval at each step separately, by t over n = {n} seeds"
+    yield f"{band}; the verdict is on the end of training." if counts[-1] > 1 else "n = 1: no band."
+    thinned = [course for course in courses if len(course.steps) < course.measured]
     if thinned:
         yield panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)).strip()
 
 
 def band(course: DifferenceCurve) -> tuple[np.ndarray, np.ndarray]:
-    """The ends at each step: mean ± t(n-1)·sd/√n; nan where n is 1."""
+    """Return the bounds at each step: mean ± t(n-1)·sd/√n; nan where n is 1."""
     from scipy.special import stdtrit
 
     n = np.asarray(course.n, dtype=float)
-    sd = np.asarray([math.nan if one is None else one for one in course.sd])
+    sd = np.asarray([math.nan if spread is None else spread for spread in course.sd])
     with np.errstate(invalid="ignore"):
         half = stdtrit(np.maximum(n - 1, 1), 0.5 + CONFIDENCE / 2) * sd / np.sqrt(n)
     mean = np.asarray(course.mean)

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROWS = 22
-"""Comparisons in one plot: one that is longer does not fit on a sheet of paper."""
+"""Maximum number of comparisons in one plot: a longer one does not fit on a sheet of paper."""
 ROW, EDGE = 0.38, 0.85
-"""Inches of a comparison, and of what stands around them all."""
+"""Height in inches of a comparison, and of what surrounds them all."""
 LETTERS = 14.0
-"""Letters in an inch of a row."""
+"""Letters per inch of a row."""
 BEYOND = 8.0
-"""A difference of more than so many times the middle one does not widen the frame."""
+"""A difference larger than this many times the median does not widen the frame."""
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
     "better": ("better", "o", True),
     "worse": ("worse", "v", True),
@@ -40,7 +40,7 @@ LOOKS: Mapping[str, tuple[str, str, bool]] = {
     "diverged": ("fresh", "x", True),
     "noise": ("faint", "d", True),
 }
-"""Of each verdict the colour, the marker, and whether that is filled."""
+"""For each verdict the colour, the marker, and whether that is filled."""
 
 
 COLUMNS = (
@@ -59,21 +59,21 @@ COLUMNS = (
     "p_adjusted",
     "verdict",
 )
-"""What stands behind a forest; on the log scale all but p are of logarithms."""
+"""The numbers behind a forest plot; on the log scale all but p are logarithms."""
 
 
 def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """The plots as SVG with their captions."""
+    """Yield the plots as SVG with their captions."""
     yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in plots(record))
 
 
 def plots(record: PageRecord) -> Iterator[Plot]:
-    """The plots: for each metric one, or several where comparisons are many, or none."""
+    """Yield the plots: one for each metric, several if there are many comparisons, none if there is no estimate."""
     yield from plots_of(record.summary)
 
 
 def plots_of(summary: Summary) -> Iterator[Plot]:
-    """The plots of any verdicts, those that confirm a search among them."""
+    """Yield the plots of any verdicts, including those that confirm a search."""
     every = effects_once(summary.effects)
     for place, metric in enumerate(summary.metrics):
         of = [effect for effect in every if effect.metric == metric.name]
@@ -97,7 +97,7 @@ def plots_of(summary: Summary) -> Iterator[Plot]:
 
 
 def _headline(part: Sequence[Effect], metric: Metric, summary: Summary) -> str:
-    """What is drawn, over how many seeds, with which intervals."""
+    """Return what is drawn, over how many seeds, with which intervals."""
     counts = {effect.n for effect in part if effect.estimate is not None} or {0}
     least, most = min(counts), max(counts)
     over = plural(least, "seed") if least == most else f"{least} to {most} seeds"
@@ -106,7 +106,7 @@ def _headline(part: Sequence[Effect], metric: Metric, summary: Summary) -> str:
 
 
 def _numbers(effect: Effect, summary: Summary) -> tuple[str | int | float | None, ...]:
-    """The numbers of a comparison, in full."""
+    """Return the numbers of a comparison, in full."""
     return (
         subject(effect, summary), effect.kind, effect.metric, effect.scale, effect.n, effect.estimate,
         effect.adjusted_low, effect.adjusted_high, effect.low, effect.high, effect.margin, effect.p, effect.p_adjusted,
@@ -125,32 +125,32 @@ def _caption(
     if metric.margin is not None:
         yield f"Shaded: the margin of equivalence, {wording.margin(metric)}."
     if any(bound is not None and not frame[0] <= bound <= frame[1] for e in part for bound in wording.bounds(e)):
-        yield "An arrow: the interval goes on beyond the frame."
+        yield "An arrow: the interval extends beyond the frame."
     if any(wording.single(effect) for effect in part):
-        yield "The thin line below is the interval of that comparison by itself."
+        yield "The thin line below is the unadjusted interval of that comparison."
     if any(effect.estimate is not None and effect.low is None for effect in part):
         yield "A point without a line: one pair, so no interval."
     if any(effect.verdict in ("better_by_rank", "worse_by_rank") for effect in part):
-        yield "A hollow diamond: found by ranks over all seeds; where it stands is of survivors."
+        yield "A hollow diamond: found by ranks over all seeds; its position is the difference among survivors."
 
 
 def _name(effect: Effect, summary: Summary) -> str:
-    """What a comparison is of; the caption says of whole variants what they are against."""
+    """Return the name of a comparison; the caption says what whole variants are compared with."""
     against = f" against {summary.baseline}"
     return subject(effect, summary).replace(against, "", 1) if effect.kind == "baseline" else subject(effect, summary)
 
 
 def _frame(effects: Sequence[Effect], metric: Metric) -> tuple[float, float]:
-    """The ends of the axis: what matters is in, and neither a wild estimate nor a wide interval squashes the rest."""
+    """Return the ends of the axis, such that neither an outlying estimate nor a wide interval squashes the rest."""
     estimates = [e.estimate for e in effects if e.estimate is not None and math.isfinite(e.estimate)]
     margin = metric.margin or 0.0
-    sizes = [abs(one) for one in estimates]
+    sizes = [abs(estimate) for estimate in estimates]
     most = max(BEYOND * statistics.median(sizes), 2 * margin) if sizes else margin
     most = most or max(sizes, default=0.0) or 1.0
-    core = [0.0, -margin, margin, *(one for one in estimates if abs(one) <= most)]
+    core = [0.0, -margin, margin, *(estimate for estimate in estimates if abs(estimate) <= most)]
     low, high = min(core), max(core)
     room = 1.5 * (high - low) or 1.0
-    bounds = [one for e in effects for one in wording.bounds(e) if one is not None and math.isfinite(one)]
+    bounds = [end for e in effects for end in wording.bounds(e) if end is not None and math.isfinite(end)]
     low = max(min([low, *bounds]), low - room)
     high = min(max([high, *bounds]), high + room)
     pad = 0.06 * (high - low) or 1.0
@@ -176,17 +176,17 @@ def _panel(axes: Axes, effects: Sequence[Effect], metric: Metric, frame: tuple[f
 
 
 def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summary: Summary, *, log: bool) -> None:
-    """A name and a verdict, and the interval below them."""
+    """Draw a name and a verdict, and the interval below them."""
     noise = effect.kind == "noise"
     ink, marker, filled = LOOKS["noise" if noise else effect.verdict]
     colour = INK[ink]
-    said = wording.verdict(effect)
+    verdict = wording.verdict(effect)
     figure: Any = axes.figure
-    room = int(LETTERS * figure.get_figwidth()) - len(said)
+    room = int(LETTERS * figure.get_figwidth()) - len(verdict)
     paper = {"facecolor": INK["paper"], "edgecolor": "none", "pad": 1.0}
     words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5, "bbox": paper}
     axes.text(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"], **words)
-    axes.text(1.0, row - 0.38, said, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
+    axes.text(1.0, row - 0.38, verdict, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
     if effect.estimate is None or not math.isfinite(effect.estimate):
         axes.text(0.0, row + 0.05, "no pair to compare", ha="left", color=INK["faint"], **words)
         return
@@ -216,7 +216,7 @@ def _line(
     width: float,
     value: Callable[[float], float],
 ) -> None:
-    """An interval, as far as it is within the frame."""
+    """Draw an interval, as far as it is within the frame."""
     start, end = max(ends[0], frame[0]), min(ends[1], frame[1])
     if start < end:
         shown = [value(start), value(end)]

@@ -1,4 +1,4 @@
-"""Trained gains over training: for each variant that has some a panel, a line for each gain, shaded by layer."""
+"""Trained gains over training: a panel for each variant that has any, a line for each gain, shaded by layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ablate.store.pages import MetricCurve
 
 FIRST = 6
-"""Plots that are shown at once; the others are folded."""
+"""Number of plots shown at first; the others are folded."""
 ABOUT = {
     "gain": "",
     "gain_mean": ", mean over channels or heads",
@@ -29,33 +29,33 @@ ABOUT = {
     "gain_rms": ", root mean square",
 }
 IN_TABLE = ("gain_sd", "gain_rms")
-"""What has no plot of its own: the standard deviation is the band around the mean."""
+"""Metrics without a plot of their own: the standard deviation is the band around the mean."""
 
 
 def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[MetricCurve]]]:
-    """Each variant with each kind of its gains, means before root mean squares."""
-    found: dict[tuple[str, str], list[MetricCurve]] = {}
+    """Return each variant with each kind of its gains, means before root mean squares."""
+    courses: dict[tuple[str, str], list[MetricCurve]] = {}
     for course in record.gains:
-        found.setdefault((course.variant, course.metric), []).append(course)
+        courses.setdefault((course.variant, course.metric), []).append(course)
     return [
-        (variant, metric, found[variant.id, metric])
+        (variant, metric, courses[variant.id, metric])
         for variant in record.plan.variants
         for metric in ABOUT
-        if (variant.id, metric) in found
+        if (variant.id, metric) in courses
     ]
 
 
 COLUMNS = ("variant", "gain", "metric", "step", "n", "mean", "sd")
-"""What stands behind a plot of gains; the sd is over seeds."""
+"""The numbers behind a plot of gains; the sd is over seeds."""
 
 
 def plots(record: PageRecord) -> list[tuple[str, str, str]]:
-    """The plots as SVG with their captions and the name of their variant."""
+    """Return the plots as SVG with their captions and the name of their variant."""
     return [(shown(plot, panels.WIDTH), plot.caption, variant.name) for plot, variant in gain_plots(record)]
 
 
 def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
-    """The plots with their variant; deviations are bands around the means, and root mean squares in the table alone."""
+    """Yield the plots with their variant; deviations are bands around means, root mean squares only in the table."""
     for place, (variant, metric, courses) in enumerate(courses_of(record)):
         if metric in IN_TABLE:
             continue
@@ -83,24 +83,24 @@ def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
 
 
 def _spreads(record: PageRecord, variant: Variant) -> Iterator[MetricCurve]:
-    """The standard deviations over channels or heads of a variant's gains."""
+    """Yield the standard deviations over channels or heads of a variant's gains."""
     yield from (course for course in record.gains if (course.variant, course.metric) == (variant.id, "gain_sd"))
 
 
 def _panel(axes: Axes, metric: str, courses: Sequence[MetricCurve], spread: Mapping[str, MetricCurve]) -> None:
     kinds = list(dict.fromkeys(_kind(course.of) for course in courses))
     layers = [_layer(course.of) for course in courses]
-    most = max([one for one in layers if one is not None], default=1)
-    said: set[str] = set()
+    most = max([layer for layer in layers if layer is not None], default=1)
+    labelled: set[str] = set()
     for course, layer in zip(courses, layers, strict=True):
         shade = SHADES - 1 if layer is None else 2 + round((SHADES - 3) * (layer - 1) / max(1, most - 1))
         kind = _kind(course.of)
-        label = panels.short(kind, 30) if kind not in said and len(kinds) > 1 else "_nolegend_"
-        said.add(kind)
-        line = [math.nan if one is None or not math.isfinite(one) else one for one in course.mean]
+        label = panels.short(kind, 30) if kind not in labelled and len(kinds) > 1 else "_nolegend_"
+        labelled.add(kind)
+        line = [math.nan if mean is None or not math.isfinite(mean) else mean for mean in course.mean]
         style = panels.STYLES[kinds.index(kind) % len(panels.STYLES)]
         if course.of in spread and spread[course.of].steps == course.steps:
-            sd = [math.nan if one is None else one for one in spread[course.of].mean]
+            sd = [math.nan if mean is None else mean for mean in spread[course.of].mean]
             low, high = ([m + sign * s for m, s in zip(line, sd, strict=True)] for sign in (-1, 1))
             axes.fill_between(course.steps, low, high, color=INK[f"shade{shade}"], alpha=0.15, lw=0)
         axes.plot(course.steps, line, ls=style, color=INK[f"shade{shade}"], lw=1.3, label=label)
@@ -116,16 +116,16 @@ def _layer(address: str) -> int | None:
 
 
 def _kind(address: str) -> str:
-    """What is the same of a gain in all layers."""
+    """Return the part of a gain's address that is the same in all layers."""
     return address.split(".", 2)[-1] if _layer(address) is not None else address
 
 
 def table(record: PageRecord) -> Grid:
-    """First and last value of every gain."""
+    """Return the first and the last value of every gain."""
     rows = []
     for variant, metric, courses in courses_of(record):
-        for course in sorted(courses, key=lambda one: (_kind(one.of), _layer(one.of) or 0)):
-            known = [one for one in course.mean if one is not None and math.isfinite(one)]
+        for course in sorted(courses, key=lambda course: (_kind(course.of), _layer(course.of) or 0)):
+            known = [mean for mean in course.mean if mean is not None and math.isfinite(mean)]
             ends = (panels.number(known[0]), panels.number(known[-1])) if known else ("–", "–")
             sd = course.sd[-1]
             spread = "–" if sd is None or not math.isfinite(sd) else f"{sd:.2g}"

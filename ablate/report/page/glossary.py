@@ -1,4 +1,4 @@
-"""What each number of a page means."""
+"""The meaning of each number of a page."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ablate.space.metrics import BITS
 
 
 def definitions(record: PageRecord) -> list[str]:
-    """Of verdicts and metrics first, then of what was measured beside them."""
+    """Return the definitions of verdicts and metrics, then of what else was measured."""
     summary = record.summary
     lines = list(footnotes.definitions(summary, record.definitions))
     judged = {metric.name for metric in summary.metrics}
     beside = [BITS] if summary.bits_beside else []
     measured = [*beside, *names(record), *dict.fromkeys(course.metric for course in record.gains)]
     lines += [f"{name}: {record.definitions[name]}" for name in measured if name in record.definitions.keys() - judged]
-    adjusted = "after looking several times, too, " if summary.looks else ""
-    once = ", were it looked only then" if summary.looks else ""
+    analyses = " and for the interim analyses" if summary.looks else ""
+    alone = ", if only this analysis were made" if summary.looks else ""
     lines.append(
-        f"p: of no difference; p of equivalence: the greater of the two one-sided tests; both by Holm {adjusted}over "
-        "the family. q: that of no difference by Benjamini and Hochberg: of those below a level at most that share is "
-        f"false on average{once}; no verdict is made by it"
+        "p: for no difference; p of equivalence: the larger of the two one-sided tests; both are adjusted by Holm over "
+        f"the family{analyses}. q: the p for no difference, adjusted by Benjamini and Hochberg: of those below a "
+        f"level, at most that share is false on average{alone}; no verdict is based on it"
     )
     return lines

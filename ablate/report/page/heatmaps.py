@@ -1,4 +1,4 @@
-"""Probes by layer: for each variant a map of layers and steps, in shades that all variants of a metric share."""
+"""Probes by layer: a heat map of layers and steps for each variant, in shades that all variants of a metric share."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
     from ablate.store.pages import LayerCurve
 
 FIRST = 6
-"""Variants whose maps are shown at once; those of the others are folded."""
+"""Number of variants whose heat maps are shown at first; those of the others are folded."""
 BEFORE = ("embedding", "positions", "position", "entry_norm")
 """Parts of a model that stand before its layers."""
 WIDE_RANGE = 20.0
-"""Values that differ by more than this factor are shaded by their logarithm."""
+"""Values that span more than this factor are shaded by their logarithm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shades:
-    """Shades: `edges` are the values at which one goes over into the next, of logarithms or not."""
+    """Shades: `edges` are the values at which each begins, equally spaced in logarithms if `log`."""
 
     edges: tuple[float, ...]
     log: bool
 
     def shade(self, value: float) -> int:
-        """The shade of a value."""
+        """Return the shade of a value."""
         return min(SHADES - 1, max(0, int(np.searchsorted(self.edges, value, side="right")) - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maps:
-    """The maps of one metric: plots with the variants in each, the first to be shown at once, and the shades."""
+    """The heat maps of one metric: plots with the variants in each, the first shown at first, and the shades."""
 
     metric: str
     plots: tuple[tuple[str, tuple[Variant, ...]], ...]
@@ -55,7 +55,7 @@ class Maps:
 
 
 def names(record: PageRecord) -> tuple[str, ...]:
-    """The metrics that were measured at two parts or more."""
+    """Return the metrics that were measured at two parts or more."""
     parts: dict[str, set[str]] = {}
     for course in record.layers:
         parts.setdefault(course.metric, set()).add(course.part)
@@ -63,11 +63,11 @@ def names(record: PageRecord) -> tuple[str, ...]:
 
 
 COLUMNS = ("variant", "metric", "part", "step", "n", "mean")
-"""What stands behind a map."""
+"""The numbers behind a heat map."""
 
 
 def maps(record: PageRecord, metric: str) -> Maps | None:
-    """The maps of a metric; None where it has no finite value."""
+    """Return the heat maps of a metric; None if it has no finite value."""
     plots = grouped_plots(record, metric)
     if not plots:
         return None
@@ -81,7 +81,7 @@ def maps(record: PageRecord, metric: str) -> Maps | None:
 
 
 def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
-    """The maps of a metric with the variants in each; none where it has no finite value."""
+    """Return the heat maps of a metric with the variants in each; none if it has no finite value."""
     of: dict[str, list[LayerCurve]] = {}
     for course in record.layers:
         if course.metric == metric:
@@ -93,7 +93,7 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
     parts = in_order(course.part for courses in of.values() for course in courses)
     some = next(iter(of.values()))[0]
     caption = (
-        f"{spoken(metric).capitalize()} by layer, from the first (below) to the last, and step; means over seeds; "
+        f"{spoken(metric).capitalize()} by layer (first at the bottom) and step; means over seeds; "
         f"{combined(metric)}.{panels.drawn_steps(some.measured, len(some.steps))}"
     )
     plots = []
@@ -106,7 +106,7 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
                 lambda axes, v=variant: _map(axes, v, of[v.id], parts, scale)  # type: ignore[misc]
                 for variant in group
             ),
-            about=f"{spoken(metric)} by layer and step, a map for each variant. The table below has the last step.",
+            about=f"{spoken(metric)} by layer and step, a heat map per variant. The table below has the last step.",
             caption=caption,
             height=0.6 + max(0.5, min(2.2, 0.1 * len(parts))),
             panels_across=min(2, len(group)),
@@ -126,25 +126,25 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
 
 
 def _scale_of(record: PageRecord, metric: str) -> Shades:
-    """The shades that all maps of a metric share."""
-    values = [one for course in record.layers if course.metric == metric for one in known(course)]
+    """Return the shades that all heat maps of a metric share."""
+    values = [value for course in record.layers if course.metric == metric for value in known(course)]
     return _scale(values, log=is_log(record, metric))
 
 
 def _scale(values: Sequence[float], *, log: bool) -> Shades:
-    """Shades from the 1st to the 99th centile, so that single values do not stretch them."""
+    """Return shades from the 1st to the 99th percentile, so that outliers do not stretch them."""
     log = min(values) > 0 and (log or max(values) / min(values) > WIDE_RANGE)
     scaled = np.log(values) if log else np.asarray(values, dtype=float)
-    low, high = (float(one) for one in np.quantile(scaled, (0.01, 0.99)))
+    low, high = (float(end) for end in np.quantile(scaled, (0.01, 0.99)))
     if high <= low:
         low, high = float(scaled.min()), float(scaled.max())
     edges = np.linspace(low, high, SHADES + 1)[:-1] if high > low else np.asarray([low])
-    return Shades(edges=tuple(float(one) for one in (np.exp(edges) if log else edges)), log=log)
+    return Shades(edges=tuple(float(edge) for edge in (np.exp(edges) if log else edges)), log=log)
 
 
-def key(found: Maps) -> list[tuple[int, str]]:
-    """Each shade with the values that it stands for."""
-    return _key(found.scale)
+def key(shown_maps: Maps) -> list[tuple[int, str]]:
+    """Return each shade with the values that it stands for."""
+    return _key(shown_maps.scale)
 
 
 def _key(scale: Shades) -> list[tuple[int, str]]:
@@ -152,9 +152,9 @@ def _key(scale: Shades) -> list[tuple[int, str]]:
     if len(edges) == 1:
         return [(0, panels.number(edges[0]))]
     first, *rest = panels.apart(edges[1:])
-    said = [(0, f"below {first}")]
-    said += [(place, f"from {edge}") for place, edge in enumerate((first, *rest), 1)]
-    return said
+    entries = [(0, f"below {first}")]
+    entries += [(place, f"from {edge}") for place, edge in enumerate((first, *rest), 1)]
+    return entries
 
 
 def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Sequence[str], scale: Shades) -> None:
@@ -183,7 +183,7 @@ def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Seq
 
 
 def _join(boxes: list[tuple[float, float, float]], row: float, start: float, end: float) -> None:
-    """Cells of one shade side by side are one box."""
+    """Merge adjacent cells of one shade into one box."""
     if boxes and boxes[-1][0] == row and boxes[-1][2] == start:
         boxes[-1] = (row, boxes[-1][1], end)
     else:
@@ -191,15 +191,15 @@ def _join(boxes: list[tuple[float, float, float]], row: float, start: float, end
 
 
 def _edges(steps: Sequence[int]) -> list[float]:
-    """The borders between steps: half-way."""
+    """Return the borders between steps: half-way."""
     if len(steps) == 1:
         return [steps[0] - 0.5, steps[0] + 0.5]
-    inner = [(one + other) / 2 for one, other in pairwise(steps)]
+    inner = [(step + following) / 2 for step, following in pairwise(steps)]
     return [steps[0] - (inner[0] - steps[0]), *inner, steps[-1] + (steps[-1] - inner[-1])]
 
 
 def table(record: PageRecord, metric: str) -> Grid:
-    """The last measured value of each part, a column for each variant."""
+    """Return the last measured value of each part, with a column for each variant."""
     of: dict[tuple[str, str], str] = {}
     for course in record.layers:
         if course.metric == metric:
@@ -218,7 +218,7 @@ def table(record: PageRecord, metric: str) -> Grid:
 
 
 def in_order(parts: Iterable[str]) -> list[str]:
-    """What stands before the layers, the layers, and what stands behind them."""
+    """Return the parts before the layers, the layers, and the parts after them, in this order."""
 
     def place(part: str) -> tuple[int, int, str]:
         first = part.partition(" ")[0]
@@ -229,8 +229,8 @@ def in_order(parts: Iterable[str]) -> list[str]:
 
 
 def known(course: LayerCurve) -> list[float]:
-    """Its finite values, step by step."""
-    return [one for one in course.mean if one is not None and math.isfinite(one)]
+    """Return the finite values of a curve, step by step."""
+    return [mean for mean in course.mean if mean is not None and math.isfinite(mean)]
 
 
 def _part(part: str) -> str:
@@ -238,7 +238,7 @@ def _part(part: str) -> str:
 
 
 def combined(metric: str) -> str:
-    """What the value of a layer is where several of its parts were measured."""
+    """Return how the values of several parts of a layer are combined."""
     if metric == "gradient_norm":
-        return "of a layer the norm over all its parameters"
-    return "of several parts of a layer the largest"
+        return "for a layer, the norm over all its parameters"
+    return "for several parts of a layer, the largest"

@@ -1,4 +1,4 @@
-"""What the plots of a page share: which variants stand together and in which colour, axes, names beside points."""
+"""What the plots of a page share: groups of variants and their colours, axes, names beside points."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)))
-"""Lines of the variants of a plot, so that colour is never alone."""
+"""Line styles of the variants of a plot, so that they do not differ by colour alone."""
 WIDTH = 4.3
-"""Inches of a plot: its letters stay legible on a phone."""
+"""Width of a plot in inches, such that its text stays legible on a phone."""
 NAME = 40
-"""Characters of a name that a plot has room for; tables have the whole of it."""
+"""Maximum length of a name in a plot, in characters; tables have the whole name."""
 POWERS = 30.0
-"""A factor over which an axis has its ticks at powers."""
+"""The factor beyond which an axis has its ticks at powers of ten."""
 DECIMALS = 9
-"""Decimals that a tick has at most."""
+"""Maximum number of decimals of a tick."""
 FAR = 4.0
-"""A course is cut where it is above so many times what three quarters of all values are below."""
+"""How far a curve is shown above the third quartile of all values, in multiples of its distance to the median."""
 
 
 def groups(record: PageRecord, ids: Iterable[str]) -> list[tuple[Variant, ...]]:
-    """Variants that are drawn together: the baseline, and as many others as there are colours for."""
+    """Return the variants that are drawn together: the baseline, and as many others as there are colours."""
     there = set(ids)
     base = [v for v in record.plan.variants if v.id == record.plan.baseline and v.id in there]
     others = [v for v in record.plan.variants if v.id != record.plan.baseline and v.id in there]
@@ -42,13 +42,13 @@ def groups(record: PageRecord, ids: Iterable[str]) -> list[tuple[Variant, ...]]:
 
 
 def colour(place: int, group: Sequence[Variant], record: PageRecord) -> str:
-    """The colour of a variant within its group; the first is the baseline's."""
+    """Return the colour of a variant within its group; the first is the baseline's."""
     has_base = bool(group) and group[0].id == record.plan.baseline
     return INK[f"line{place if has_base else place + 1}"]
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name that fits a plot.
+    """Return a name that fits a plot.
 
     >>> short("residual.gain=1/sqrt(2*depth)", 12)
     'residual.ga…'
@@ -57,7 +57,7 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def plain_ticks(axes: Axes, which: Literal["x", "y"], *, log: bool, over: float = 1.0) -> None:
-    """Plain numbers at few places; on the log scale at powers where the axis goes `over` a large factor."""
+    """Set a few ticks with plain numbers; on the log scale at powers if the axis spans a large factor (`over`)."""
     from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 
     if log:
@@ -71,23 +71,23 @@ def plain_ticks(axes: Axes, which: Literal["x", "y"], *, log: bool, over: float 
 
 
 def tick(value: float, ticks: Sequence[float]) -> str:
-    """The number of one of these ticks, with as many decimals as all of them take; of powers each by itself.
+    """Return the label of one of these ticks, with as many decimals as all of them need; each alone for powers.
 
     >>> [tick(one, (5.45, 5.4525, 5.455)) for one in (5.45, 5.4525)]
     ['5.4500', '5.4525']
     """
-    places = sorted({float(one) for one in ticks if math.isfinite(one)})
-    gaps = [other - one for one, other in pairwise(places)]
+    places = sorted({float(place) for place in ticks if math.isfinite(place)})
+    gaps = [following - place for place, following in pairwise(places)]
     if not gaps or max(gaps) > 5 * min(gaps) or max(abs(places[0]), abs(places[-1])) >= 1e6:
         return f"{value:.4g}"
     for decimals in range(DECIMALS):
-        if all(abs(round(one, decimals) - one) < min(gaps) / 100 for one in places):
+        if all(abs(round(place, decimals) - place) < min(gaps) / 100 for place in places):
             return f"{value:z.{decimals}f}"
     return f"{value:.4g}"
 
 
 def by_steps(axes: Axes) -> None:
-    """The axis of steps."""
+    """Set up the axis of steps."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -96,19 +96,19 @@ def by_steps(axes: Axes) -> None:
 
 
 def framed(values: Sequence[float], *, log: bool, must: Sequence[float] = ()) -> tuple[float, float, bool]:
-    """The ends of an axis of courses, and whether it cuts some: what soars must not squash what does not.
+    """Return the ends of an axis of curves, and whether it cuts some off, so that outliers do not squash the rest.
 
-    What `must` be seen is within, where courses start for example.
+    Values that `must` be seen, such as the starts of curves, are within.
     """
-    known = np.asarray([one for one in values if math.isfinite(one) and (one > 0 or not log)], dtype=float)
+    known = np.asarray([value for value in values if math.isfinite(value) and (value > 0 or not log)], dtype=float)
     if not known.size:
         return (1.0, 10.0, False) if log else (0.0, 1.0, False)
     scaled = np.log(known) if log else known
     low, high = float(scaled.min()), float(scaled.max())
-    middle, most = (float(one) for one in np.quantile(scaled, (0.5, 0.75)))
+    middle, most = (float(quantile) for quantile in np.quantile(scaled, (0.5, 0.75)))
     top = most + FAR * max(most - middle, (most - low) / 2)
-    seen = [one for one in must if math.isfinite(one) and (one > 0 or not log)]
-    top = max([top, *(math.log(one) if log else one for one in seen)])
+    seen = [value for value in must if math.isfinite(value) and (value > 0 or not log)]
+    top = max([top, *(math.log(value) if log else value for value in seen)])
     cut = high > top > low
     high = top if cut else high
     pad = 0.05 * (high - low) or 0.05 * (abs(high) or 1.0)
@@ -117,10 +117,10 @@ def framed(values: Sequence[float], *, log: bool, must: Sequence[float] = ()) ->
 
 
 def named_points(axes: Axes, points: Sequence[tuple[str, float, float]], size: float = 8) -> int:
-    """Names beside points, where none covers another name or point; how many had to be left out."""
-    at = [tuple(float(one) * 72 / axes.figure.dpi for one in axes.transData.transform((x, y))) for _, x, y in points]
+    """Put names beside points without covering another name or point; return how many had to be left out."""
+    at = [tuple(float(c) * 72 / axes.figure.dpi for c in axes.transData.transform((x, y))) for _, x, y in points]
     box = axes.get_window_extent()
-    left, right = (one * 72 / axes.figure.dpi for one in (box.x0, box.x1))
+    left, right = (end * 72 / axes.figure.dpi for end in (box.x0, box.x1))
     taken = [(x - 3, x + 3, y - 3, y + 3) for x, y in at]
     missing = 0
     for (name, x, y), (here, high) in zip(points, at, strict=True):
@@ -148,12 +148,12 @@ def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def drawn_steps(measured: int, shown: int) -> str:
-    """What a caption says of steps that are left out; nothing where none are."""
+    """Return what a caption says about steps that are left out; nothing if none are."""
     return f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
 
 
 def apart(values: Sequence[float]) -> list[str]:
-    """Rising numbers with three significant digits, and more where two would look the same.
+    """Return increasing numbers with three significant digits, or more where two would look the same.
 
     >>> apart([1.121, 1.124, 1.3])
     ['1.121', '1.124', '1.300']
@@ -167,5 +167,5 @@ def apart(values: Sequence[float]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """A number of a map's key or table."""
+    """Return a number of a heat map's key or table."""
     return significant(value)

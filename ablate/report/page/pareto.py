@@ -1,4 +1,4 @@
-"""Two metrics against each other with the variants that none beats; and the means of two edits that interact."""
+"""Two metrics against each other with the Pareto front; and interaction plots of two edits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LONG = 16
-"""Characters of a metric's name from which its axis has two lines."""
+"""Length of a metric's name, in characters, beyond which its axis label has two lines."""
 PAIRS = 4
-"""Pairs of edits drawn for each metric; tables have them all."""
+"""Maximum number of pairs of edits drawn for each metric; tables have them all."""
 
 
 def fronts(record: PageRecord) -> list[tuple[str, str]]:
-    """The planes of two metrics as SVG, with captions."""
+    """Return the plots of two metrics as SVG, with captions."""
     return [(shown(plot, panels.WIDTH), plot.caption) for plot in front_plots(record)]
 
 
 def front_plots(record: PageRecord) -> Iterator[Plot]:
-    """The first metric against each other one; nothing where fewer than two have values."""
+    """Yield the first metric against each other one; nothing if fewer than two have values."""
     metrics = record.seen()
     every = [arm for arm in record.summary.arms if record.variant(arm.variant).setting.salt == 0]
     for place, other in enumerate(metrics[1:]):
@@ -40,9 +40,9 @@ def front_plots(record: PageRecord) -> Iterator[Plot]:
         if len(arms) < 2:
             continue
         left = len(every) - len(arms)
-        caption = "Means over seeds, with one standard deviation each way. A name that would cover another is left out."
+        caption = "Means over seeds ± one standard deviation. A name that would cover another is left out."
         if len(metrics) > 2:
-            caption += " The front is that of all metrics: a variant may be on it for one that is not drawn."
+            caption += " The Pareto front is over all metrics: a variant may be on it because of one that is not drawn."
         pair = (metrics[0], other)
         yield Plot(
             name=f"trade-off-{metrics[0].name}-{other.name}",
@@ -67,7 +67,7 @@ def front_plots(record: PageRecord) -> Iterator[Plot]:
 
 
 def _numbers(arm: Arm, metrics: Sequence[Metric], record: PageRecord) -> tuple[str | int | float | None, ...]:
-    """The numbers of a variant in two metrics."""
+    """Return the numbers of a variant in two metrics."""
     levels = [arm.levels[metric.name] for metric in metrics]
     marks = (str(arm.variant == record.plan.baseline).lower(), str(arm.variant in record.summary.front).lower())
     return arm.name, *marks, *(number for level in levels for number in (level.mean, level.sd, level.n))
@@ -78,7 +78,7 @@ def _plane(axes: Axes, record: PageRecord, x: Metric, y: Metric, arms: Sequence[
     seen: set[str] = set()
     for arm in arms:
         base, best = arm.variant == record.plan.baseline, arm.variant in front
-        kind = "front" if best else "beaten by another"
+        kind = "Pareto front" if best else "dominated"
         ink, marker = (INK["front"], "D") if best else (INK["faint"], "o")
         if base:
             kind, ink, marker = f"{panels.short(arm.name, 24)} (baseline)", INK["reference"], "D" if best else "o"
@@ -112,14 +112,14 @@ def _label(metric: Metric) -> str:
 
 
 def interactions(record: PageRecord, factors: Factors, terms: str) -> list[tuple[str, str]]:
-    """The means of pairs of edits as SVG, with captions."""
+    """Return the interaction plots of pairs of edits as SVG, with captions."""
     left = len(_pairs(factors)) - PAIRS
-    more = f" {left} more pairs are in the tables alone." if left > 0 else ""
+    more = f" {left} more pairs are only in the tables." if left > 0 else ""
     return [(shown(plot, panels.WIDTH), plot.caption + more) for plot in interaction_plots(record, factors, terms)]
 
 
 def left_out(factors: Factors) -> list[str]:
-    """The pairs of edits that are not drawn."""
+    """Return the pairs of edits that are not drawn."""
     return [" × ".join(pair) for pair in _pairs(factors)[PAIRS:]]
 
 
@@ -128,7 +128,7 @@ def _pairs(factors: Factors) -> list[tuple[str, ...]]:
 
 
 def interaction_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:
-    """For each metric the means of pairs of edits: lines that are not parallel interact."""
+    """Yield for each metric the means of pairs of edits: lines that are not parallel show an interaction."""
     pairs = _pairs(factors)[:PAIRS]
     for place, metric in enumerate(record.seen() if pairs else ()):
         draw: list[Draw] = [
@@ -140,8 +140,8 @@ def interaction_plots(record: PageRecord, factors: Factors, terms: str) -> Itera
             id=f"interaction-{''.join(c if c.isalnum() else '-' for c in terms)}-{place}",
             draw=tuple(draw),
             about=f"Means of {spoken(metric.name)} by two edits. The table Runs has the numbers.",
-            caption=f"Means of {spoken(metric.name)} over runs and seeds, along the edit below each panel; solid: with "
-            "the edit above it, dashed: without. Edits whose lines are not parallel interact.",
+            caption=f"Means of {spoken(metric.name)} over runs and seeds, by the edit named below each panel; solid: "
+            "with the edit named above it, dashed: without it. Edits whose lines are not parallel interact.",
             height=2.4,
             panels_across=min(2, len(draw)),
             legend=False,
@@ -184,7 +184,7 @@ def _pair(axes: Axes, record: PageRecord, factors: Factors, metric: Metric, pair
 
 
 def _mean(record: PageRecord, factors: Factors, metric: Metric, levels: dict[int, int]) -> float:
-    """The mean over the runs with these levels; on the log scale geometric."""
+    """Return the mean over the runs with these levels; the geometric mean on the log scale."""
     of = [
         record.summary.arm(id).levels.get(metric.name)
         for id, run in factors.runs

@@ -1,4 +1,4 @@
-"""A space and what came of it as frozen values: what was asked, what was trained, and what the numbers say."""
+"""A space and its results as frozen values: the question, the trials, and the verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ablate.store.pages import Kernel, LayerCurve, MetricCurve, TrialEnd
 
 ENDS = ("finished", "diverged")
-"""States of a trial that are results."""
+"""States of a trial that count as results."""
 WAITING = ("planned", "unfinished")
 """States of a trial that may yet become a result."""
 
@@ -34,14 +34,14 @@ class ShownVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRecord:
-    """A space at its end, or as far as it has come.
+    """A space at its end, or in its current state.
 
-    `blocks` are the variants' in the plan's order. `curves`, `layers`, `gains` and `endings` are as the store has them,
-    of the trials that verdicts are made of; `endings` of the others of the plan, too. `versions` are what trials ran
-    with, by id. `corpus` says in lines what the text was. `floors` are the noise under this plan's conditions,
-    `unequal` what was not equal. `again` are the commands that repeat it, `source` the text of the space's file and
-    `resolved` the whole of what it meant. `beside` are notes on the page as a whole, `kernels` snapshots by position,
-    `differences` those from the baseline over training. `commit` is that of the repository which the space is in.
+    `blocks` are those of the variants, in the plan's order. `curves`, `layers`, `gains` and `endings` are as in the
+    store, of the trials behind the verdicts; `endings` also of the plan's other trials. `versions` are what trials ran
+    with, by id. `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions,
+    `unequal` what was not equal. `again` are the commands that repeat it, `source` is the text of the space's file and
+    `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
+    position, `differences` those from the baseline over training. `commit` is that of the space's repository.
     """
 
     plan: Plan
@@ -67,24 +67,24 @@ class PageRecord:
 
     @property
     def title(self) -> str:
-        """The question, or the space's name where it asks none."""
+        """The question, or the space's name if it has none."""
         return self.plan.question.strip() or self.plan.space
 
     @property
     def states(self) -> Mapping[str, int]:
-        """How many trials of the plan stand how; those that the results never heard of are planned."""
-        counted = Counter(one.status for one in self.endings)
+        """The number of the plan's trials by state; those unknown to the results are planned."""
+        counted = Counter(ending.status for ending in self.endings)
         unknown = len(self.plan.trials) - sum(counted.values())
         return counted + Counter({"planned": unknown}) if unknown else counted
 
     @property
     def partial(self) -> bool:
-        """Whether more results may follow."""
+        """True if more results may follow."""
         return self.plan.open or any(self.states.get(state, 0) for state in WAITING)
 
     @property
     def baseline(self) -> Arm:
-        """What the others are judged against."""
+        """The arm that the others are judged against."""
         return self.summary.arm(self.plan.baseline)
 
     @property
@@ -93,9 +93,9 @@ class PageRecord:
         return frozenset(metric.name for metric in self.summary.metrics if metric.log)
 
     def variant(self, id: str) -> Variant:
-        """The variant of that id; KeyError if the plan has none."""
+        """Return the variant of that id; KeyError if the plan has none."""
         return self.plan.variant(id)
 
     def seen(self) -> tuple[Metric, ...]:
-        """The judged metrics that any variant has a value of."""
+        """Return the judged metrics for which any variant has a value."""
         return tuple(m for m in self.summary.metrics if any(m.name in arm.levels for arm in self.summary.arms))

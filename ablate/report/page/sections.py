@@ -37,13 +37,13 @@ from ablate.report.page import (
 from ablate.report.page.record import PageRecord
 
 COURSES = 8
-"""Courses of losses and probes that are shown at once; those of others are folded."""
+"""Number of curves of losses and probes shown at first; the others are folded."""
 OPEN = 4
-"""Probes whose maps are shown at once; those of the others are folded."""
+"""Number of probes whose heat maps are shown at first; those of the others are folded."""
 
 
 def page(record: PageRecord) -> ReportDocument:
-    """The page. The same record gives the same document."""
+    """Return the page. The same record gives the same document."""
     about = (*answer.headline(record), *answer.provenance(record))
     return ReportDocument(title=record.title, about=about, parts=tuple(_parts(record)))
 
@@ -82,11 +82,11 @@ FOLDED = (
     *("Kernels", "Gains", "Blocks", "What did not help", "Cost", "Equal terms", "Noise and power", "Repeat it"),
     "What the numbers mean",
 )
-"""Sections that are opened by who looks for them, and printed where they are open."""
+"""Sections that are closed at first, and printed only if they are open."""
 
 
 def _comparisons(record: PageRecord) -> Iterator[Part]:
-    """Each comparison once, a plot for each metric; where there is none, which lack it."""
+    """Yield a plot of every comparison for each metric, and the metrics without one."""
     yield from _group(Figure(svg, caption) for svg, caption in forest.forests(record))
     compared = {effect.metric for effect in record.summary.effects if effect.estimate is not None}
     if without := [metric.name for metric in record.summary.metrics if metric.name not in compared]:
@@ -112,11 +112,11 @@ def _factorial(record: PageRecord) -> Iterator[Part]:
 
 
 def _training(record: PageRecord) -> Iterator[Part]:
-    """Losses at once, of probes the first group of variants; the rest folded, and said."""
+    """Yield the losses and the first probes, then the rest, folded under their names."""
     names = curves.names(record)
     salted = [variant.name for variant in record.plan.variants if variant.setting.salt]
     if names and salted:
-        yield Prose(f"Of {', '.join(salted)} only the tables above and below have numbers.", "note")
+        yield Prose(f"Numbers of {', '.join(salted)} are only in the tables above and below.", "note")
     plots = [
         _figure_with_table(curves.plots(record, metric), curves.table(record, metric), spoken(metric))
         for metric in names
@@ -128,7 +128,7 @@ def _training(record: PageRecord) -> Iterator[Part]:
 
 
 def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid: Grid, what: str) -> Stacked:
-    """The plot of the first variants; those of the others are folded, under their names."""
+    """Return the plot of the first variants; those of the others are folded under their names."""
     parts: list[Part] = [Figure(svg, caption) for svg, caption, _ in drawn[:1]]
     if rest := drawn[1:]:
         first = {variant.id for variant in drawn[0][2]}
@@ -142,11 +142,11 @@ def _layers(record: PageRecord) -> Iterator[Part]:
     every = [(metric, heatmaps.maps(record, metric)) for metric in heatmaps.names(record)]
     shown = [(metric, _of_metric(record, metric, maps)) for metric, maps in every if maps is not None]
     if shown:
-        yield Prose("Layers from the first (below) to the last, steps from left to right.", "note")
+        yield Prose("Layers from the first (bottom) to the last, steps from left to right.", "note")
         yield from _group(part for _, part in shown[:OPEN])
     if left := shown[OPEN:]:
         named = ", ".join(spoken(metric) for metric, _ in left)
-        yield Fold(f"maps of {plural(len(left), 'more probe')}: {named}", tuple(_group(part for _, part in left)))
+        yield Fold(f"heat maps of {plural(len(left), 'more probe')}: {named}", tuple(_group(part for _, part in left)))
 
 
 def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
@@ -185,8 +185,8 @@ def _trade_offs(record: PageRecord) -> Iterator[Part]:
 
 
 def _blocks(record: PageRecord) -> Iterator[Part]:
-    """The edits of each variant from the baseline, and the blocks."""
-    yield Prose(f"Each variant against {record.summary.baseline}; open one for its block.", "note")
+    """Yield the edits of each variant from the baseline, and the blocks."""
+    yield Prose(f"Each variant against {record.summary.baseline}; open one to see its block.", "note")
     for shown in record.blocks:
         variant = record.variant(shown.variant)
         names = () if variant.id == record.plan.baseline else tuple(name for name, _ in shown.edits)
@@ -206,16 +206,16 @@ def _notes(record: PageRecord) -> Iterator[Part]:
 def _repeat(record: PageRecord) -> Iterator[Part]:
     yield Verbatim("\n".join(record.again), "sh")
     yield BulletList(record.corpus)
-    yield Section("Ran with", (BulletList(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
+    yield Section("Versions", (BulletList(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
     fingerprints, trials = cost.fingerprints(record), cost.trials(record)
     yield Fold(f"fingerprints {fingerprints.note}", (TableOf(fingerprints, bare=True),))
     listed = f"{plural(len(record.plan.trials), 'trial')}, {trials.note}"
     yield Fold(listed, (TableOf(trials, bare=True), BulletList(trials.remarks)))
     yield Fold("the space's file", (Verbatim(record.source, "yaml"),))
-    yield Fold("the whole of what it meant, with nothing left out", (Verbatim(record.resolved, "yaml", small=True),))
+    yield Fold("the resolved space, with nothing left out", (Verbatim(record.resolved, "yaml", small=True),))
 
 
 def _group(parts: Iterable[Part]) -> Iterator[Group]:
-    """Parts side by side; nothing where there are none."""
+    """Yield parts side by side; nothing if there are none."""
     if shown := tuple(parts):
         yield Group(shown)

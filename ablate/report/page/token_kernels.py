@@ -1,4 +1,4 @@
-"""Kernels of tokens within a sequence: for each variant its snapshots over training, of a middle and the last place."""
+"""Kernels of tokens within a sequence: snapshots over training for each variant, at a middle and the last place."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from ablate.store.pages import Kernel
 
 FIRST = 6
-"""Variants whose kernels are drawn; those of the others are in the view kernels."""
+"""Maximum number of variants whose kernels are drawn; those of the others are in the view kernels."""
 STEPS = 3
-"""Snapshots of a variant, from the first to the last."""
+"""Number of snapshots of a variant, from the first to the last."""
 
 
 COLUMNS = ("variant", "place", "step", "n", "i", "j", "value")
-"""What stands behind a plot: the cells on and below the diagonal, of which those above are the mirror."""
+"""The numbers behind a plot: the cells on and below the diagonal, of which those above are the mirror image."""
 
 
 def plots(record: PageRecord) -> list[tuple[str, str]]:
-    """A plot as SVG with its caption for each of the first variants that have snapshots; the last says what is left."""
-    found = [(shown(plot, panels.WIDTH), plot.caption) for plot in kernel_plots(record)]
+    """Return a plot as SVG with its caption for each of the first variants with snapshots; the last names the rest."""
+    drawn = [(shown(plot, panels.WIDTH), plot.caption) for plot in kernel_plots(record)]
     if left := left_out(record):
-        svg, about = found[-1]
-        found[-1] = (svg, f"{about} Not drawn: {', '.join(left)}; the view kernels has them.")
-    return found
+        svg, about = drawn[-1]
+        drawn[-1] = (svg, f"{about} Not drawn: {', '.join(left)}; the view kernels has them.")
+    return drawn
 
 
 def left_out(record: PageRecord) -> list[str]:
-    """The names of the variants whose snapshots are not drawn."""
+    """Return the names of the variants whose snapshots are not drawn."""
     return [variant.name for variant in _with_some(record)[FIRST:]]
 
 
@@ -47,7 +47,7 @@ def _with_some(record: PageRecord) -> list[Variant]:
 
 
 def kernel_plots(record: PageRecord) -> Iterator[Plot]:
-    """A plot for each of the first variants that have snapshots."""
+    """Yield a plot for each of the first variants with snapshots."""
     for place, variant in enumerate(_with_some(record)[:FIRST]):
         snapshots = _chosen([kernel for kernel in record.kernels if kernel.variant == variant.id])
         yield Plot(
@@ -56,12 +56,12 @@ def kernel_plots(record: PageRecord) -> Iterator[Plot]:
             draw=tuple(lambda axes, k=kernel: _matrix(axes, k) for kernel in snapshots),  # type: ignore[misc]
             about=f"Normalised kernel matrices of {variant.name}: rows and columns are positions. "
             "The view kernels has them.",
-            caption=f"{variant.name}: cosine of tokens within a sequence, by position, mean over sequences and over "
-            f"{snapshots[0].n} seeds; from 0 or less (light) to 1 (dark), which everywhere is rank collapse.",
+            caption=f"{variant.name}: cosine similarity of tokens within a sequence, by position, mean over sequences "
+            f"and over {snapshots[0].n} seeds; from 0 or less (light) to 1 (dark); 1 everywhere is rank collapse.",
             height=1.7,
             panels_across=len({kernel.step for kernel in snapshots}),
             legend=False,
-            key_title=f"cosine of tokens of {panels.short(variant.name, 24)}, by position",
+            key_title=f"cosine similarity of tokens of {panels.short(variant.name, 24)}, by position",
             key=tuple(
                 (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}")
                 for shade in range(SHADES)
@@ -76,7 +76,7 @@ def kernel_plots(record: PageRecord) -> Iterator[Plot]:
 
 
 def _chosen(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Of a middle and the last place, row by row, up to three steps spread from the first to the last."""
+    """Return the kernels at a middle and the last place, row by row, at up to three steps from first to last."""
     places = list(dict.fromkeys(kernel.address for kernel in kernels))
     steps = sorted({kernel.step for kernel in kernels})
     some = sorted({steps[round(k * (len(steps) - 1) / (STEPS - 1))] for k in range(STEPS)})

@@ -1,4 +1,4 @@
-"""The tables of the verdicts: comparisons with their intervals, the variants, and what a factorial is made of."""
+"""The tables of the verdicts: comparisons with their intervals, the variants, and the parts of a factorial."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ablate.verdict.aliases import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
 LEVELS = {1: "with", -1: "without"}
-"""How a run's level of an edit is shown."""
+"""The text for each level of an edit in a run."""
 MEANINGS = {
     "baseline": "whole variants",
-    "noise": "nothing but the initialisation changed: what is seen is noise, and is not judged",
+    "noise": "only the initialisation changed: any difference is noise, and is not judged",
 }
 
 
 def verdicts(record: PageRecord) -> list[Grid]:
-    """A table for each kind of comparison, under each of the terms; what several have in common is in one for them."""
+    """Return a table for each kind of comparison under each of the terms; those shared by terms have one table."""
     summary, order = record.summary, [*KINDS, *MEANINGS]
     groups: dict[tuple[str, tuple[str, ...]], list[Effect]] = {}
     for effect in sorted(effects_once(summary.effects), key=lambda effect: order.index(effect.kind)):
@@ -52,12 +52,12 @@ def _title(kind: str, summary: Summary) -> str:
 
 
 def caveats(summary: Summary) -> list[str]:
-    """What to beware of in the tables of verdicts, each said once."""
+    """Return the caveats on the tables of verdicts, each stated once."""
     return [*footnotes.peculiarities(summary), *summary.notes]
 
 
-COLUMNS = ("verdict", "metric", "difference and test", "by itself or –", "n", "p", "q", "p of equivalence")
-"""What a table of verdicts has behind the change."""
+COLUMNS = ("verdict", "metric", "difference and test", "unadjusted or –", "n", "p", "q", "p of equivalence")
+"""The columns of a table of verdicts after the change."""
 
 
 def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _chance(p: float | None) -> str:
 
 
 def variants(record: PageRecord) -> Grid:
-    """A row for each variant: its mean in each metric, how many seeds finished and diverged, its size."""
+    """Return a row for each variant: its mean in each metric, how many seeds finished and diverged, its size."""
     summary = record.summary
     names = [metric.name for metric in summary.metrics]
     if summary.bits_beside:
@@ -86,7 +86,7 @@ def variants(record: PageRecord) -> Grid:
         )
         for arm in summary.arms
     )
-    counts = ("finished", "diverged", "parameters", "FLOPs a sequence")
+    counts = ("finished", "diverged", "parameters", "FLOPs per sequence")
     return Grid(
         title="Variants",
         note=f"mean ± sd over the seeds that finished; the baseline is {summary.baseline}",
@@ -107,13 +107,13 @@ def _front(summary: Summary) -> Iterator[str]:
     if summary.front:
         names = ", ".join(wording.with_fate(summary.arm(id)) for id in summary.front)
         yield (
-            "On the front (no variant is better in one metric and as good in the others, by the means over the seeds "
-            f"that both have): {names}"
+            "On the Pareto front (no variant is better in one metric and as good in the others, by the means over the "
+            f"seeds that both have): {names}"
         )
 
 
 def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
-    """The runs of a factorial: which edits each has, and its mean."""
+    """Return the runs of a factorial: which edits each has, and its mean."""
     summary, metrics = record.summary, record.summary.metrics
     rows = []
     for id, levels in factors.runs:
@@ -129,31 +129,31 @@ def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
 
 
 def aliases(terms: str, factors: Factors) -> Grid | None:
-    """What else is in each estimate of a fraction; None where nothing is."""
+    """Return what else is in each estimate of a fractional design; None if nothing is."""
     rows = alias_rows(factors)
     if not rows:
         return None
     kind = f"a fraction of resolution {factors.resolution}: " if factors.resolution else ""
     return Grid(
         title=_under("Aliases", terms),
-        note=f"{kind}what is in an estimate beside its own effect, and how many times",
-        heading=("effect", "its estimate has in it also"),
+        note=f"{kind}the other effects contained in an estimate, and their coefficients",
+        heading=("effect", "its estimate also contains"),
         rows=rows,
     )
 
 
 def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
-    """The analysis of variance of a factorial on one metric."""
-    lines = [one for one in record.summary.anova if one.terms == terms and one.metric == metric.name]
+    """Return the analysis of variance of a factorial on one metric."""
+    lines = [line for line in record.summary.anova if line.terms == terms and line.metric == metric.name]
     if not lines:
         return None
-    total = sum(one.sum_of_squares or 0.0 for one in lines)
+    total = sum(line.sum_of_squares or 0.0 for line in lines)
     return Grid(
         title=_under(f"Analysis of variance, {words.spoken(metric.name)}", terms),
-        note="seeds are blocks; F of a term is against how it varies over seeds, and its p is not adjusted for how "
-        f"many there are; {footnotes.SPHERICITY}" + ("; of natural logarithms" if metric.log else ""),
+        note="seeds are blocks; F compares a term with how it varies over seeds; p is not adjusted for the number of "
+        f"terms; {footnotes.SPHERICITY}" + ("; of natural logarithms" if metric.log else ""),
         heading=("source", "sum of squares", "share", "df", "F", "p"),
-        rows=tuple(_anova_row(one, total) for one in lines),
+        rows=tuple(_anova_row(line, total) for line in lines),
         numbers=(1, 2, 3, 4, 5),
     )
 
@@ -170,5 +170,5 @@ def _under(title: str, terms: str) -> str:
 
 
 def factorials(record: PageRecord) -> Sequence[tuple[str, Factors]]:
-    """The factorials of the page, by terms."""
+    """Return the factorials of the page, by terms."""
     return record.summary.factors or record.plan.factors

@@ -1,4 +1,4 @@
-"""What `ablate show` prints of a block: its tree, its equations, its drawing, and what each part of it costs."""
+"""The output of `ablate show` for a block: its tree, its equations, its drawing, and the cost of each part."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from ablate.source.yaml import parse_yaml
 from ablate.space.space import Space
 
 DISPLAY = Sizes(n_layers=12, d_model=768, n_heads=12, seq_len=128, vocab_size=50_257, repetition=0.05)
-"""The sizes that numbers are shown at where none are asked for; the screen names them."""
+"""The default sizes at which numbers are shown; the screen names them."""
 DEPTHS = (12, 36, 72)
-"""Tried one after another for display: what is solved for a depth has no solution at every one."""
+"""Depths tried in turn for display: equations solved for a depth have no solution at some of them."""
 BYTES = 256
-"""The vocabulary of a tokenizer of bytes."""
+"""The vocabulary size of a byte tokenizer."""
 
 
 @dataclass(frozen=True)
 class ShownBlock:
-    """A block, where it is from, and the sizes it is shown at; `where` says in words what chose those."""
+    """A block, its source, and the sizes at which it is shown; `where` says how those were chosen."""
 
     name: str
     block: Block
@@ -52,29 +52,29 @@ class ShownBlock:
     where: str
 
     def equation(self) -> Equation:
-        """Its equations."""
+        """Return its equations."""
         return equation(self.block, self.sizes, self.catalogue)
 
     def drawing(self) -> str:
-        """Its drawing as text."""
+        """Return its drawing as text."""
         return as_text(diagram(self.block, self.catalogue, self.defaults))
 
     def svg(self) -> str:
-        """Its drawing as an SVG file."""
+        """Return its drawing as an SVG file."""
         return as_svg(diagram(self.block, self.catalogue, self.defaults), f"The block {self.name}")
 
     def costs(self) -> list[tuple[str, dict[str, Cost]]]:
-        """The cost of each part in layer 1, and in the next layer where another cost begins; each with its name."""
-        found: list[tuple[str, dict[str, Cost]]] = []
+        """Return the cost of each part in layer 1, and in each later layer where costs change, with its name."""
+        by_layer: list[tuple[str, dict[str, Cost]]] = []
         for layer in range(1, self.sizes.n_layers + 1):
             costs = block_costs(self.block, self.sizes, self.catalogue, layer)
             parts = {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
-            if not found or parts != found[-1][1]:
-                found.append((f"layer {layer}", parts))
-        return found
+            if not by_layer or parts != by_layer[-1][1]:
+                by_layer.append((f"layer {layer}", parts))
+        return by_layer
 
     def total(self) -> Cost:
-        """That of all layers."""
+        """Return the cost of all layers."""
         every = (
             block_costs(self.block, self.sizes, self.catalogue, layer) for layer in range(1, self.sizes.n_layers + 1)
         )
@@ -82,9 +82,9 @@ class ShownBlock:
 
 
 def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> ShownBlock:
-    """A block of a grammar, or as a space has it: with its overrides where its design speaks of the block.
+    """Return a block of a grammar, or of a space: with its overrides if its design names the block.
 
-    `sizes` replace those of the space, or those for display. InputError where there is no such block.
+    `sizes` replace those of the space, or those for display. InputError if there is no such block.
     """
     of = grammar if space is None else space.grammar
     assert of is not None
@@ -94,7 +94,9 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
     if space is None and "n_layers" not in sizes:
         base = _displayable(block, replace(base, **sizes), of.catalogue)
     named = of.blocks.get(name)
-    where = "as asked, the others for display" if sizes else "for display: choose with --layers, --width, …, or --space"
+    where = (
+        "as requested, the others for display" if sizes else "for display: choose with --layers, --width, …, or --space"
+    )
     if space is not None and not sizes:
         where = f"of {space.name}{', with its overrides' * overridden}; r for display"
     return ShownBlock(
@@ -110,7 +112,7 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
 
 
 def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
-    """The sizes at the first depth for display at which the block exists; the first of all where it does at none."""
+    """Return the sizes at the first depth for display at which the block exists, or the first of all if at none."""
     for depth in DEPTHS:
         try:
             block_costs(block, sizes := replace(sizes, n_layers=depth), catalogue)
@@ -121,7 +123,7 @@ def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
 
 
 def sizes_of(space: Space) -> Sizes:
-    """The sizes of a space's model; its tokenizer's vocabulary is not more than this."""
+    """Return the sizes of a space's model; the vocabulary is the most that its tokenizer may have."""
     model, tokenizer = space.model, space.data.tokenizer
     return Sizes(
         n_layers=model.layers,
@@ -135,7 +137,7 @@ def sizes_of(space: Space) -> Sizes:
 
 
 def screen(shown: ShownBlock) -> RenderableType:
-    """Everything, for a reader."""
+    """Return everything as a screen."""
     beside = (
         shown.source,
         f"fingerprint {fingerprint(shown.block, shown.catalogue)}",
@@ -144,7 +146,7 @@ def screen(shown: ShownBlock) -> RenderableType:
     return Group(
         Text.assemble((shown.name, "bold"), f"  {shown.about}" if shown.about else ""),
         *(Text(line, style="dim") for line in beside if line),
-        _heading("Block", "what the grammar's defaults say is dimmer"),
+        _heading("Block", "defaults of the grammar are dimmed"),
         tree(shown.block, shown.defaults),
         _heading("Equations", ""),
         Text(shown.equation().text),
@@ -156,8 +158,8 @@ def screen(shown: ShownBlock) -> RenderableType:
 
 
 def as_json(shown: ShownBlock) -> str:
-    """Everything, for a program."""
-    said, block = shown.equation(), shown.block
+    """Return everything as JSON."""
+    equations, block = shown.equation(), shown.block
     document: dict[str, Any] = {
         "name": shown.name,
         "about": shown.about,
@@ -165,7 +167,7 @@ def as_json(shown: ShownBlock) -> str:
         "fingerprint": fingerprint(block, shown.catalogue),
         "written": print_block(block, shown.catalogue, shown.defaults),
         "block": to_python(parse_yaml(print_block(block), "block")),
-        "equation": {"lines": said.lines, "definitions": said.definitions, "gains": said.gains},
+        "equation": {"lines": equations.lines, "definitions": equations.definitions, "gains": equations.gains},
         "diagram": shown.drawing().splitlines(),
         "sizes": {
             "layers": shown.sizes.n_layers,
@@ -186,7 +188,7 @@ def as_json(shown: ShownBlock) -> str:
 
 
 def sizes_in_words(sizes: Sizes) -> str:
-    """The letters of the equations and what they are here."""
+    """Return the symbols of the equations with their values."""
     repeated = "" if sizes.repetition is None else f", r = {sizes.repetition:g}"
     return (
         f"L = {sizes.n_layers} layers, d = {sizes.d_model}, H = {sizes.n_heads} heads, "
@@ -201,7 +203,7 @@ def _cost_table(shown: ShownBlock) -> Table:
         table.add_column(heading, justify="right")
     costs = shown.costs()
     for index, (name, parts) in enumerate(costs):
-        own = "each block" if len(costs) == 1 else name if index + 1 < len(costs) else f"{name} on"
+        own = "each block" if len(costs) == 1 else name if index + 1 < len(costs) else f"from {name} on"
         for part, cost in parts.items():
             if cost != Cost():
                 table.add_row(f"  {part}", f"{cost.parameters:,}", f"{cost.flops:,}", style="dim")

@@ -1,5 +1,5 @@
-"""What `ablate list` prints: blocks and presets under the papers they are from, components under their slots, probes
-and metrics with what they mean.
+"""The output of `ablate list`: blocks and presets under their papers, components under their slots, probes and metrics
+with their definitions.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from ablate.space.known import KnownSpace
 from ablate.space.metrics import Definition, askable_probes, judgeable, known_probes
 
 Row: TypeAlias = tuple[str, str, str]
-"""A name, a line about it, and where it is from."""
+"""A name, a line about it, and its source."""
 
 
 def spaces(of: Iterable[KnownSpace], *, as_json: bool = False) -> RenderableType:
-    """Every space that a name finds: one's own under their folder, then what ships; the question each asks."""
+    """Return every space that can be given by name: the user's under their folder, then those shipped."""
     if as_json:
         return _dump(
-            {"name": one.name, "question": one.question, "file": str(one.path), "shipped": one.shipped} for one in of
+            {"name": known.name, "question": known.question, "file": str(known.path), "shipped": known.shipped}
+            for known in of
         )
-    places = ((one, "with ablate" if one.shipped else f"in {one.path.parent}/") for one in of)
-    return _grouped((place, (one.name, one.question, "")) for one, place in places)
+    places = ((known, "with ablate" if known.shipped else f"in {known.path.parent}/") for known in of)
+    return _grouped((place, (known.name, known.question, "")) for known, place in places)
 
 
 def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Every named block under its paper: what it is, or as one writes it where nothing is said, and its source."""
+    """Return every named block under its paper: its description, or else its definition, and its source."""
     if as_json:
         return _dump(_described(block) | _written(of, block) for block in of.blocks.values())
     written = {name: _written(of, block)["written"] for name, block in of.blocks.items()}
@@ -48,17 +49,17 @@ def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:
 
 
 def presets(of: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Every preset of a space under its paper: what it is, or the sections it has, and its source."""
+    """Return every preset of a space under its paper: its description, or else its sections, and its source."""
     if as_json:
         return _dump(_described(p) | {"sections": to_python(p.sections)} for p in of.presets.values())
     if not of.presets:
         return Text(f"grammar {of.name} has no presets")
-    said = {name: p.about or ", ".join(str(key) for key in p.sections) for name, p in of.presets.items()}
-    return _grouped((_paper(p), (p.name, said[p.name], _place(p))) for p in of.presets.values())
+    descriptions = {name: p.about or ", ".join(str(key) for key in p.sections) for name, p in of.presets.items()}
+    return _grouped((_paper(p), (p.name, descriptions[p.name], _place(p))) for p in of.presets.values())
 
 
 def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Every component under its slots: what it does, and the paper it is from."""
+    """Return every component under its slots: what it does, and its paper."""
     if as_json:
         return _dump(
             {
@@ -76,7 +77,7 @@ def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType
 
 
 def things(plural: str, of: Iterable[Declaration], *, as_json: bool = False) -> RenderableType:
-    """Every thing of a kind: what it does, where it is from, and in JSON its settings too."""
+    """Return everything of a kind: what it does, its source, and in JSON also its settings."""
     specs = list(of)
     if as_json:
         return _dump(
@@ -96,12 +97,14 @@ def things(plural: str, of: Iterable[Declaration], *, as_json: bool = False) -> 
 
 
 def probes(of: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Every probe that a space may ask for: the metrics it gives, what they mean, and where that is from."""
+    """Return every probe that a space may request: its metrics, their definitions, and their sources."""
     known = known_probes(of)
-    asked = {name: known[name] for name in askable_probes(of)}
+    requestable = {name: known[name] for name in askable_probes(of)}
     if as_json:
-        return _dump({"name": name, "metrics": list(map(_definition, spec.metrics))} for name, spec in asked.items())
-    defined = ((name, metric) for name, spec in asked.items() for metric in spec.metrics)
+        return _dump(
+            {"name": name, "metrics": list(map(_definition, spec.metrics))} for name, spec in requestable.items()
+        )
+    defined = ((name, metric) for name, spec in requestable.items() for metric in spec.metrics)
     return _grouped((name, (metric.metric, metric.definition, metric.source)) for name, metric in defined)
 
 
@@ -110,18 +113,21 @@ def _definition(metric: Definition) -> dict[str, str]:
 
 
 def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Every metric that can be judged and searched for: what it means, and the probe that must run for it."""
+    """Return every metric that can be judged or optimised by a search: its definition, and the probe that it needs."""
     every = judgeable(of).values()
     if as_json:
         return _dump(asdict(each) for each in every)
     return _grouped(
-        (f"with the probe {each.probe}" if each.probe else "always there", (each.metric, each.definition, each.source))
+        (
+            f"with the probe {each.probe}" if each.probe else "always available",
+            (each.metric, each.definition, each.source),
+        )
         for each in every
     )
 
 
 def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:
-    """Rows under their headings, in the order in which the headings first stand; columns are aligned throughout."""
+    """Return rows under their headings, in the order in which headings first occur, with columns aligned throughout."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for heading, row in rows:
         groups[heading].append(row)
@@ -138,12 +144,12 @@ def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:
 
 
 def _paper(named: NamedBlock | Preset) -> str:
-    """What it is listed under: its paper, else its own source."""
+    """Return what it is listed under: its paper, else its own source."""
     return named.paper or named.source
 
 
 def _place(named: NamedBlock | Preset) -> str:
-    """Where in the paper it stands."""
+    """Return its place in the paper."""
     return named.source if named.paper else ""
 
 
@@ -157,7 +163,7 @@ def _written(of: Grammar, named: NamedBlock) -> dict[str, str]:
 
 
 def _after_name(summary: str) -> str:
-    """'RMSNorm: scale each token …' without the name that stands before it already."""
+    """Return 'RMSNorm: scale each token …' without the name, which is already shown before it."""
     _, colon, rest = summary.partition(": ")
     return rest if colon else summary
 

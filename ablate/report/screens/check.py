@@ -1,4 +1,4 @@
-"""What `check` and `diff` print: a space, a grammar, the edits between two blocks."""
+"""The output of `check` and `diff`: a space, a grammar, the edits between two blocks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ablate.space.space import Space
 
 
 def is_grammar(located: Located) -> bool:
-    """Whether a file is a grammar, or part of one: a space names one too, but has `space` as a name and no rules."""
+    """Return whether a file is a grammar, or part of one: a space names one too, but has `space` and no rules."""
     if not isinstance(located, Mapping):
         return False
     return looks_included(located) or ("grammar" in located and ("rules" in located or "space" not in located))
 
 
 def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
-    """What a grammar comes to: its blocks, its derivations, and what constraints leave of them."""
+    """Return a summary of a grammar: its blocks, its derivations, and how many the constraints admit."""
     census = take_census(checked)
     numbers = ordered(checked.derivations)
     how = "counted" if census.exact else f"{census.low:,} to {census.high:,} at 95 %, from {census.samples:,} draws"
@@ -46,7 +46,7 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
                 "admitted_low": census.low,
                 "admitted_high": census.high,
                 "exact": census.exact,
-                "ordered": [{"numbers": [float(word) for word in one.words], "scale": one.scale} for one in numbers],
+                "ordered": [{"numbers": [float(word) for word in each.words], "scale": each.scale} for each in numbers],
             },
             indent=2,
         )
@@ -55,14 +55,15 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
         f"{census.admitted:,} of them after {len(checked.constraints)} constraints ({how})"
     ]
     lines += [
-        f"  numbers in order: {len(one.words)} from {one.words[0]} to {one.words[-1]}, {one.scale}" for one in numbers
+        f"  numbers in order: {len(each.words)} from {each.words[0]} to {each.words[-1]}, {each.scale}"
+        for each in numbers
     ]
     return "\n".join(lines)
 
 
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
-    """What a space comes to: variants, comparisons, trials."""
-    edits, interactions = _asked(plan, "edit", "main"), _asked(plan, "interaction")
+    """Return a summary of a space: variants, comparisons, trials."""
+    edits, interactions = _changes(plan, "edit", "main"), _changes(plan, "interaction")
     notes = [*plan.notes, *checked.grammar_from_elsewhere, *checked.texts_from_elsewhere]
     trials = len({trial.id for trial in plan.trials})
     if as_json:
@@ -88,48 +89,48 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
     return Text("\n".join(lines))
 
 
-def _asked(plan: Plan, *kinds: str) -> list[str]:
-    """What is asked about, once each: under several terms the same is asked again."""
-    return list(dict.fromkeys(one.change for one in plan.comparisons if one.kind in kinds))
+def _changes(plan: Plan, *kinds: str) -> list[str]:
+    """Return the changes that comparisons of these kinds isolate, each once even if under several terms."""
+    return list(dict.fromkeys(comparison.change for comparison in plan.comparisons if comparison.kind in kinds))
 
 
 def _size(checked: Space, plan: Plan, trials: int) -> str:
-    """How many of what are trained, as far as that is known."""
+    """Return how many variants, seeds and trials there are, as far as known."""
     seeds = plural(len(plan.seeds), "seed")
     if checked.design.search is not None:
         return f"from {plan.variants[0].name}, blocks × {seeds}"
     salted = [variant for variant in plan.variants if variant.setting.salt]
     variants = plural(len(plan.variants) - len(salted), "variant")
     if plan.looks:
-        seeds = f"{' then '.join(map(str, plan.looks))} seeds, until all is decided"
+        seeds = f"{' then '.join(map(str, plan.looks))} seeds, until everything is decided"
     if plan.open:
         return f"{variants} × {seeds}; {trials} trials are certain before anything is measured"
-    noise = ", the A/A arm's among them" if salted else ""
-    return f"{variants} × {seeds}: {trials} trials{noise}" + (" at the first look" if plan.looks else "")
+    noise = ", including the A/A arm" if salted else ""
+    return f"{variants} × {seeds}: {trials} trials{noise}" + (" at the first analysis" if plan.looks else "")
 
 
 def resolved(whole: Space) -> str:
-    """The space with nothing left out: what it says, what its grammar's defaults say, and its blocks in full."""
-    said = to_python(whole.located)
-    said.pop("profiles", None)
-    said["blocks"] = {name: to_python(parse_yaml(print_block(block), name)) for name, block in whole.blocks.items()}
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=100)
+    """Return the space with nothing left out: what it says, the defaults of its grammar, and its blocks in full."""
+    document = to_python(whole.located)
+    document.pop("profiles", None)
+    document["blocks"] = {name: to_python(parse_yaml(print_block(block), name)) for name, block in whole.blocks.items()}
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
 
 
 def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bool = False) -> RenderableType:
-    """The edits between two named blocks."""
-    found = diff(block(of, before), block(of, after), of.catalogue, split=split, defaults=of.defaults)
-    edits = path_order(found.edits)
+    """Return the edits between two named blocks."""
+    differences = diff(block(of, before), block(of, after), of.catalogue, split=split, defaults=of.defaults)
+    edits = path_order(differences.edits)
     if as_json:
-        said = [{"edit": e.name, "places": e.places, "before": e.before, "after": e.after} for e in edits]
-        return json.dumps({"from": before, "to": after, "edits": said}, indent=2, ensure_ascii=False)
+        rows = [{"edit": e.name, "places": e.places, "before": e.before, "after": e.after} for e in edits]
+        return json.dumps({"from": before, "to": after, "edits": rows}, indent=2, ensure_ascii=False)
     if not edits:
         return Text(f"{before} and {after} are the same block")
     return Group(*(Text.assemble((edit.name, "bold"), f"\n    {edit.detail}") for edit in edits))
 
 
 def block(of: Grammar, name: str) -> Block:
-    """A named block; InputError with a suggestion where there is none."""
+    """Return a named block; InputError with a suggestion if there is none."""
     if name not in of.blocks:
         message = f"grammar {of.name} has no block {quote(name)}"
         raise unknown(message, name, of.blocks, "blocks", command=of.listing("blocks"))

@@ -1,4 +1,4 @@
-"""How a run ended when it did not simply finish: stopped by its user, or with trials that failed."""
+"""Messages for a run that did not simply finish: it was stopped by its user, or trials failed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ablate.report import wording
 from ablate.train.events import GOES_ON, Outcome
 
 REASONS = 3
-"""So many different reasons for failing are told in full."""
+"""Maximum number of reasons for failing that are given in full."""
 
 
 class RunEnd(Protocol):
-    """What is asked of the end of a run."""
+    """The part of a run's end that these messages need."""
 
     @property
     def kinds(self) -> Mapping[str, int]:
@@ -28,24 +28,24 @@ class RunEnd(Protocol):
 
     @property
     def waiting(self) -> int:
-        """Trials that were not begun."""
+        """Trials that were not started."""
 
 
 def stopped(ended: RunEnd, *, again: str, searching: bool = False, grows: bool = False) -> str:
-    """After Ctrl-C: what is done, what is saved, what waits, and the line that goes on.
+    """Return the message after Ctrl-C: what is done, what is saved, what waits, and the command that resumes.
 
-    How many trials a search has not begun is not known before it is over (`searching`); those at a rung may be ended.
-    Nor is it of a plan that `grows` by what its trials come to.
+    The number of trials not started is unknown for a search (`searching`) until it is over, since those waiting at a
+    rung may be pruned; and for a plan that `grows` with the results of its trials.
     """
     done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
-    parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} saved where they were"]
+    parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} saved in progress"]
     parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []
-    left = "the search goes on from there" if searching else f"{ended.waiting} not begun{', more may follow' * grows}"
-    return f"stopped: {', '.join(parts)}{'; ' if searching else ', '}{left}. To go on:\n  {again}"
+    left = "the search resumes from there" if searching else f"{ended.waiting} not started{', more may follow' * grows}"
+    return f"stopped: {', '.join(parts)}{'; ' if searching else ', '}{left}. To resume:\n  {again}"
 
 
 def failures(plan: Plan, failed: Iterable[tuple[Trial, Outcome]], results: Path) -> str:
-    """Every trial that failed: its variant, seed and error; where the whole trace is, and how to try them again."""
+    """Return every failed trial with its variant, seed and error, where the whole trace is, and how to retry them."""
     return "\n".join((*_failures(plan, failed), *_ways_on(plan, results)))
 
 
@@ -63,26 +63,26 @@ def _ways_on(plan: Plan, results: Path) -> tuple[str, str]:
     kinds = ", ".join(f"'{kind}'" for kind in FAILED)
     statement = f"SELECT trial_id, status, detail FROM trials WHERE status IN ({kinds})"
     return (
-        f'all that is known of them: ablate sql "{statement}" --results {results}',
-        f"to try them again, once what is wrong is mended: {retry(plan.space, results)}",
+        f'their details: ablate sql "{statement}" --results {results}',
+        f"to retry them, after fixing the cause: {retry(plan.space, results)}",
     )
 
 
 def retry(space: str, results: Path) -> str:
-    """The command that tries what failed again."""
+    """Return the command that retries failed trials."""
     return shlex.join(("ablate", "retry", space, "--results", str(results)))
 
 
 def nothing_gained(plan: Plan, failed: Sequence[tuple[Trial, Outcome]], results: Path, *, before: bool = False) -> str:
-    """Of a run whose trials all failed, or had all failed `before`: how many, why, and what to do.
+    """Return the message for a run whose trials all failed, or had all failed `before`: how many, why, and what to do.
 
-    Reasons are told once each, the commonest first.
+    Each reason is given once, the most common first.
     """
     reasons = Counter(_error(outcome) for _, outcome in failed).most_common()
     shown = [f"{reason}{f' ({number} times)' if number > 1 else ''}" for reason, number in reasons[:REASONS]]
     more = [f"and {plural(len(reasons) - REASONS, 'other reason')}"] if len(reasons) > REASONS else []
     kinds = wording.failed(outcome.kind for _, outcome in failed)
-    said = f"every trial that {plan.space} was to train failed ({kinds})"
+    message = f"every trial that {plan.space} was to train failed ({kinds})"
     if before:
-        said = f"nothing was trained: every trial of {plan.space} is known to have failed ({kinds})"
-    return "\n  = ".join((said, *shown, *more, *_ways_on(plan, results)))
+        message = f"nothing was trained: every trial of {plan.space} is known to have failed ({kinds})"
+    return "\n  = ".join((message, *shown, *more, *_ways_on(plan, results)))

@@ -1,4 +1,4 @@
-"""What `machine` prints: devices, versions, and for each kind of attention what is used and why the rest is not."""
+"""The output of `machine`: devices, versions, and for each kind of attention the kernel used and why others are not."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ablate.output.terminal import Text
 
 
 def as_json(machine: Machine) -> str:
-    """The whole of it."""
+    """Return everything as JSON."""
     return json.dumps(asdict(machine), indent=2, ensure_ascii=False)
 
 
 def screen(machine: Machine) -> RenderableType:
-    """What there is, and a row for each kind of attention in each type."""
+    """Return the facts, and a row for each kind of attention and each type."""
     facts = Table.grid(padding=(0, 2))
     for name, value in _facts(machine):
         facts.add_row(Text(name), Text(value))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="")
-    for heading in ("type", "attention", "used", "works too", "does not work, and why"):
+    for heading in ("type", "attention", "used", "also works", "does not work, and why"):
         table.add_column(heading)
-    for (dtype, attention), tried in groupby(machine.tried, key=lambda one: (one.dtype, one.attention)):
+    for (dtype, attention), tried in groupby(machine.tried, key=lambda each: (each.dtype, each.attention)):
         first, others, refused = _sorted(tuple(tried))
         table.add_row(Text(dtype), Text(attention), Text(first), Text(others), Text(refused))
     return Group(facts, Text(), table)
@@ -43,7 +43,7 @@ def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
 
 
 def _sorted(tried: tuple[Tried, ...]) -> tuple[str, str, str]:
-    """What is used, what works too, and what does not."""
-    works = [f"{one.kernel} ({one.operator})" if one.operator else one.kernel for one in tried if one.works]
-    refused = "\n".join(one.why for one in tried if not one.works)
+    """Return what is used, what also works, and what does not."""
+    works = [f"{each.kernel} ({each.operator})" if each.operator else each.kernel for each in tried if each.works]
+    refused = "\n".join(each.why for each in tried if not each.works)
     return works[0] if works else "nothing", ", ".join(works[1:]), refused

@@ -1,4 +1,4 @@
-"""The plan as a screen: the variants, how many trials are to run, and what they can see."""
+"""The plan as a screen: the variants, how many trials are to run, and what they can detect."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ablate.verdict.judgement import Account
 NOTED = "aliases in the estimates"
 """How the note of a plan begins that has its aliases by letters."""
 LISTED_IN_FULL = 3
-"""Edits of a variant that the plan names one by one, whatever other variants have."""
+"""Number of edits of a variant up to which the plan always lists them one by one."""
 MOST_LEFT_OUT = 2
-"""A variant with more edits, all but so many of another's, is said to be that one without these."""
+"""A variant that has all edits of another except up to this many is described as that one without these."""
 
 
 def plan_screen(
@@ -36,16 +36,16 @@ def plan_screen(
     failed: Mapping[str, str] | None = None,
     retry: str = "",
 ) -> ReportDocument:
-    """The plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store) already.
+    """Return the plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store).
 
-    Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that tries them again.
-    `seconds` is how long the rest is expected to take, from trials measured before; None where none was. With the
-    `rules` of the judge it says what the plan can see: from the noise `floors` of the metrics judged, the
-    baseline's `means` where margins are shares of them, and the `account` of what was judged before.
+    Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that retries them.
+    `seconds` is the expected time for the rest, from trials measured before; None if there are none. With the `rules`
+    of the judge it says what the plan can detect: from the noise `floors` of the metrics judged, the baseline's
+    `means` where margins are shares of them, and the `account` of what was judged before.
     """
     failed = failed or {}
     kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
-    again = [f"what failed is not run again by itself; to try it again: {retry}"] if kinds and retry else []
+    again = [f"failed trials are not rerun automatically; to retry them: {retry}"] if kinds and retry else []
     to_run = sum(trial.id not in known for trial in plan.trials)
     parts: list[Part] = [
         TableOf(_variants(plan, known, failed), titled=False),
@@ -60,7 +60,7 @@ def plan_screen(
 
 
 def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:
-    """A row for each variant: its edits, its size, and how many of its trials are to run."""
+    """Return a row for each variant: its edits, its size, and how many of its trials are to run."""
     rows, shown = [], _edits_of(plan)
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
@@ -81,21 +81,21 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
 
 
 def _aliases(designs: Sequence[tuple[str, Factors]]) -> Iterator[Grid]:
-    """For each factorial a row for every effect whose estimate has others in it; nothing where none has."""
-    told = dict.fromkeys((factors.resolution, rows) for _, factors in designs if (rows := alias_rows(factors)))
-    for resolution, rows in told:
-        note = f"resolution {resolution}" if resolution else "what is mixed with what"
-        yield Grid(title="Aliases", note=note, heading=("effect", "its estimate has in it also"), rows=rows)
+    """Yield for each factorial a table of the effects whose estimates contain others; nothing if none do."""
+    tables = dict.fromkeys((factors.resolution, rows) for _, factors in designs if (rows := alias_rows(factors)))
+    for resolution, rows in tables:
+        note = f"resolution {resolution}" if resolution else "confounded effects"
+        yield Grid(title="Aliases", note=note, heading=("effect", "its estimate also contains"), rows=rows)
 
 
 def _beside_aliases(plan: Plan) -> list[str]:
-    """The notes of a plan without what the table of aliases says in full."""
+    """Return the notes of a plan without those that the table of aliases repeats in full."""
     tabled = any(alias_rows(factors) for _, factors in plan.factors)
     return [note for note in plan.notes if not (tabled and note.startswith(NOTED))]
 
 
 def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The edits of each variant by its id: in full, or, where they are many, by what they leave out of another's."""
+    """Return the edits of each variant by its id: in full, or, if many, as another variant's edits except some."""
     shown: dict[str, tuple[str, ...]] = {}
     full: list[Variant] = []
     for variant in sorted(plan.variants, key=lambda variant: len(variant.edits), reverse=True):
@@ -105,13 +105,13 @@ def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
             shown[variant.id] = variant.edits
             full.append(variant)
             continue
-        other, gone = min(near, key=lambda one: len(one[1]))
-        shown[variant.id] = (f"all of {other.name}{f' but {words.listed(gone)}' if gone else ''}",)
+        other, gone = min(near, key=lambda pair: len(pair[1]))
+        shown[variant.id] = (f"all of {other.name}{f' except {words.listed(gone)}' if gone else ''}",)
     return shown
 
 
 def _known(trials: Sequence[str], known: Container[str], failed: Container[str]) -> str:
-    """How many of them are known, and how many of those have no result."""
+    """Return how many of the trials are known, and how many of those have no result."""
     number, without = sum(trial in known for trial in trials), sum(trial in failed for trial in trials)
     return f"{number}, {without} failed" if without else str(number)
 
@@ -126,14 +126,14 @@ def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str
 def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> str:
     if plan.open and plan.design.startswith("search"):
         time = "" if seconds is None else f"; at most about {words.duration(seconds)}"
-        return f"the reference; what a search trains besides is found on the way{time}"
+        return f"the reference; what else a search trains is decided as it goes{time}"
     more = " for now" if plan.open else ""
     follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
     if to_run == 0 and any(variant.setting.open for variant in plan.variants):
-        return f"nothing to run before seconds a step are measured{follows}"
+        return f"nothing to run until seconds per step are measured{follows}"
     of_known = f", of which {wording.failed(failed)}" if failed else ""
     if to_run == 0:
         known = f"{len(plan.trials)} known already{of_known}" if failed else "all known already"
         return f"{known}, nothing to run{more}{follows}"
-    time = "time unknown until one is measured" if seconds is None else f"about {words.duration(seconds)}"
+    time = "time unknown until a trial is measured" if seconds is None else f"about {words.duration(seconds)}"
     return f"{to_run} to run{more}, {len(plan.trials) - to_run} known already{of_known}; {time}{follows}"

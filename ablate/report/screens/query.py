@@ -1,4 +1,4 @@
-"""Rows of a query as a table, as CSV, as JSON."""
+"""The rows of a query as a table, as CSV, as JSON."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """For a person: a table if it is no wider than the terminal, else each row as a list of names and values.
+    """The rows for the terminal: a table if it is no wider than that, else each row as a list of names and values.
 
-    `folded` keeps the table, and folds its cells. Floats have six significant digits; nothing is cut off; the number of
+    `folded` keeps the table and wraps its cells. Floats have six significant digits; nothing is cut off; the number of
     rows stands below.
     """
 
@@ -67,12 +67,12 @@ class Answered:
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, spreadsheet: bool = False) -> str:
-    """RFC 4180, header first, floats in full, texts as they are.
+    """Return CSV by RFC 4180, header first, floats in full, texts as they are.
 
-    For a `spreadsheet` it says first that it is UTF-8, and texts that would be formulas there have an apostrophe.
+    For a `spreadsheet` it starts with a byte order mark, and texts that would be formulas have an apostrophe.
     """
     text = io.StringIO(newline="")
-    # A line feed that csv knows of as the end of a line makes it quote carriage returns as well.
+    # With this line terminator the csv module quotes cells with carriage returns as well as line feeds.
     writer = csv.writer(text, lineterminator="\r\n")
     for row in (columns, *rows):
         writer.writerow([no_formula(cell) if spreadsheet and isinstance(cell, str) else cell for cell in row])
@@ -87,7 +87,7 @@ def _end_line_with_line_feed(text: io.StringIO) -> None:
 
 
 def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A list of objects; a float that is not finite is the text `NaN`, `Infinity` or `-Infinity`."""
+    """Return a list of objects; a float that is not finite is the text `NaN`, `Infinity` or `-Infinity`."""
     return json.dumps(
         [{c: _plain(v) for c, v in zip(columns, row, strict=True)} for row in rows], indent=2, default=str
     )
@@ -98,7 +98,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _cell(value: Any) -> Text:
-    """A value as it is, whatever it holds: brackets are no markup, and nothing moves the cursor."""
+    """Return a value literally: brackets are not markup, and nothing moves the cursor."""
     if value is None:
         return Text("")
     shown = f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

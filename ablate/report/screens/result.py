@@ -18,10 +18,10 @@ from ablate.verdict.summary import Arm, Effect, Metric, Summary
 def result_screen(
     summary: Summary, definitions: Mapping[str, str] | None = None, *, unequal: Sequence[Unequal] = ()
 ) -> ReportDocument:
-    """The screen as a document: the answer first, the numbers after.
+    """Return the screen as a document: the answer first, the numbers after.
 
-    `definitions` says of a metric, by name, how it is computed. `unequal` is what was not equal between variants, where
-    a space declares terms.
+    `definitions` says how each metric, by name, is computed. `unequal` is what was not equal between variants, if a
+    space declares terms.
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,
@@ -40,13 +40,13 @@ def _parts(summary: Summary, definitions: Mapping[str, str], unequal: Sequence[U
 
 
 def _against(summary: Summary) -> str:
-    """What variants are compared with; runs of a factorial mostly with nothing, since effects are over all of them."""
+    """Return what variants are compared with; most runs of a factorial are not, since effects are over all of them."""
     compared = {e.after for e in summary.effects if e.kind in ("baseline", "noise")}
     bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
     if not summary.factors or not bare:
         return f"each against {summary.baseline}"
     named = listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
-    return f"of which {named} against {summary.baseline}; what edits do is judged over all runs, above"
+    return f"of which {named} against {summary.baseline}; edits are judged over all runs, above"
 
 
 def _variants(summary: Summary) -> GroupedTable:

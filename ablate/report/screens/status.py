@@ -1,4 +1,4 @@
-"""How the trials of a results folder stand: what `ablate status` shows."""
+"""The state of the trials of a results folder: the output of `ablate status`."""
 
 from __future__ import annotations
 
@@ -36,80 +36,80 @@ STYLES = {
 def screen(
     standings: Sequence[TrialStatus], results: Path, holder: str | None, open: Mapping[str, str] | None = None
 ) -> RenderableType:
-    """For each space how many trials stand how; a row for each that is under way; what to do where nobody is at it.
+    """Return for each space its trials by state, a row for each that is under way, and what to do if no run is active.
 
-    `holder` says which run is writing there now; `open` are the spaces whose plans may grow yet, and why.
+    `holder` says which run is writing there now; `open` are the spaces whose plans may still grow, and why.
     """
-    parts: list[RenderableType] = [Text(f"a run is at it: {holder}", style="green")] if holder else []
-    for space, group in groupby(standings, key=lambda one: one.space):
+    parts: list[RenderableType] = [Text(f"a run is active: {holder}", style="green")] if holder else []
+    for space, group in groupby(standings, key=lambda standing: standing.space):
         trials = list(group)
         parts += [_headline(space, trials), *_under_way(trials)]
         parts += () if holder else _advice(trials, results, why=(open or {}).get(space))
         parts += _of_earlier_identity(space, trials)
-        parts += [Text(said, style="yellow") for said in failures(trials, results)]
+        parts += [Text(failure, style="yellow") for failure in failures(trials, results)]
     return Group(*parts)
 
 
 def as_json(standings: Sequence[TrialStatus]) -> str:
-    """Every trial, as JSON."""
-    return json.dumps([asdict(one) for one in standings], indent=2)
+    """Return every trial as JSON."""
+    return json.dumps([asdict(standing) for standing in standings], indent=2)
 
 
 def failures(standings: Iterable[TrialStatus], results: Path) -> Iterator[str]:
-    """Of each space with trials that failed: how many, how, and the command that tries them again."""
-    failed = [one for one in standings if one.state in FAILED]
-    for space in dict.fromkeys(one.space for one in failed):
-        kinds = wording.failed(one.state for one in failed if one.space == space)
-        yield f"{space}: {kinds}; to try again what failed: {interrupted.retry(space, results)}"
+    """Yield for each space with failed trials how many failed, how, and the command that retries them."""
+    failed = [standing for standing in standings if standing.state in FAILED]
+    for space in dict.fromkeys(standing.space for standing in failed):
+        kinds = wording.failed(standing.state for standing in failed if standing.space == space)
+        yield f"{space}: {kinds}; to retry them: {interrupted.retry(space, results)}"
 
 
 def _headline(space: str, trials: Sequence[TrialStatus]) -> Text:
     text = Text.assemble((space, "bold"), ": ")
-    counts = Counter(one.state for one in trials)
+    counts = Counter(trial.state for trial in trials)
     for place, state in enumerate(sorted(counts, key=ORDER.index)):
         text.append(", " if place else "").append(f"{counts[state]} {state}", style=STYLES.get(state, ""))
     return text.append(f", of {words.plural(len(trials), 'trial')}")
 
 
 def _under_way(trials: Sequence[TrialStatus]) -> Iterator[RenderableType]:
-    shown = [one for one in trials if one.state in UNDER_WAY]
+    shown = [trial for trial in trials if trial.state in UNDER_WAY]
     if not shown:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("variant", overflow="fold")
-    for heading in ("seed", "state", "step", "goes on from", "worker", "last heard"):
-        table.add_column(heading, justify="right" if heading in ("seed", "step", "goes on from") else "left")
-    for one in shown:
+    for heading in ("seed", "state", "step", "resumes from", "worker", "last heard"):
+        table.add_column(heading, justify="right" if heading in ("seed", "step", "resumes from") else "left")
+    for trial in shown:
         table.add_row(
-            one.variant,
-            str(one.seed),
-            Text(one.state, style=STYLES[one.state]),
-            f"{one.step}/{one.steps}",
-            "the beginning" if one.saved is None else str(one.saved),
-            one.worker,
-            "" if one.silent is None else f"{_ago(one.silent)} ago",
+            trial.variant,
+            str(trial.seed),
+            Text(trial.state, style=STYLES[trial.state]),
+            f"{trial.step}/{trial.steps}",
+            "the beginning" if trial.saved is None else str(trial.saved),
+            trial.worker,
+            "" if trial.silent is None else f"{_ago(trial.silent)} ago",
         )
     yield table
 
 
 def _of_earlier_identity(space: str, trials: Sequence[TrialStatus]) -> Iterator[Text]:
-    """Name the trials that another version of this program identified otherwise: nothing of them is taken over."""
+    """Yield how many trials were identified by an earlier version of ablate, whose results are not reused."""
     earlier = sum(trial.scheme < SCHEME for trial in trials)
     if earlier:
         which = "all of them have" if earlier == len(trials) else f"{words.plural(earlier, 'trial')} of them have"
         yield Text(
-            f"{which} an identity of an earlier version of ablate: their results stay, and are read by SQL; "
+            f"{which} an identity of an earlier version of ablate: their results are kept, for SQL; "
             f"`ablate run {space}` trains them anew",
             style="yellow",
         )
 
 
 def _advice(trials: Sequence[TrialStatus], results: Path, *, why: str | None) -> Iterator[Text]:
-    """What may grow yet goes on also where all of its trials that are known have ended; `why` says what that is."""
-    states = {one.state for one in trials}
+    """Yield how to resume; also if all known trials have ended but the plan may still grow, for the reason `why`."""
+    states = {trial.state for trial in trials}
     if "running" not in states and (why or states & {"lost", "dead", "paused", "waiting"}):
         yield Text(
-            f"{why or 'no worker is at it'}; to go on: ablate resume {trials[0].space} --results {results}",
+            f"{why or 'no worker is running'}; to resume: ablate resume {trials[0].space} --results {results}",
             style="yellow",
         )
 

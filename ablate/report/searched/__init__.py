@@ -1,22 +1,22 @@
-"""What a search over blocks found: one record, shown on the terminal, as Markdown, as JSON and as a page.
+"""The results of a search over blocks: one record, shown on the terminal, as Markdown, as JSON and as a page.
 
-    record.py              the search as frozen values: what was asked, proposed, trained, and confirmed
-    analysis.py            what follows from them: the Pareto front, who beats the reference, hypervolume
-    confirmation.py        what fresh seeds left of it
-    confirmation_table.py  the table of that, for the terminal
-    answer.py              the answer and what to beware of, in sentences
-    rows.py                the tables of what was found
+    record.py              the search as frozen values: its objectives, proposals, trained and confirmed blocks
+    analysis.py            what follows: the Pareto front, the blocks that beat the reference, hypervolume
+    confirmation.py        how much of it remained at fresh seeds
+    confirmation_table.py  the table of the confirmation, for the terminal
+    answer.py              the answer and its caveats, in sentences
+    rows.py                the tables of results
     history.py             the tables of how the search went
-    glossary.py            what each number means
-    ask_next.py            how to repeat it, and how to ask which edit of a found block matters
+    glossary.py            the meaning of each number
+    ask_next.py            how to repeat it, and how to ask which edit of a block matters
     screen.py              the answer in one screen, for the terminal
     json_form.py           the record of a search as JSON, and from it
     sections.py            the page as a document
     plots.py               its plots
     axes.py                their axes
 
-A search proposes; it does not find out. It looks at many blocks at few seeds, so the best of them are in part the
-luckiest: what is said of them is said with that, and what fresh seeds left of it stands beside it.
+A search proposes candidates; it does not establish findings. It compares many blocks at few seeds, so the best of them
+are partly lucky: the report says so, and shows how much of their advantage remained at fresh seeds.
 """
 
 from ablate.report import markdown_renderer
@@ -26,12 +26,12 @@ from ablate.report.searched.sections import page
 
 
 def to_html(record: SearchRecord) -> str:
-    """The page of a search as one HTML file that needs no other."""
+    """Return the page of a search as one self-contained HTML file."""
     return renderer.render(page(record))
 
 
 def to_markdown(record: SearchRecord) -> str:
-    """The page of a search as Markdown: everything but the plots, whose numbers are in its tables."""
+    """Return the page of a search as Markdown: everything except the plots, whose numbers are in its tables."""
     return markdown_renderer.render(page(record))
 
 

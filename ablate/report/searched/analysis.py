@@ -1,8 +1,7 @@
-"""What follows from a search's values: the front, who beats the reference, hypervolume, what confirmation left.
+"""What follows from a search's values: the Pareto front, the blocks that beat the reference, the hypervolume.
 
-Compared are blocks that finished, by their values at the end: those of a rung are of another time, and are shown
-beside, never among them. All objectives are turned so that less is better, and taken as logarithms where they are on
-the log scale.
+Only blocks that finished are compared, by their values at the end: values at a rung are from an earlier step and are
+only shown. All objectives are turned so that less is better, and are logarithms if they are on the log scale.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from ablate.execute.search.result import Losses
 from ablate.report.searched.record import Entry, Objective, SearchRecord
 
 BEYOND = 0.1
-"""How far beyond the worst value the reference point of the hypervolume stands, as a share of the values' range."""
+"""Distance of the hypervolume's reference point beyond the worst value, as a share of the values' range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAnalysis:
     """Places in the record's entries, and curves with a point for each entry.
 
-    `compared` finished with values that can be compared, `incomparable` finished without. `front` is best in the first
-    objective first, of equal values the earlier. `beating` are better than the reference in every objective,
+    `compared` finished with values that can be compared, `incomparable` finished without. `front` is the Pareto front,
+    sorted by the first objective, ties by order of start. `beating` are better than the reference in every objective,
     `better_in[i]` in objective i. `curve` is None before there is anything to show; for one objective it is the best
-    value so far, otherwise the hypervolume as a share. `worst` and `ideal` are the values that span its box; there is
-    none (`curve` is empty) where all values of every objective are equal.
+    value so far, otherwise the hypervolume as a share. `worst` and `ideal` are the corners of its box; there is none
+    (`curve` is empty) if all values of every objective are equal.
     """
 
     losses: tuple[Losses | None, ...]
@@ -48,18 +47,18 @@ class SearchAnalysis:
 
 
 def analyse(record: SearchRecord) -> SearchAnalysis:
-    """All of it for one record."""
+    """Return the analysis of one record."""
     goals = record.objectives
     losses = tuple(losses_of(entry, goals) for entry in record.entries)
-    compared = tuple(place for place, one in enumerate(losses) if one is not None)
-    known = [one for one in losses if one is not None]
+    compared = tuple(place for place, loss in enumerate(losses) if loss is not None)
+    known = [loss for loss in losses if loss is not None]
     best = tuple(min(column) for column in zip(*known, strict=True))
     worst = tuple(max(column) for column in zip(*known, strict=True))
     order = sorted((compared[i] for i in front(known)), key=lambda place: (losses[place], place))
-    others = [(place, one) for place, one in enumerate(losses) if one is not None and place > 0]
+    others = [(place, loss) for place, loss in enumerate(losses) if loss is not None and place > 0]
     base = losses[0] if losses else None
     better = tuple(
-        tuple(place for place, one in others if base is not None and one[i] < base[i]) for i in range(len(goals))
+        tuple(place for place, loss in others if base is not None and loss[i] < base[i]) for i in range(len(goals))
     )
     return SearchAnalysis(
         losses=losses,
@@ -77,11 +76,11 @@ def analyse(record: SearchRecord) -> SearchAnalysis:
 
 
 def losses_of(entry: Entry, objectives: Sequence[Objective]) -> Losses | None:
-    """The entry's values at the end, all to be minimised; None where it did not finish or one cannot be compared."""
+    """Return the entry's values at the end, all to be minimised; None if it did not finish or one is not comparable."""
     if entry.outcome != "finished" or entry.until is not None or len(entry.values) != len(objectives):
         return None
-    found = tuple(_loss(value, objective) for value, objective in zip(entry.values, objectives, strict=True))
-    return found if all(math.isfinite(loss) for loss in found) else None
+    losses = tuple(_loss(value, objective) for value, objective in zip(entry.values, objectives, strict=True))
+    return losses if all(math.isfinite(loss) for loss in losses) else None
 
 
 def _loss(value: float, objective: Objective) -> float:
@@ -91,13 +90,13 @@ def _loss(value: float, objective: Objective) -> float:
 
 
 def value_of(loss: float, objective: Objective) -> float:
-    """The value that has this loss."""
+    """Return the value that has this loss."""
     value = -loss if objective.goal == "max" else loss
     return math.exp(value) if objective.log else value
 
 
 def shares(loss: Losses, best: Losses, worst: Losses) -> Losses:
-    """Where losses stand between the best and `BEYOND` past the worst, as shares; 0 where all are equal."""
+    """Return losses as shares of the range from the best to `BEYOND` past the worst; 0 if all are equal."""
     spans = [(1 + BEYOND) * (most - least) for least, most in zip(best, worst, strict=True)]
     return tuple((x - least) / span if span else 0.0 for x, least, span in zip(loss, best, spans, strict=True))
 
@@ -112,8 +111,8 @@ def _curve(
     corner = (1.0,) * len(goals)
     curve: list[float | None] = []
     kept: list[Losses] = []
-    for one in losses:
-        new = None if one is None else shares(one, best, worst)
+    for loss in losses:
+        new = None if loss is None else shares(loss, best, worst)
         if new is not None and not any(new == old or dominates(old, new) for old in kept):
             kept = [old for old in kept if not dominates(new, old)] + [new]
             curve.append(hypervolume(kept, corner))
@@ -125,16 +124,16 @@ def _curve(
 def _best_so_far(losses: Sequence[Losses | None], goal: Objective) -> tuple[float | None, ...]:
     curve: list[float | None] = []
     least: float | None = None
-    for one in losses:
-        if one is not None:
-            least = one[0] if least is None else min(least, one[0])
+    for loss in losses:
+        if loss is not None:
+            least = loss[0] if least is None else min(least, loss[0])
         curve.append(None if least is None else value_of(least, goal))
     return tuple(curve) if least is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCount:
-    """How many of the blocks shown have an edit, how many of all trained, and how many of those diverged."""
+    """The number of blocks with an edit: among those shown, among all trained, and among those that diverged."""
 
     edit: str
     shown: int
@@ -143,20 +142,20 @@ class EditCount:
 
 
 def edit_counts(record: SearchRecord, shown: Sequence[Entry]) -> list[EditCount]:
-    """Every edit that a trained block has, the most common among those `shown` first."""
+    """Return every edit that a trained block has, the most common among those `shown` first."""
     among = Counter(edit for entry in shown for edit in set(entry.edits))
     trained = Counter(edit for entry in record.trained for edit in set(entry.edits))
     diverged = Counter(edit for entry in record.trained if entry.outcome == "diverged" for edit in set(entry.edits))
     counts = [
         EditCount(edit=edit, shown=among[edit], trained=n, diverged=diverged[edit]) for edit, n in trained.items()
     ]
-    return sorted(counts, key=lambda one: (-one.shown, -one.trained, one.edit))
+    return sorted(counts, key=lambda count: (-count.shown, -count.trained, count.edit))
 
 
 def difference(entry: Entry, reference: Entry, place: int, objective: Objective) -> float | None:
-    """entry - reference in one objective, of logarithms on the log scale; None unless both finished with a value."""
+    """Return entry - reference in one objective, of logarithms on the log scale; None unless both finished with one."""
     if any(
-        one.until is not None or one.outcome != "finished" or place >= len(one.values) for one in (entry, reference)
+        each.until is not None or each.outcome != "finished" or place >= len(each.values) for each in (entry, reference)
     ):
         return None
     after, before = entry.values[place], reference.values[place]

@@ -1,4 +1,4 @@
-"""The answer of a search and what to beware of, in sentences."""
+"""The answer of a search and its caveats, in sentences."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OUTCOMES = {
     "lost": "lost with its workers",
     "interrupted": "interrupted",
 }
-"""What became of a block, as it is said; any other word as it is."""
+"""The outcomes of a block in words; any other outcome is shown as it is."""
 
 
 def headline(record: SearchRecord) -> tuple[str, str]:
-    """What was searched, and how, in a line each."""
+    """Return what was searched, and how, in a line each."""
     over = f"search from {record.reference} over {record.grammar} ({count(record.derivations)} derivations)"
     seeds = f"{'seed' if len(record.seeds) == 1 else 'seeds'} {', '.join(map(str, record.seeds))}"
     how = [f"{record.sampler} from seed {record.seed}", f"trained at {seeds}", f"{record.parallel} at a time"]
@@ -35,21 +35,21 @@ def headline(record: SearchRecord) -> tuple[str, str]:
 
 
 def count(number: int) -> str:
-    """A count, however large: `1,234`, `2.15e+20`."""
+    """Return a count, however large: `1,234`, `2.15e+20`."""
     return f"{number:,}" if number < 10**9 else f"{Decimal(number):.2e}"
 
 
 def unfinished(record: SearchRecord) -> str:
-    """That the search is not over, where it is not."""
+    """Return that the search is not over, if so."""
     if not record.partial:
         return ""
     if record.chosen:
-        return "The search is over, its confirmation is not: all below was seen in the search alone."
-    return f"Not over: {record.spent} spent of {record.budget}. All below is as far as it has come."
+        return "The search is over, its confirmation is not: everything below is from the search alone."
+    return f"Not over: {record.spent} spent of {record.budget}. Everything below is preliminary."
 
 
 def answers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """The answer of the search, then that of its confirmation."""
+    """Return the answer of the search, then that of its confirmation."""
     return [_searched(record, analysis), *_confirmed(record)]
 
 
@@ -60,8 +60,8 @@ def _searched(record: SearchRecord, analysis: SearchAnalysis) -> str:
     if analysis.reference is None:
         became = OUTCOMES.get(record.entries[0].outcome, record.entries[0].outcome)
         return (
-            f"The reference {record.reference} has no result to compare with ({became}): which blocks beat it cannot "
-            f"be said. {_ended(record, analysis)}."
+            f"The reference {record.reference} has no result to compare with ({became}): which blocks beat it is "
+            f"unknown. {_ended(record, analysis)}."
         )
     among = len(analysis.compared) - 1
     if among == 0:
@@ -80,14 +80,18 @@ def _searched(record: SearchRecord, analysis: SearchAnalysis) -> str:
 
 
 def _ended(record: SearchRecord, analysis: SearchAnalysis) -> str:
-    said = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
+    outcomes = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     strange = len(analysis.incomparable)
     without = f"; {strange} of those that finished with a value that cannot be compared" if strange else ""
-    return f"Of {plural(len(record.trained), 'block')} trained: {said}{without}" if said else "No block was trained"
+    return (
+        f"Of {plural(len(record.trained), 'block')} trained: {outcomes}{without}"
+        if outcomes
+        else "No block was trained"
+    )
 
 
 def together(objectives: Sequence[Objective]) -> str:
-    """The objectives as one thing: `eval loss`, `both eval loss and peak kurtosis`."""
+    """Return the objectives as one phrase: `eval loss`, `both eval loss and peak kurtosis`."""
     names = [spoken(objective.metric) for objective in objectives]
     if len(names) == 1:
         return names[0]
@@ -98,15 +102,15 @@ def _confirmed(record: SearchRecord) -> list[str]:
     seeds = plural(len(record.confirm_seeds), "fresh seed")
     if record.confirmed is None:
         if record.chosen:
-            on = f" To go on: {record.again}" if record.partial else ""
-            return [f"Chosen to be confirmed at {seeds}, not done yet: {', '.join(record.chosen)}.{on}"]
+            on = f" To resume: {record.again}" if record.partial else ""
+            return [f"Chosen for confirmation at {seeds}, not done yet: {', '.join(record.chosen)}.{on}"]
         return ["Nothing is confirmed at fresh seeds: a block found here is a candidate, not a finding."]
     if not record.chosen:
         return ["There was no block to confirm at fresh seeds."]
     all_of = "" if len(record.objectives) == 1 else "both, " if len(record.objectives) == 2 else "all, "
-    said = {name: _verdicts(record, name) for name in record.chosen}
-    won = [name for name, (all_better, _) in said.items() if all_better]
-    others = [f"{name} {words}" for name, (all_better, words) in said.items() if not all_better]
+    results = {name: _verdicts(record, name) for name in record.chosen}
+    won = [name for name, (all_better, _) in results.items() if all_better]
+    others = [f"{name} {words}" for name, (all_better, words) in results.items() if not all_better]
     opening = f"Of the {len(record.chosen)} best, confirmed at {seeds}, "
     if len(record.chosen) == 1:
         opening = f"Confirmed at {seeds}: "
@@ -119,13 +123,13 @@ def _confirmed(record: SearchRecord) -> list[str]:
 
 
 def _diverged(record: SearchRecord) -> list[str]:
-    """Who diverged at the fresh seeds, where someone did."""
+    """Return the blocks that diverged at the fresh seeds."""
     arms = () if record.confirmed is None else record.confirmed.arms
     return [f"{arm.name} diverged at {arm.diverged} of {plural(arm.ended, 'seed')}" for arm in arms if arm.diverged]
 
 
 def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
-    """Whether a block is better in every objective, and its verdicts in words."""
+    """Return whether a block is better in every objective, and its verdicts in words."""
     effects = verdicts(record, name)
     words = ", ".join(f"{spoken(effect.verdict)} on {spoken(effect.metric)}" for effect in effects)
     words = f"is {words}" if effects else "has no result"
@@ -133,40 +137,40 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
 
 
 def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """What to beware of: selection, what fresh seeds left of what was seen, what is not compared, and what differs."""
+    """Return the caveats: selection, what remained at fresh seeds, blocks not compared, other versions."""
     lines = []
     if len(record.trained) > 1 and any(place > 0 for place in analysis.compared):
         lines.append(
-            f"selected: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are in part "
-            "the luckiest; at other seeds expect less of them (winner's curse)"
+            f"selection: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are partly "
+            "lucky; expect less of them at other seeds (winner's curse)"
         )
-    if said := [_left_in(one) for one in left(record)]:
+    if remained := [_left_in(objective) for objective in left(record)]:
         lines.append(
-            f"at the fresh seeds this was left of the advantages over {record.reference} seen in the search: "
-            f"{'; '.join(said)}"
+            f"of the advantages over {record.reference} seen in the search, this remained at the fresh seeds: "
+            f"{'; '.join(remained)}"
         )
     if analysis.reference is not None and len(analysis.compared) < len(record.entries):
         lines.append(f"not compared: {_left_out(record, analysis)}")
     return lines + _strangers(record, analysis)
 
 
-def _left_in(one: Left) -> str:
-    """`81 to 87 % over 3 blocks in eval loss`, or that there was no advantage to lose."""
-    where, n = spoken(one.objective.metric), len(one.shares)
+def _left_in(retained: Left) -> str:
+    """Return `81 to 87 % over 3 blocks in eval loss`, or that there was no advantage to lose."""
+    where, n = spoken(retained.objective.metric), len(retained.shares)
     if not n:
-        return f"in {where} {'none of the confirmed had one' if one.judged > 1 else 'it had none'}"
-    low, high = (f"{100 * share:.0f}" for share in (one.shares[0], one.shares[-1]))
+        return f"in {where} {'no confirmed block had any' if retained.judged > 1 else 'it had none'}"
+    low, high = (f"{100 * share:.0f}" for share in (retained.shares[0], retained.shares[-1]))
     span = low if low == high else f"{low} to {high}"
     return f"{span} % over {plural(n, 'block')} in {where}"
 
 
 def _strangers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """Who ran with something else than the reference, where someone did."""
+    """Return a caveat on blocks that ran with other versions than the reference, if any."""
     others = record.strangers
     if not others:
         return []
     on_front = {record.entries[place].number for place in analysis.front}
-    shown = [one.name for one in others if one.number in on_front or one.name in record.chosen]
+    shown = [entry.name for entry in others if entry.number in on_front or entry.name in record.chosen]
     among = f", among them {', '.join(shown)}" if shown else ""
     verb = "was" if len(others) == 1 else "were"
     return [

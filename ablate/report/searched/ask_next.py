@@ -1,4 +1,4 @@
-"""How to repeat a search, and how to ask which edit of a found block matters: an ablation of it, to be pasted."""
+"""How to repeat a search, and how to ask which edit of a block matters: an ablation of it, ready to paste."""
 
 from __future__ import annotations
 
@@ -12,44 +12,48 @@ from ablate.source.yaml import parse_yaml
 
 
 def snippet(record: SearchRecord, entry: Entry) -> str:
-    """YAML for a space: the block, and a path to it from the reference, an edit at a time."""
-    said = {
+    """Return YAML for a space: the block, and a path to it from the reference, one edit at a time."""
+    document = {
         "blocks": {entry.name: to_python(parse_yaml(entry.block, entry.name))},
         "design": {"path": {"from": record.reference, "to": entry.name}},
     }
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
 
 
 def how(record: SearchRecord, chosen: Pick) -> str:
-    """What to do with the snippet."""
+    """Return what to do with the snippet."""
     name = chosen.entry.name
     return (
         f"Which edit of {name} matters ({why(record, chosen)})? Copy the space, give it another name and enough seeds, "
-        "put this in place of its design, ask `ablate plan` what it would train, and `ablate run` it. A line of its "
-        f"`block:` that changes neither {record.reference} nor {name} would be refused there, as having no effect: "
-        "leave it out of the copy."
+        "replace its design with this, check with `ablate plan` what it would train, and `ablate run` it. A line of "
+        f"its `block:` that changes neither {record.reference} nor {name} would be refused as having no effect: leave "
+        "it out of the copy."
     )
 
 
 def briefly(record: SearchRecord, chosen: Pick) -> str:
-    """The question, and where the snippet is."""
+    """Return the question, and where the snippet is."""
     return (
-        f"To ask which edit of {chosen.entry.name} matters ({why(record, chosen)}), put the YAML that the page gives "
-        "in place of the design of a copy of the space:"
+        f"To ask which edit of {chosen.entry.name} matters ({why(record, chosen)}), replace the design of a copy of "
+        "the space with the YAML on the page:"
     )
 
 
 COMMANDS = ("ablate plan COPY.yaml", "ablate run COPY.yaml")
-"""What to do with the copy."""
+"""The commands to run with the copy."""
 
 
 def why(record: SearchRecord, chosen: Pick) -> str:
-    """Why it is this block that is asked about."""
+    """Return why this block is chosen for the question."""
     several = len(record.objectives) > 1
     best = "best balanced" if several else "largest gain"
     if chosen.better is None:
         one_of = f"one of {chosen.alike}" if chosen.alike > 1 else "the one"
-        return f"on the front, {one_of} whose least gain is largest" if several else f"{one_of} best in the search"
+        return (
+            f"on the Pareto front, {one_of} with the largest minimum gain"
+            if several
+            else f"{one_of} best in the search"
+        )
     if len(record.chosen) == 1:
         return "the one that was confirmed" if chosen.better else "the one chosen; it was not found better"
     of_them = f"the {best} of them" if several else f"the one with the {best} of them"
@@ -61,6 +65,6 @@ def why(record: SearchRecord, chosen: Pick) -> str:
 
 
 def chosen(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
-    """The block to ask about, if there is one with edits to ask about."""
-    one = pick(record, analysis)
-    return one if one is not None and one.entry.edits else None
+    """Return the block to ask about, if there is one with edits."""
+    candidate = pick(record, analysis)
+    return candidate if candidate is not None and candidate.entry.edits else None

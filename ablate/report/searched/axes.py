@@ -1,4 +1,4 @@
-"""The axes of a search's plots: of objectives, which outliers do not squash, and of blocks in the order begun."""
+"""The axes of a search's plots: of objectives, robust to outliers, and of blocks in the order of their start."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = 0.9
-"""An axis shows about this share of the blocks, and every one that matters; the margin counts the others."""
+"""An axis shows about this share of the blocks, and every one that matters; the plot says how many it does not show."""
 
 
 def scaled(axes: Axes, which: Literal["x", "y"], objective: Objective) -> None:
-    """The axis of an objective; on the log scale its ticks stay plain numbers."""
+    """Set up the axis of an objective; on the log scale its ticks stay plain numbers."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
     if objective.log:
@@ -34,15 +34,15 @@ def scaled(axes: Axes, which: Literal["x", "y"], objective: Objective) -> None:
 
 
 def by_blocks(axes: Axes, count: int) -> None:
-    """The axis of blocks in the order begun: whole numbers from 0."""
+    """Set up the axis of blocks in the order of their start: whole numbers from 0."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.set(xlim=(-0.02 * count - 0.3, 1.02 * count - 0.7), xlabel="blocks, in the order begun")
+    axes.set(xlim=(-0.02 * count - 0.3, 1.02 * count - 0.7), xlabel="blocks, in order of start")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def frame(values: Sequence[float], must: Sequence[float], objective: Objective) -> tuple[float, float]:
-    """The ends of an axis: from the best to where about `SHOWN` of the values and all of `must` are in."""
+    """Return the ends of an axis: from the best value, with about `SHOWN` of the values and all of `must` inside."""
     known = np.log(values) if objective.log else np.asarray(values, dtype=float)
     needed = np.log(must) if objective.log else np.asarray(must, dtype=float)
     if objective.goal == "min":
@@ -55,11 +55,11 @@ def frame(values: Sequence[float], must: Sequence[float], objective: Objective) 
 
 
 def labelled(axes: Axes, points: Sequence[tuple[str, float, float]], x: Goal, y: Goal, size: float = 8) -> None:
-    """Names beside points, on the side that is better; one that would cover another is left out."""
+    """Put names beside points, on the better side; a name that would cover another is left out."""
     right, up = x == "max", y == "max"
     taken: list[tuple[float, float, float]] = []
     for name, across, high in points:
-        at_x, at_y = (float(one) * 72 / axes.figure.dpi for one in axes.transData.transform((across, high)))
+        at_x, at_y = (float(c) * 72 / axes.figure.dpi for c in axes.transData.transform((across, high)))
         width = 0.62 * size * len(name)
         start = at_x if right else at_x - width
         if any(
@@ -74,10 +74,10 @@ def labelled(axes: Axes, points: Sequence[tuple[str, float, float]], x: Goal, y:
 
 
 def told_apart(record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> str:
-    """What a plot does not show: `not shown: 5 diverged, 2 beyond the frame`."""
+    """Return what a plot does not show: `not shown: 5 diverged, 2 outside the frame`."""
     parts = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
     if strange := len(analysis.incomparable):
         parts.append(f"{strange} without a finite value")
     if beyond:
-        parts.append(f"{beyond} beyond the frame")
+        parts.append(f"{beyond} outside the frame")
     return f"not shown: {', '.join(parts)}" if parts else ""

@@ -1,4 +1,4 @@
-"""What fresh seeds left of what a search saw, and the block to go on with."""
+"""How much of a search's results remained at fresh seeds, and the block to continue with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ablate.verdict.summary import Effect
 
 
 def verdicts(record: SearchRecord, name: str) -> list[Effect]:
-    """What confirmation found for a chosen block against the reference, objective by objective, where it was judged."""
+    """Return the confirmed effects of a chosen block against the reference, for each objective that was judged."""
     if record.confirmed is None:
         return []
     arms = {arm.name: arm.variant for arm in record.confirmed.arms}
@@ -24,10 +24,10 @@ def verdicts(record: SearchRecord, name: str) -> list[Effect]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What fresh seeds left of a difference to the reference: as seen in the search, and as confirmed.
+    """A difference from the reference at both times: as seen in the search, and as confirmed at fresh seeds.
 
     Differences are of logarithms on the log scale. `share` is the confirmed part of an advantage seen in the search;
-    None where the search saw none.
+    None if the search saw none.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Kept:
 
     @property
     def compared(self) -> bool:
-        """Whether there is a difference to the reference both times."""
+        """True if there is a difference from the reference both times."""
         return self.searched is not None and self.effect.estimate is not None
 
     @property
     def share(self) -> float | None:
-        """confirmed / searched."""
+        """confirmed / searched, the share of the advantage that remained."""
         if self.searched is None or self.effect.estimate is None or not _gain(self.searched, self.objective) > 0:
             return None
         return self.effect.estimate / self.searched
@@ -55,10 +55,10 @@ def _gain(difference: float, objective: Objective) -> float:
 
 
 def kept(record: SearchRecord) -> list[Kept]:
-    """For each chosen block and objective, what was seen and what was confirmed."""
-    found: list[Kept] = []
+    """Return for each chosen block and objective what was seen and what was confirmed."""
+    pairs: list[Kept] = []
     if record.confirmed is None or not record.entries:
-        return found
+        return pairs
     metrics = [objective.metric for objective in record.objectives]
     arms = {arm.name: arm for arm in record.confirmed.arms}
     for name in record.chosen:
@@ -68,7 +68,7 @@ def kept(record: SearchRecord) -> list[Kept]:
             if place >= len(entry.values):
                 continue
             level = arms[name].levels.get(effect.metric)
-            found.append(
+            pairs.append(
                 Kept(
                     name=name,
                     objective=record.objectives[place],
@@ -78,12 +78,12 @@ def kept(record: SearchRecord) -> list[Kept]:
                     effect=effect,
                 )
             )
-    return found
+    return pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What fresh seeds left in one objective: the shares of the n blocks that had an advantage in the search.
+    """The shares that remained at fresh seeds in one objective, of the n blocks that had an advantage in the search.
 
     `judged` is how many of the confirmed could be compared both times.
     """
@@ -94,21 +94,21 @@ class Left:
 
 
 def left(record: SearchRecord) -> list[Left]:
-    """What was left, objective by objective; those in which nothing can be compared both times are not among it."""
-    found = []
+    """Return what remained for each objective in which something can be compared both times."""
+    remained = []
     for objective in record.objectives:
-        both = [one for one in kept(record) if one.objective == objective and one.compared]
-        shares = tuple(sorted(one.share for one in both if one.share is not None))
+        both = [pair for pair in kept(record) if pair.objective == objective and pair.compared]
+        shares = tuple(sorted(pair.share for pair in both if pair.share is not None))
         if both:
-            found.append(Left(objective=objective, shares=shares, judged=len(both)))
-    return found
+            remained.append(Left(objective=objective, shares=shares, judged=len(both)))
+    return remained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pick:
-    """The block to go on with. `better` is in how many objectives fresh seeds found it better, None before they did.
+    """The block to continue with. `better` is the number of objectives in which fresh seeds found it better, or None.
 
-    `alike` is how many blocks have as many, it among them; before, how many have as large a least gain.
+    `alike` is the number of blocks with the same count, including it; before confirmation, with the same minimum gain.
     """
 
     entry: Entry
@@ -117,9 +117,9 @@ class Pick:
 
 
 def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
-    """Of those confirmed the one with most verdicts of better, of several the best balanced; else that of the search.
+    """Return the confirmed block with most verdicts of better, the best balanced if tied; else the best of the search.
 
-    Balanced: its least gain on the reference over the objectives, each as a share of their range, is the largest.
+    Best balanced: its minimum gain over the reference, over objectives as shares of their range, is the largest.
     """
     gains = {name: least for name in record.chosen if (least := _least_confirmed(record, name)) is not None}
     if gains:
@@ -136,9 +136,9 @@ def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
 
 
 def _least_confirmed(record: SearchRecord, name: str) -> float | None:
-    """The least gain at fresh seeds, each as a share of the largest difference among the confirmed.
+    """Return the minimum gain at fresh seeds, each as a share of the largest difference among the confirmed.
 
-    None where there is no difference in some objective.
+    None if there is no difference in some objective.
     """
     estimates = {effect.metric: effect.estimate for effect in verdicts(record, name)}
     gains = []
@@ -157,9 +157,9 @@ def _least_confirmed(record: SearchRecord, name: str) -> float | None:
 
 
 def _least_searched(analysis: SearchAnalysis) -> dict[int, float]:
-    """The least gain in the search of each place of the front but the reference."""
+    """Return the minimum gain in the search of each block of the front except the reference."""
     places = [place for place in analysis.front if place > 0]
-    known = [one for one in analysis.losses if one is not None]
+    known = [loss for loss in analysis.losses if loss is not None]
     best = tuple(min(column) for column in zip(*known, strict=True))
     worst = tuple(max(column) for column in zip(*known, strict=True))
     base = shares(analysis.reference, best, worst) if analysis.reference is not None else (1.0,) * len(best)

@@ -1,4 +1,4 @@
-"""What fresh seeds say, as one table: the verdicts beside what the search had seen."""
+"""The confirmation as one table: the verdicts at fresh seeds beside the search's differences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 
 def table(record: SearchRecord, summary: Summary) -> GroupedTable:
-    """A row for each block and metric."""
-    effects = {(one.after, one.metric): one for one in summary.effects if one.kind == "baseline"}
-    before = {(one.name, one.objective.metric): one for one in kept(record)}
+    """Return a row for each block and metric."""
+    effects = {(effect.after, effect.metric): effect for effect in summary.effects if effect.kind == "baseline"}
+    before = {(pair.name, pair.objective.metric): pair for pair in kept(record)}
     groups = []
     for arm in summary.arms:
         lines = [
@@ -33,7 +33,7 @@ def table(record: SearchRecord, summary: Summary) -> GroupedTable:
             Column("search", "number", line=3),
             Column("mean ± sd", line=1),
             *columns(("difference",), summary, difference=2),
-            Column("left", "number", line=3),
+            Column("kept", "number", line=3),
             *columns(("n", "verdict"), summary),
         ),
         groups=tuple(groups),

@@ -1,4 +1,4 @@
-"""What a search found, as JSON and back: the record whole, what follows from it, and the sentences of the screen."""
+"""The results of a search as JSON and back: the whole record, what follows from it, and the sentences of the screen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ablate.report.searched.rows import shown_blocks
 
 
 def to_json(record: SearchRecord) -> str:
-    """Every entry and number in full; entries are named by their `number`. What is not finite is null."""
+    """Return every entry and number in full; entries are named by their `number`. What is not finite is null."""
     analysis = analyse(record)
     numbers = [entry.number for entry in record.entries]
     best = ask_next.chosen(record, analysis)
@@ -42,18 +42,18 @@ def to_json(record: SearchRecord) -> str:
             "worst": analysis.worst,
             "beyond_worst": BEYOND,
         },
-        "edits": [asdict(one) for one in edit_counts(record, shown_blocks(record, analysis)[1:])],
+        "edits": [asdict(count) for count in edit_counts(record, shown_blocks(record, analysis)[1:])],
         "kept": [
             {
-                "block": one.name,
-                "objective": one.objective.metric,
-                "searched_value": one.value,
-                "confirmed_mean": one.mean,
-                "searched_difference": one.searched,
-                "confirmed_difference": one.effect.estimate,
-                "share": one.share,
+                "block": pair.name,
+                "objective": pair.objective.metric,
+                "searched_value": pair.value,
+                "confirmed_mean": pair.mean,
+                "searched_difference": pair.searched,
+                "confirmed_difference": pair.effect.estimate,
+                "share": pair.share,
             }
-            for one in kept(record)
+            for pair in kept(record)
         ],
         "next": None
         if best is None
@@ -67,19 +67,19 @@ def to_json(record: SearchRecord) -> str:
 
 
 def from_json(text: str) -> SearchRecord:
-    """The record; ValueError where the text is none. What was not finite is NaN in it, or None where that may be."""
+    """Return the record; ValueError if the text is not one. What was not finite becomes NaN, or None where allowed."""
     document = json.loads(text)
     if not isinstance(document, dict):
         raise ValueError("not an object")
-    document["definitions"] = {}  # sentences there, and no mapping
+    document["definitions"] = {}  # there these are sentences, not a mapping
     for entry in _objects(document.get("entries")):
         entry["values"] = [math.nan if value is None else value for value in entry.get("values") or ()]
     confirmed = document.get("confirmed")
     if isinstance(confirmed, dict):
         for arm in _objects(confirmed.get("arms")):
-            arm["missing"] = [(one["seed"], one["why"]) for one in _objects(arm.get("missing"))]
+            arm["missing"] = [(lost["seed"], lost["why"]) for lost in _objects(arm.get("missing"))]
     return TypeAdapter(SearchRecord).validate_python(document)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,6 +1,6 @@
-"""The plots of a search: its blocks by their objectives, and how far it had come after each.
+"""The plots of a search: its blocks by their objectives, and its progress after each.
 
-matplotlib is imported by what draws, and by nothing else.
+Only the functions that draw import matplotlib.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABELS = 14
-"""Blocks of a front that are named in its plot, at most."""
+"""Maximum number of blocks of a Pareto front that are named in its plot."""
 
 LONG = 20
-"""Characters of a metric's name from which its axis has two lines."""
+"""Length of a metric's name, in characters, beyond which its axis label has two lines."""
 FRESH = "at fresh seeds, and interval"
 
 
 def plots(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Plot]:
-    """The plots: nothing where nothing can be compared."""
+    """Yield the plots; none if nothing can be compared."""
     if analysis.compared:
         yield _found_plot(record, analysis)
     if len(record.objectives) > 1 and analysis.curve:
@@ -42,9 +42,9 @@ def plots(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Plot]:
 
 
 def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
-    """The plane of the objectives, or with one the values over the search.
+    """Return the objectives against each other, or with one objective the values over the search.
 
-    Of more than two, the first against each other, one below the other.
+    With more than two, the first against each of the others, stacked.
     """
     draw: list[Draw] = [
         lambda axes, y=other: _plane(axes, record, analysis, 0, y)  # type: ignore[misc]
@@ -77,7 +77,7 @@ def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
 
 
 def _progress_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
-    """The hypervolume over the search; with one objective the other plot says as much."""
+    """Return the hypervolume over the search; with one objective the other plot shows as much."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (entry.number, entry.name, value) for entry, value in zip(record.entries, analysis.curve, strict=False)
     )
@@ -85,8 +85,8 @@ def _progress_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
         name="hypervolume",
         id="progress",
         draw=(lambda axes: _hypervolume(axes, analysis),),
-        about="Hypervolume over the blocks in the order begun. The table Progress has its numbers.",
-        caption="The share of the box that is dominated, by blocks begun.",
+        about="Hypervolume over the blocks in order of start. The table Progress has its numbers.",
+        caption="The share of the box that is dominated, by blocks started.",
         height=2.5,
         columns=("number", "block", "hypervolume"),
         rows=rows,
@@ -97,7 +97,7 @@ def _caption(record: SearchRecord) -> Iterator[str]:
     several = len(record.objectives) > 1
     yield "Each point is a block that finished."
     if len(record.objectives) > 2:
-        yield "The front is that of all objectives: a point may be on it for one that is not drawn."
+        yield "The Pareto front is over all objectives: a point may be on it because of one that is not drawn."
     if several:
         yield "A name that would cover another is left out."
     if record.confirmed is not None:
@@ -109,7 +109,7 @@ def _caption(record: SearchRecord) -> Iterator[str]:
 
 
 def _about(record: SearchRecord) -> str:
-    return f"{_what(record)}. The tables Front or Best and Every block trained have its numbers."
+    return f"{_what(record)}. The tables Pareto front or Best and Every block trained have its numbers."
 
 
 def _what(record: SearchRecord) -> str:
@@ -119,18 +119,18 @@ def _what(record: SearchRecord) -> str:
 
 
 def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
-    """Two objectives against each other: all that finished, the front, the reference, what fresh seeds say."""
+    """Draw two objectives against each other: finished blocks, the front, the reference, the values at fresh seeds."""
     values = {place: record.entries[place].values for place in analysis.compared}
     goals = record.objectives[x], record.objectives[y]
     fresh = _fresh(record)
-    matter = [(one[x], one[y]) for place, one in values.items() if place in analysis.front or place == 0]
+    matter = [(value[x], value[y]) for place, value in values.items() if place in analysis.front or place == 0]
     matter += [(ends[x][0], ends[y][0]) for _, ends in fresh if x in ends and y in ends]
     scaled(axes, "x", goals[0])
     scaled(axes, "y", goals[1])
-    left, right = frame([one[x] for one in values.values()], [at for at, _ in matter], goals[0])
-    bottom, top = frame([one[y] for one in values.values()], [at for _, at in matter], goals[1])
+    left, right = frame([value[x] for value in values.values()], [at for at, _ in matter], goals[0])
+    bottom, top = frame([value[y] for value in values.values()], [at for _, at in matter], goals[1])
     axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=_axis_label(goals[0]), ylabel=_axis_label(goals[1]))
-    inside = [p for p, one in values.items() if left <= one[x] <= right and bottom <= one[y] <= top]
+    inside = [p for p, value in values.items() if left <= value[x] <= right and bottom <= value[y] <= top]
     plain = [values[p] for p in inside if p not in analysis.front and p > 0]
     axes.plot([v[x] for v in plain], [v[y] for v in plain], "o", color=INK["faint"], ms=3.5, label="finished")
     _draw_front(axes, record, analysis, x, y)
@@ -142,11 +142,11 @@ def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y
 
 
 def _draw_front(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
-    """The front; of two objectives with the line that bounds what it dominates."""
+    """Draw the front; with two objectives also the line that bounds what it dominates."""
     blocks = sorted((record.entries[place] for place in analysis.front), key=lambda entry: entry.values[x])
     across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
     goals = record.objectives[x].goal, record.objectives[y].goal
-    axes.plot(across, up, "D", color=INK["front"], ms=4.5, label="front")
+    axes.plot(across, up, "D", color=INK["front"], ms=4.5, label="Pareto front")
     if len(record.objectives) == 2:
         axes.step(across, up, where="post" if goals[0] == "min" else "pre", color=INK["front"], lw=1)
     named = [(entry.name, entry.values[x], entry.values[y]) for entry in blocks if entry.number > 0]
@@ -158,27 +158,27 @@ Ends = dict[int, tuple[float, float, float]]
 
 
 def _fresh(record: SearchRecord) -> list[tuple[str, Ends]]:
-    """Each chosen block where fresh seeds put it: the reference's mean there and the paired difference from it."""
+    """Return each chosen block at fresh seeds: the reference's mean there plus the paired difference from it."""
     if record.confirmed is None:
         return []
     base = next((arm for arm in record.confirmed.arms if arm.name == record.confirmed.baseline), None)
-    found = []
+    placed = []
     for name in record.chosen:
         ends: Ends = {}
         for effect in verdicts(record, name):
-            place = [one.metric for one in record.objectives].index(effect.metric)
+            place = [objective.metric for objective in record.objectives].index(effect.metric)
             level = None if base is None else base.levels.get(effect.metric)
             if level is None or effect.estimate is None:
                 continue
             ends_of = wording.bounds(effect)
-            low, high = (effect.estimate if one is None or not math.isfinite(one) else one for one in ends_of)
+            low, high = (effect.estimate if end is None or not math.isfinite(end) else end for end in ends_of)
             ratio = effect.scale == "log"
             middle, start, end = (
                 level.mean * factor(d) if ratio else level.mean + d for d in (effect.estimate, low, high)
             )
             ends[place] = (middle, start, end)
-        found.append((name, ends))
-    return found
+        placed.append((name, ends))
+    return placed
 
 
 def _draw_fresh(axes: Axes, record: SearchRecord, fresh: Sequence[tuple[str, Ends]], x: int, y: int) -> None:
@@ -198,7 +198,7 @@ def _draw_fresh(axes: Axes, record: SearchRecord, fresh: Sequence[tuple[str, End
 
 
 def _square(axes: Axes, across: tuple[float, float, float], up: tuple[float, float, float], label: str) -> None:
-    """A value at fresh seeds, with its interval each way."""
+    """Draw a value at fresh seeds, with its interval in both directions."""
     (x, left, right), (y, bottom, top) = across, up
     axes.errorbar(
         [x], [y], xerr=[[x - left], [right - x]], yerr=[[y - bottom], [top - y]], fmt="s", ms=5, mfc=INK["paper"],
@@ -216,12 +216,12 @@ def _fresh_reference(record: SearchRecord) -> dict[int, float]:
 
 
 def _margin(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> None:
-    """What is not in the frame, in words above it."""
+    """Write above the frame what is not in it."""
     axes.set_title(told_apart(record, analysis, beyond), fontsize=8, loc="right", color=INK["ink"])
 
 
 def _over_time(axes: Axes, record: SearchRecord, analysis: SearchAnalysis) -> None:
-    """One objective: each block's value where it was begun, the best so far, the reference."""
+    """Draw one objective: each block's value by order of start, the best so far, the reference."""
     objective = record.objectives[0]
     values = [record.entries[place].values[0] for place in analysis.compared]
     fresh = [(name, ends[0]) for name, ends in _fresh(record) if 0 in ends]
@@ -233,7 +233,7 @@ def _over_time(axes: Axes, record: SearchRecord, analysis: SearchAnalysis) -> No
     by_blocks(axes, len(record.entries))
     axes.set_ylabel(_axis_label(objective))
     bottom, top = sorted(axes.get_ylim())
-    inside = [(place, one) for place, one in zip(analysis.compared, values, strict=True) if bottom <= one <= top]
+    inside = [(place, value) for place, value in zip(analysis.compared, values, strict=True) if bottom <= value <= top]
     axes.plot(*zip(*inside, strict=True), "o", color=INK["faint"], ms=3.5, label="finished")
     known = [(place, value) for place, value in enumerate(analysis.curve) if value is not None]
     axes.step(*zip(*known, strict=True), where="post", color=INK["front"], lw=1.4, label="best so far")
@@ -260,6 +260,6 @@ def _hypervolume(axes: Axes, analysis: SearchAnalysis) -> None:
 
 def _axis_label(objective: Objective) -> str:
     scale = ", log scale" if objective.log else ""
-    # a long name in two lines: beside the plot there is no room for more
+    # a long name takes two lines: beside the plot there is no room for one
     gap = "\n" if len(objective.metric) > LONG else " "
     return f"{spoken(objective.metric)}{gap}({'lower' if objective.goal == 'min' else 'higher'} is better{scale})"

@@ -1,4 +1,4 @@
-"""A search as frozen values: what was asked, what was proposed, what became of it, and what was confirmed."""
+"""A search as frozen values: its settings, its proposals and their outcomes, and its confirmation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablate.verdict.summary import Summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A metric and which way it is better. On the log scale differences are ratios."""
+    """A metric and its direction. On the log scale differences are ratios."""
 
     metric: str
     goal: Goal
@@ -22,13 +22,13 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A block that was trained, in the order begun; number 0 is the reference.
+    """A block that was trained, in the order of starting; number 0 is the reference.
 
-    `edits` lead to it from the reference; `details` say, one for each, what it changes. `block` is the block in YAML.
-    `values` are in the order of the objectives, means over the search's seeds; there are none unless it finished or
-    came to a rung. `until` is the step they are from, None for the end. `flops` are those of one forward pass over one
-    sequence. `repeats` counts later proposals that were the same block. `versions` is a short id of what its trials
-    ran with (software, device, parts), empty where it is not known.
+    `edits` lead to it from the reference; `details` say what each changes. `block` is the block in YAML. `values` are
+    in the order of the objectives, means over the search's seeds; there are none unless it finished or reached a rung.
+    `until` is the step they are from, None for the end. `flops` are those of one forward pass over one sequence.
+    `repeats` counts later proposals that were the same block. `versions` is a short id of what its trials ran with
+    (software, device, parts), empty if unknown.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Entry:
 class RungCorrelation:
     """Spearman's rank correlation of objective number `objective` between the steps `lower` and `upper`.
 
-    Over the n blocks that came to both; None where it is not defined (fewer than three blocks, or all alike).
+    Over the n blocks that reached both; None if it is not defined (fewer than three blocks, or all equal).
     """
 
     lower: int
@@ -63,21 +63,19 @@ class RungCorrelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRecord:
-    """A search, over or (`partial`) as far as it has come.
+    """A search that is over, or (`partial`) in its current state.
 
-    `derivations` is how many the grammar has. `budget` is as asked (`60 trials`), `spent` what was spent of it.
-    `why_over` is `budget`, `exhausted`, or empty while it is not. `proposed` counts proposals, `folded` those that were
-    the same as an earlier one, `known` the blocks whose results the folder had from trials of other spaces,
-    `known_failed` those of them that had failed. `refused` counts by reason (of a constraint, the sizes, an override,
-    the start: see `history`) what was drawn and not proposed, `vetoed` by veto, `passed_over` what was proposed and not
-    trained for an order by a zero-cost measure.
-    `random_share` is the share of choices made without regard to any result, `wholly_random` the share of proposals
-    that had no other, `repaired` counts proposals mutated until they were admitted.
+    `derivations` is how many the grammar has. `budget` is as requested (`60 trials`), `spent` what was spent of it.
+    `why_over` is `budget`, `exhausted`, or empty while it is not over. `proposed` counts proposals, `folded` duplicates
+    of earlier ones, `known` the blocks whose results the folder had from trials of other spaces, `known_failed` those
+    of them that had failed. `refused` counts by reason (a constraint, the sizes, an override, the start: see `history`)
+    what was drawn and not proposed, `vetoed` the same by veto, `passed_over` what was proposed but not trained because
+    of its rank by a zero-cost measure. `random_share` is the share of choices made without regard to any result,
+    `wholly_random` the share of proposals with only such choices, `repaired` counts proposals mutated until admitted.
 
     `chosen` are names of entries, to be trained anew at `confirm_seeds`; `confirmed` judges them against the reference,
-    None until all of that is done.
-    `definitions` says how metrics are computed that are judged and no objective. `again` is the command that repeats
-    the search, or goes on with it.
+    None until all of that is done. `definitions` says how metrics are computed that are judged but are no objective.
+    `again` is the command that repeats the search, or resumes it.
     """
 
     space: str
@@ -124,7 +122,7 @@ class SearchRecord:
 
     @property
     def outcomes(self) -> Counter[str]:
-        """What became of them."""
+        """The number of trained blocks by outcome."""
         return Counter(entry.outcome for entry in self.trained)
 
     @property
@@ -134,7 +132,7 @@ class SearchRecord:
         return tuple(entry for entry in self.trained if base and entry.versions not in ("", base))
 
     def entry(self, name: str) -> Entry:
-        """The entry of that name; KeyError if there is none."""
+        """Return the entry of that name; KeyError if there is none."""
         for entry in self.entries:
             if entry.name == name:
                 return entry
@@ -142,5 +140,5 @@ class SearchRecord:
 
     @property
     def defined(self) -> dict[str, str]:
-        """How every metric is computed, by name."""
-        return {**self.definitions, **{one.metric: one.definition for one in self.objectives}}
+        """The definition of every metric, by name."""
+        return {**self.definitions, **{objective.metric: objective.definition for objective in self.objectives}}

@@ -1,6 +1,6 @@
-"""The screen when a search is over: the answer, the front, what fresh seeds say, and how it came about, in brief.
+"""The screen at the end of a search: the answer, the front, the confirmation, and the course of the search, in brief.
 
-What it leaves out is on the page, and it says how much that is.
+What it leaves out is on the page; it says how much that is.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.record import Entry, SearchRecord
 
 MOST = 6
-"""Blocks of a front, beside the reference, that the screen shows; the page has all."""
+"""Maximum number of blocks of a front that the screen shows besides the reference; the page has all."""
 DESCRIBED = 4
-"""Blocks whose edits the screen lists."""
+"""Maximum number of blocks whose edits the screen lists."""
 
 
 def search_screen(record: SearchRecord) -> ReportDocument:
-    """What a search found, as a document for the terminal."""
+    """Return the results of a search as a document for the terminal."""
     return ReportDocument(
         title=record.question.strip() or record.space,
         about=answer.headline(record),
@@ -50,21 +50,21 @@ def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
         yield confirmation_table.table(record, record.confirmed)
         notes = (*footnotes.peculiarities(record.confirmed), *record.confirmed.notes)
         yield BulletList(notes, "beware")
-    yield Section("Course", (BulletList(tuple(history.counts(record, analysis))),))
+    yield Section("Progress", (BulletList(tuple(history.counts(record, analysis))),))
     yield Section("Next", tuple(_next(record, analysis)))
     yield BulletList(tuple(glossary.briefly(record)), "remarks")
 
 
 def shown(record: SearchRecord, analysis: SearchAnalysis, most: int = MOST) -> list[Entry]:
-    """The reference and so many of `rows.shown_blocks`: the chosen first, then those that beat the reference.
+    """Return the reference and `most` of `rows.shown_blocks`: the chosen first, then those that beat the reference.
 
-    They stand in the order in which they stand there.
+    Their order is that of `rows.shown_blocks`.
     """
     blocks = rows.shown_blocks(record, analysis)
     beating = {record.entries[place].number for place in analysis.beating}
-    order = sorted(blocks[1:], key=lambda one: (one.name not in record.chosen, one.number not in beating))
-    kept = {one.number for one in [*blocks[:1], *order[:most]]}
-    return [one for one in blocks if one.number in kept]
+    order = sorted(blocks[1:], key=lambda entry: (entry.name not in record.chosen, entry.number not in beating))
+    kept = {entry.number for entry in [*blocks[:1], *order[:most]]}
+    return [entry for entry in blocks if entry.number in kept]
 
 
 def _edits(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Section]:
@@ -81,7 +81,7 @@ def _more(count: int) -> Iterator[str]:
 
 
 def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
-    yield Prose(f"To {'go on with' if record.partial else 'repeat'} this search:")
+    yield Prose(f"To {'resume' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
     chosen = ask_next.chosen(record, analysis)
     if chosen is not None:

@@ -1,4 +1,4 @@
-"""What a search has found as a document: the answer, the front, what was confirmed, and how it came about."""
+"""The page of a search as a document: the answer, the front, the confirmation, and the course of the search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ablate.report.searched.record import SearchRecord
 
 
 def page(record: SearchRecord) -> ReportDocument:
-    """The page. The same record gives the same document."""
+    """Return the page. The same record gives the same document."""
     analysis = analyse(record)
     return ReportDocument(
         title=record.question.strip() or record.space,
@@ -74,7 +74,7 @@ def _figures(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
 
 
 def _blocks(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
-    """What each edit of the shown blocks changes, and the blocks in YAML."""
+    """Yield what each edit of the shown blocks changes, and the blocks in YAML."""
     for entry in rows.described(record, analysis):
         edits = tuple(f"`{edit}` {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
         parts: tuple[Part, ...] = (BulletList(edits), Verbatim(f"{entry.name}: {entry.block}", "yaml"))
@@ -96,7 +96,7 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
 
 
 def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
-    yield Prose(f"To {'go on with' if record.partial else 'repeat'} this search:")
+    yield Prose(f"To {'resume' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
     chosen = ask_next.chosen(record, analysis)
     if chosen is not None:
