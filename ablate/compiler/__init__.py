@@ -1,16 +1,16 @@
 """Compiler: from an expression to a module.
 
-What stands here: blocks and whole models as `nn.Module`s, what stands around the blocks, initialisation, and the size
-report. What does not: a mechanism of a block (that is a component), the name of one, or training.
+Here are blocks and whole models as `nn.Module`s, what surrounds the blocks, initialisation, and the size report. Never
+here: a mechanism of a block (that is a component), the name of one, or training.
 
     compile.py         `compile_block` and `compile_model`: from expressions to models
     build.py           from nodes to modules, field by field
-    block.py           a block as a module, every part registered under its address
+    block.py           a block as a module, with every part registered under its address
     decoder.py         blocks between an embedding and a head that predicts the next token
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address
     random_streams.py  seeds for code that names no generator
-    data_dependent_init.py         initialisation that looks at data, for components that declare it
+    data_dependent_init.py         initialisation from data, for components that declare it
     scale.py           a gain as a module
     size.py            the size of a model, counted on the meta device
 """

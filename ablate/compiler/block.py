@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 @dataclass(eq=False)
 class Chain:
-    """Modules applied one after another; none at all is the identity.
+    """Modules applied one after another; without any it is the identity.
 
-    Not an `nn.Module`, so that whoever holds it registers nothing: the parts belong to the block. A plain class and no
-    closure, so that a copied block's chains call the copied parts.
+    Not an `nn.Module`, so that its holder registers nothing: the parts belong to the block. A class rather than a
+    closure, so that the chains of a copied block call the copied parts.
     """
 
     parts: tuple[nn.Module, ...]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Every part in turn."""
+        """Apply every part in turn."""
         for part in self.parts:
             x = part(x)
         return x
@@ -30,8 +30,8 @@ class Block(nn.Module):
     """One block of a model.
 
     `parts` are registered under their names, so that `block.get_submodule("attention_norm")`, the keys of the state and
-    the addresses in result rows say the same; `chain` says in which order they are applied, and
-    `sublayers` at which part the sub-layer of each mixer begins (`block.address.sublayers`).
+    the addresses in result rows agree; `chain` applies them in their order, and `sublayers` gives, for each mixer, the
+    part at which its sub-layer begins (`block.address.sublayers`).
     """
 
     def __init__(self, parts: Mapping[str, nn.Module], chain: Chain, sublayers: Mapping[str, str]):

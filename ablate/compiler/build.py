@@ -1,4 +1,4 @@
-"""From nodes to modules: the makers that fill the fields of components with what they are built of."""
+"""From nodes to modules: the makers that fill the fields of components with their inner modules."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class SlotAddress:
     name: str = ""
 
     def at(self, *names: int | str) -> SlotAddress:
-        """A place inside this one."""
+        """Return the address of a place inside this one."""
         return replace(self, name=".".join(str(name) for name in (self.name, *names) if name != ""))
 
 
 @dataclass
 class Builder:
-    """Makers of modules. What is made in the places of sequences is kept by path, for the block to register.
+    """Makers of modules. Modules made for the places of sequences are kept by path, for the block to register.
 
-    Each module is constructed on random streams of its own, which begin at the seed of its address: `address` is where
-    the block stands, `names` are those of its parts, and what fills a slot of a part is addressed by the field
-    (`layers.1.attention.query`). What an inner constructor draws moves no stream of the one around it.
+    Each module is constructed on random streams of its own, which begin at the seed of its address: `address` is that
+    of the block, `names` are those of its parts, and the module in a slot of a part is addressed by the field
+    (`layers.1.attention.query`). Draws of an inner constructor do not advance the streams of the outer one.
     """
 
     catalogue: Catalogue
@@ -54,12 +54,12 @@ class Builder:
     _made: Counter[SlotAddress] = field(default_factory=Counter)
 
     def part(self, node: Node, path: Path) -> Maker:
-        """A maker of the component `node`, called with the widths of its slot."""
+        """Return a maker of the component `node`, called with the widths of its slot."""
         spec = self.catalogue[node.name]
         module = _implementation(spec)
         address = self._address(path)
         makes = issubclass(module, nn.Module)
-        if not makes:  # it hands on the module of a slot (`by_layer`), and its address with it
+        if not makes:  # it returns the module of one of its slots (`by_layer`), which then has its address
             self._slots |= {(*path, slot): address for slot in spec.fields}
         config = module.Config(**field_values(node, spec, self.surroundings, self, path))
 
@@ -81,11 +81,11 @@ class Builder:
         return self._address(path[:-1]).at(path[-1])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """A maker of the Scale that is, or starts at, `value`."""
+        """Return a maker of the Scale that is, or starts at, `value`."""
         return ScaleMaker(value, trainable, per)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
-        """A maker of the Chain of the parts at `path`, called without widths."""
+        """Return a maker of the Chain of the parts at `path`, called without widths."""
 
         def chain() -> Chain:
             modules = []
@@ -99,7 +99,7 @@ class Builder:
 
 
 def _implementation(spec: ComponentSpec) -> Any:
-    """The module class of a component; what its file draws while it is imported is the same in every process."""
+    """Return the module class of a component; what its file draws during import is the same in every process."""
     if is_complete(spec):
         return implementation(spec)
     with seeded(stream_seed(0, 0, f"import of {spec.name}")):
@@ -107,7 +107,7 @@ def _implementation(spec: ComponentSpec) -> Any:
 
 
 def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress) -> Block:
-    """The module of `block` as layer `layer`, its weights not filled yet; what the layer leaves out is not there."""
+    """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits."""
     names = dict(name_parts(block, catalogue))
     builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)
     chain = builder.sequence(block, ())()

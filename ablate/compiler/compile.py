@@ -20,10 +20,10 @@ from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.errors import InputError
 
 VERSION: Final = 1
-"""Of the numbers of a model that is built from its description: see `plan/versions.py`."""
+"""The version of the numbers of a model built from its description: see `plan/versions.py`."""
 
 KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]] = {"decoder": Decoder}
-"""What can stand around the blocks, one file for each kind."""
+"""What can surround the blocks, one file for each kind."""
 
 
 def compile_block(
@@ -38,12 +38,12 @@ def compile_block(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> nn.Module:
-    """`block` as a module from [batch, time, width] to the same, as it stands in layer `layer` (from 1) of a model.
+    """Build `block` as a module, [batch, time, width] to the same shape, as it is in layer `layer` (from 1) of a model.
 
-    Parts are at their names (`attention`, `mlp_norm`). `init` fills the weights that name no init of their own. The
-    parameters are those that `compile_model` gives the layer at the same `seed` and `salt`.
+    Parts are registered under their names (`attention`, `mlp_norm`). `init` fills the weights that name no init of
+    their own. The parameters are those that `compile_model` gives the layer at the same `seed` and `salt`.
 
-    Raises InputError where the sizes do not fit the block: heads that do not divide the width, a gain without a value.
+    Raises InputError if the sizes do not fit the block: heads that do not divide the width, a gain without a value.
     """
     model = SlotAddress(seed, salt)
     with _building(device):
@@ -61,15 +61,15 @@ def compile_model(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> nn.Module:
-    """The whole model, from tokens [batch, time] to logits [batch, time, vocabulary].
+    """Build the whole model, from tokens [batch, time] to logits [batch, time, vocabulary].
 
-    `seed` decides every parameter through its address, those too that `nn.Linear` draws for itself; `salt` changes them
-    all, and is what two arms of an A/A comparison differ in. On the meta device nothing is filled.
+    `seed` determines every parameter through its address, including those that `nn.Linear` draws itself; `salt` changes
+    them all, and is the difference between the two arms of an A/A comparison. On the meta device nothing is filled.
 
-    Raises InputError as `compile_block` does, and for a kind of model or of positions that does not exist.
+    Raises InputError as `compile_block` does, and for an unknown kind of model or of positions.
     """
     if architecture.kind not in KINDS:
-        raise InputError(f"unknown kind of model {architecture.kind!r}\n  = there is {', '.join(KINDS)}")
+        raise InputError(f"unknown kind of model {architecture.kind!r}\n  = the kinds are: {', '.join(KINDS)}")
     address = SlotAddress(seed, salt)
     with _building(device):
         model = KINDS[architecture.kind](architecture, catalogue, address)
@@ -78,12 +78,12 @@ def compile_model(
 
 
 def _building(device: str | torch.device) -> torch.device:
-    """Where modules are constructed: on the CPU, whose random numbers are the same for every device, or on meta."""
+    """Return where to construct modules: on meta, or on the CPU, whose random numbers suit every device alike."""
     return torch.device("meta" if torch.device(device).type == "meta" else "cpu")
 
 
 def _placed(module: nn.Module, device: str | torch.device, dtype: torch.dtype) -> nn.Module:
-    """The module on its device, and with it the tensors that a component keeps as plain attributes."""
+    """Move a module to its device, including tensors that a component keeps as plain attributes."""
     for part in module.modules():
         for name, value in list(vars(part).items()):
             if isinstance(value, torch.Tensor):

@@ -1,7 +1,7 @@
-"""Profile: initialisation that looks at data, for the few components that declare it.
+"""Profile: initialisation from data, for the few components that declare it.
 
-A model whose components ask for none is left alone: no pass, no cost. Where one asks, what it starts from depends on
-the declared batch, and is part of the trial: the first batch of its seed, on which the model then trains.
+A model without such components is left alone: no pass, no cost. Otherwise its initial values depend on a declared
+batch, which is part of the trial: the first batch of its seed, on which the model then trains.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ablate.components.declare import Profiled
 def profile(model: nn.Module, tokens: Int[Tensor, "B T"]) -> None:
     """Calibrate, in place, the modules of `model` that are `Profiled`, by one forward pass over `tokens`.
 
-    The pass is that of evaluation, so no running state moves, and what a component draws in spite of that comes from a
-    stream that is the same for every model. Each module is then calibrated by what those of its own class before it
-    have shown. Nothing else changes, and a second profile of the same model gives another result, for it starts from
-    calibrated modules: a resumed trial takes them from its state.
+    The pass is in evaluation mode, so no running state changes; if a component draws random numbers nevertheless, they
+    come from a stream that is the same for every model. Each module is then calibrated from the measurements of the
+    earlier modules of its class. Nothing else changes. A second profile of the same model would give another result,
+    since it starts from calibrated modules: a resumed trial takes them from its checkpoint.
     """
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return

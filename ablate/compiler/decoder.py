@@ -6,7 +6,7 @@
 `logit_scale` is 1/width in µP (Yang et al. 2022, arXiv:2203.03466) and 1/sqrt(0.3 width) in the released code of
 DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635).
 
-Whether attention sees the past alone or everything is the sizes' `causal`, for every block alike.
+`causal` of the sizes determines, for every block, whether attention sees only the past or everything.
 
 Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
 """
@@ -66,7 +66,7 @@ class Decoder(nn.Module):
 
 
 def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Module | None:
-    """The positions that a model adds to its embedding: `none`, `sinusoidal`, or `rows` `learned` ones, from `std`."""
+    """Build what is added to the embedding: `none`, `sinusoidal`, or `rows` `learned` positions that start at `std`."""
     match name, std:
         case "none", _:
             return None
@@ -75,5 +75,5 @@ def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Mo
         case "learned", float() | int():
             return LearnedPositions(rows, sizes.d_model, std=std)
         case "learned", None:
-            raise InputError("learned positions have no standard deviation to start from\n  = give position_std")
-    raise InputError(f"unknown positions {name!r} of the model\n  = there are none, learned, sinusoidal")
+            raise InputError("learned positions need an initial standard deviation\n  = give position_std")
+    raise InputError(f"unknown positions {name!r} of the model\n  = choose none, learned or sinusoidal")

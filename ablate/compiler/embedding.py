@@ -1,4 +1,4 @@
-"""What stands around the blocks of a model of tokens: embedding, positions, head.
+"""What surrounds the blocks of a model of tokens: embedding, positions, head.
 
 Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
 """
@@ -45,9 +45,9 @@ class LearnedPositions(nn.Module):
         draw.normal("weight", self.weight, self.std)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]; ValueError for more positions than were learned."""
+        """[B, T, D] -> [B, T, D]; ValueError for more tokens than there are learned positions."""
         if x.shape[1] > self.weight.shape[0]:
-            raise ValueError(f"{x.shape[1]} tokens, but positions were learned for {self.weight.shape[0]}")
+            raise ValueError(f"{x.shape[1]} tokens, but learned positions for {self.weight.shape[0]} only")
         return x + self.weight[: x.shape[1]]
 
 

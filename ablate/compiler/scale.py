@@ -10,12 +10,10 @@ from torch import Tensor, nn
 
 
 class Scale(nn.Module):
-    """y = g * x, where g is fixed or trained, one number, one a channel (LayerScale, arXiv:2103.17239) or one
-    a head.
+    """y = g * x, where g is fixed or trained: one number, one per channel (LayerScale, arXiv:2103.17239) or per head.
 
     A trained gain is the parameter `factor`, which starts at `start`: of shape [], [channels], or [heads, 1, 1] on a
-    signal [..., heads, T, K]. A fixed one is a plain number, exact in every type, and a fixed gain of 1 hands its input
-    through.
+    signal [..., heads, T, K]. A fixed one is a plain number, exact in every dtype; a fixed gain of 1 returns its input.
     """
 
     factor: nn.Parameter | None
@@ -27,26 +25,26 @@ class Scale(nn.Module):
 
     @property
     def value(self) -> float | Tensor:
-        """g as it stands: a number if fixed, else the parameter."""
+        """The current g: a number if fixed, else the parameter."""
         return self.start if self.factor is None else self.factor
 
     def initialise(self, draw: object) -> None:
-        """Set a trained gain to its start again, at the precision that it has now."""
+        """Reset a trained gain to its start, at its current precision."""
         if self.factor is not None:
             nn.init.constant_(self.factor, self.start)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """The same shape, each entry times its gain."""
+        """Multiply each entry by its gain; the shape is kept."""
         return x if self.factor is None and self.start == 1 else self.value * x
 
     def extra_repr(self) -> str:
-        """How it is printed: its start, and whether it is trained."""
+        """Return what is printed of it: its start, and whether it is trained."""
         return f"{self.start:g}, trainable={self.factor is not None}"
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleMaker:
-    """Makes the Scale of one field; `value` is its fixed number, None if it is trained."""
+    """Maker of the Scale of one field; `value` is its fixed number, None if it is trained."""
 
     start: float
     trainable: bool
@@ -58,6 +56,6 @@ class ScaleMaker:
         return None if self.trainable else self.start
 
     def __call__(self, width: int) -> Scale:
-        """The Scale for a signal of `width` channels, or heads."""
+        """Make the Scale for a signal of `width` channels, or heads."""
         shapes = {"scalar": (), "channel": (width,), "head": (width, 1, 1)}
         return Scale(self.start, shape=shapes[self.per], trainable=self.trainable)

@@ -1,4 +1,4 @@
-"""The size of a model, counted: built on the meta device, where nothing is stored or computed."""
+"""The size of a model, counted by building it on the meta device, where nothing is stored or computed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ablate.compiler.compile import compile_model
 
 
 def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
-    """Parameters and FLOPs, of a forward pass over one sequence and spared in its backward pass, as PyTorch counts.
+    """Count parameters, FLOPs of a forward pass over one sequence, and those spared in its backward pass, by PyTorch.
 
-    `plan/size.py` says the same in closed form, without torch; a test holds the two together.
+    `plan/size.py` gives the same in closed form, without torch; a test compares the two.
     """
     model = compile_model(architecture, catalogue, device="meta")
     tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")

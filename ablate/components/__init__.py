@@ -1,11 +1,13 @@
 """Components: one mechanism per file, with its equation and its paper.
 
-The folders below hold the components, a slot or a kind of part in each; a folder's files are the list of what ships.
+Each folder below holds the components of one slot or kind of part; its files are the list of what ships.
 
     declare.py     how a component declares itself
-    protocols.py   what components and those who build and train them ask of one another
-    registry.py    the catalogue: what ships, what other distributions bring, and a user's plugins
-    solved.py      what activations share whose maps are solved from a whole network
+    protocols.py   what components, the compiler and the trainer expect of one another
+    registry.py    the catalogue: shipped components, those of other distributions, and a user's plugins
+    solved.py      what activations solved from a whole network share
+    elementwise.py         what activations without parameters declare alike
+    elementwise_module.py  and how they compute
     activations/   nonlinearities of an MLP
     biases/        what is added to the scores by distance
     combinators/   residuals, parallel branches, concatenation: what joins sequences of parts
@@ -15,8 +17,8 @@ The folders below hold the components, a slot or a kind of part in each; a folde
     mixers/        attention and MLP
     norms/         normalisations over the last axis
     positions/     positions that act on queries and keys
-    regularisers/  what disturbs a signal in training alone
+    regularisers/  what disturbs a signal during training only
     weights/       linear maps
 
-Never here: configs read from files, knowledge of the trainer, or one component importing another.
+Never here: configs read from files, knowledge of the trainer, or one component that imports another.
 """

@@ -17,11 +17,11 @@ that checking and planning stay quick. Below the first import of torch stands th
     class RMSNorm(nn.Module):
         def __init__(self, config: Config, sizes: Sizes, width: int | None = None): ...
 
-A `Config` holds one value for each field. Numbers, flags and words are themselves. A gain, a slot or a sequence is a
-*maker*: called with the widths it should have, it gives a `Cost` to `cost` and a module to the constructor, so the two
-read alike and no component imports another. An empty slot is None.
+A `Config` holds one value for each field. Numbers, flags and words are plain values. A gain, a slot or a sequence is a
+*maker*: called with its widths, it gives a `Cost` to `cost` and a module to the constructor, so the two read alike and
+no component imports another. An empty slot is None.
 
-`cost(sizes, …)` and the constructor `(config, sizes, …)` end with the widths that the slot is filled with:
+The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes, …)` are the widths of the slot:
 
     slot          widths        the module maps                        besides
     part                        [B, T, D] -> [B, T, D]
@@ -34,41 +34,42 @@ read alike and no component imports another. An empty slot is None.
     matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
 
-`sizes.layer` is the layer (from 1) that the component stands in, None outside the blocks. A maker of a part has
-`.config`, the declaration of what it makes. An activation's gives, torch-free and in float64 arrays, its
-`curve(x)` -> (f, f', f''), and its `kinks` where it has any: the inputs at which f' jumps.
+`sizes.layer` is the layer (from 1) of the component, None outside the blocks. A maker of a part has `.config`, the
+declaration of what it makes. That of an activation gives, torch-free and in float64 arrays, its `curve(x)` -> (f, f',
+f''), and its `kinks` if it has any: the inputs at which f' jumps.
 
-A matrix that may leave attention out says in its Config whether it `attends`, and one that asks for C v
-(`attend.uniform`) that it is `centred`; a bias that hangs on queries and keys that it is `of_content`: attention counts
-its products, and the gradients that are asked for, by them.
+In its Config, a matrix that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
+that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its
+products and the gradients that are needed.
 
-`cost` gives parameters and the FLOPs of one forward pass. Training takes three times as many, less what is `spared`:
-the gradient of a fixed factor, as many FLOPs as its product has, and twice those of a product that no loss depends on.
+`cost` gives parameters and the FLOPs of one forward pass. Training takes three times as many FLOPs, minus those
+`spared`: one times a product for the gradient of a fixed factor, twice for a product on which no loss depends.
 
 A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
-on the block, under its own address, and a combinator only holds on to what it calls.
+on the block, under its own address, and a combinator only keeps references to what it calls.
 
-**Initialisation.** A module constructs its parameters at their constants (ones, zeros) where they start at one. A
-module with parameters that start elsewhere implements `initialise(draw)` and hands each to `draw.weight`, under its
-name, with its scheme (None: the model's). The random numbers depend on the seed and the parameter's address alone, so
-two models that share an address and a shape there share those numbers, whatever else differs between them. An init
-whose numbers follow from those of other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
+**Initialisation.** A module constructs parameters that start at a constant (ones, zeros) with that constant. For other
+parameters it implements `initialise(draw)` and hands each to `draw.weight`, under its name, with its scheme (None: the
+model's). The random numbers depend only on the seed and the parameter's address, so two models that share an address
+and a shape there share those numbers, whatever else differs between them. An init whose numbers follow from those of
+other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
 
-What PyTorch's own layers draw for themselves (`nn.Linear`, `nn.Embedding`, `torch.randn` in a constructor, `nn.init`
-in `initialise`) is as certain, and keeps PyTorch's own scheme, not the model's `init`: each part is constructed on the
-CPU, on a random stream that begins at the seed of its address, in PyTorch's default type (float32), then rounded and
-moved like the rest. Two models that share a part's address share its numbers in the order in which it draws them, so
-one whose first layer has another width shares none of those behind it; `draw.weight` pairs each parameter for itself.
-Masks of dropout, and what else is drawn while training, come from the trial's own stream, which a checkpoint holds.
+What PyTorch's own layers draw themselves (`nn.Linear`, `nn.Embedding`, `torch.randn` in a constructor, `nn.init` in
+`initialise`) is just as reproducible, and keeps PyTorch's own scheme, not the model's `init`: each part is constructed
+on the CPU, on a random stream that begins at the seed of its address, in PyTorch's default dtype (float32), then
+rounded and moved like the rest. Two models that share a part's address share its numbers in the order in which it draws
+them, so a part whose first layer has another width shares no later ones; `draw.weight` pairs each parameter separately.
+Masks of dropout, and other draws during training, come from the trial's own stream, which a checkpoint holds.
 
-A module whose parameters start from data is `Profiled`: it is shown one forward pass over the trial's first batch.
+A module whose parameters start from data is `Profiled`: it sees one forward pass over the trial's first batch.
 
-**Rates.** A module whose parameters learn at another rate has `rates`, from their names in it to multiples of the rate.
+**Rates.** A module whose parameters have another learning rate has `rates`: their names mapped to multiples of the
+rate.
 
-**Tables.** `tables` of a module names its parameters that have two dimensions and are no linear map of vectors: numbers
-that are looked up or added, such as a bias for each head. Optimisers of matrices (Muon, SOAP) leave them to AdamW.
+**Tables.** `tables` of a module names its parameters of two dimensions that are not linear maps: numbers that are
+looked up or added, such as a bias for each head. Optimisers of matrices (Muon, SOAP) leave them to AdamW.
 
-**Equation.** Each Config says itself as text, with makers that give text, so `ablate show` prints a whole block:
+**Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 
     part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
     weight                   equation(x, w)    "x W", with `w` the weight's symbol: "W^Q"
@@ -78,7 +79,7 @@ that are looked up or added, such as a bias for each head. Optimisers of matrice
     matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
 
 `details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A
-gain called with a width gives its number or its letter, which is then said below: `weighted(config.gain, term)` of
+gain called with a width gives its number or its letter, which is then defined below: `weighted(config.gain, term)` of
 `block/notation.py` leaves out a factor of 1 and a term of 0. A component without `equation` is shown as name(x).
 """
 
@@ -221,7 +222,7 @@ def _declared(kind: Any) -> Any:
 
 
 FIELDS = "number, arithmetic, scaling, width, flag, word, part, parts, sequence, branches"
-"""What makes a field."""
+"""The makers of fields."""
 
 
 def component(
@@ -239,13 +240,13 @@ def component(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a component; its file's docstring opens with the line that `ablate list components` shows.
 
-    `version` is that of its numbers: it rises with a change of its code that changes them.
+    `version` is that of its numbers: it rises whenever a change of its code changes them.
 
-    Raises DeclarationError for a class that is none, with everything that is wrong with it.
+    Raises DeclarationError with everything that is wrong with the class.
     """
     if isinstance(name, type):
-        way = '@component("a_name", slots=("part",), source="where it is from")'
-        fault = DeclarationFault("@component is given no name, slots and source", "name", (f"write {way}",))
+        way = '@component("a_name", slots=("part",), source="the paper")'
+        fault = DeclarationFault("@component needs a name, slots and a source", "name", (f"write {way}",))
         raise DeclarationError(name.__qualname__, (fault,))
 
     def declare(cls: type[T]) -> type[T]:
@@ -279,20 +280,20 @@ def component(
 def _faults_of(
     name: str, slots: tuple[str, ...], source: str, role: str | None, version: int
 ) -> Iterator[DeclarationFault]:
-    """What is wrong with the keywords of @component."""
+    """Yield what is wrong with the keywords of @component."""
     yield from common_faults(COMPONENT, name, source, version)
     if not isinstance(role or "word", str) or WORD.fullmatch(role or "word") is None:
-        way = "give letters, digits and _, as in rms_norm: it stands in addresses"
+        way = "give letters, digits and _, as in rms_norm: it is part of addresses"
         yield DeclarationFault(f"the role of a component must be a word, not {role!r}", "role", (way,))
     if not isinstance(slots, tuple) or not slots or not all(isinstance(slot, str) for slot in slots):
         way = 'give a tuple of names, such as slots=("part", "norm"); "part" is a place in a sequence'
-        yield DeclarationFault("a component says which slots it may fill", "slots", (way,))
+        yield DeclarationFault("a component must say which slots it may fill", "slots", (way,))
 
 
 def _faults_in(
     cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None
 ) -> Iterator[DeclarationFault]:
-    """What is wrong with a Config: every field is made, and there is a cost."""
+    """Yield what is wrong with a Config: fields without a field maker, and a missing cost."""
     inherited = getattr(cls, "__dataclass_fields__", {})
     own = [name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)]
     for name in own:
@@ -302,14 +303,16 @@ def _faults_in(
     for name, _ in inspect.getmembers_static(cls, _is_field):
         if name not in own and name not in inherited:
             mine = name in vars(cls)
-            way = f"write its type beside it, such as {name}: float = …"
-            way = way if mine else "decorate the class that has it with @dataclass(frozen=True, kw_only=True)"
-            message = f"field {name!r} has no type, so it would be none" if mine else f"field {name!r} is not inherited"
+            way = f"give it a type, such as {name}: float = …"
+            way = way if mine else "decorate the class that defines it with @dataclass(frozen=True, kw_only=True)"
+            message = (
+                f"field {name!r} has no type, so it would be ignored" if mine else f"field {name!r} is not inherited"
+            )
             yield DeclarationFault(message, name if mine else "class", (way,))
     fields = {*own, *inherited}
     if not callable(getattr(cls, "cost", None)):
-        way = "give it def cost(self, sizes, …) -> Cost: its parameters, and the FLOPs of its products for one sequence"
-        yield DeclarationFault("a component says what it costs", "class", (way,), "this class has no cost")
+        way = "add def cost(self, sizes, …) -> Cost: its parameters, and the FLOPs of its products for one sequence"
+        yield DeclarationFault("a component must declare its cost", "class", (way,), "this class has no cost")
     named = [("shorthand", word) for word in (shorthand,) if word is not None]
     if transparent is not None:
         named += [("transparent", word) for word in (*transparent.when, transparent.keep) if word is not None]
@@ -326,7 +329,7 @@ def _is_field(value: object) -> bool:
 
 
 def _plain(name: str, value: object) -> DeclarationFault:
-    """A field that has a plain value, or none, and what would make it one."""
+    """Return the fault of a field with a plain value, or without one, and the maker that it needs."""
     meant = (
         f"{value.__name__}()"
         if inspect.isfunction(value) and value.__name__ in FIELDS.split(", ")
@@ -344,7 +347,7 @@ def _plain(name: str, value: object) -> DeclarationFault:
         name,
         (
             f"a field is made by one of: {', '.join(f'{maker}()' for maker in FIELDS.split(', '))}",
-            "what it is, is written in YAML: in a block, or for all blocks below `defaults:` of the grammar",
+            "its value is written in YAML: in a block, or for all blocks under `defaults:` of the grammar",
         ),
         f"write {name}: … = {meant}",
     )

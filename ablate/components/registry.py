@@ -1,6 +1,6 @@
-"""Components found: the catalogue of all that ship, of other distributions', and of a user's plugins.
+"""The catalogue of all components: those that ship, those of other distributions, and those of a user's plugins.
 
-`declarations()` reads heads of files alone; `implementation(spec)` gives the module class, and imports torch.
+`declarations()` reads only the heads of files; `implementation(spec)` gives the module class, and imports torch.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from ablate.space.metrics import TRAINING, ProbeSpec, names_of
 
 
 def component_files() -> tuple[Path, ...]:
-    """Every file that ships and holds a component, in order of path."""
+    """Return every shipped file that declares a component, in order of path."""
     return tuple(dict.fromkeys(spec.path for spec in loader.shipped(COMPONENT)))
 
 
 def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
-    """The catalogue of all components and of the things of every other kind, the user's own included; without torch.
+    """Return the catalogue of all components and things of every other kind, including the user's own; without torch.
 
-    Raises InputError with every mistake in the plugins: one that cannot be read, declares nothing, or takes a name that
-    is taken; an installed distribution of which this is true is left out with a warning.
+    Raises InputError with every mistake in the plugins: a file that cannot be read, that declares nothing, or that
+    reuses a name; an installed distribution with such a mistake is left out with a warning.
     """
     return _declarations(tuple((path, loader.stamp(path)) for path in plugins))
 
 
 @functools.cache
 def _declarations(plugins: tuple[tuple[Path, str], ...]) -> Catalogue:
-    """The catalogue; each plugin with the stamp of its text, so that one that changed is read again."""
+    """Build the catalogue; the stamp of each plugin's text makes sure that a changed one is read again."""
     problems = Problems()
     own = loader.of_plugins([path for path, _ in plugins], problems)
     components = [spec for spec in loader.things(COMPONENT, own, problems) if isinstance(spec, ComponentSpec)]
     others = [spec for kind in KINDS if kind != COMPONENT for spec in loader.things(kind, own, problems)]
     catalogue = Catalogue.of(components, others)
-    for declared in own if not len(problems) else ():  # what a wrong declaration would offer is not known
+    for declared in (
+        own if not len(problems) else ()
+    ):  # after a mistake the slots and metrics of the wrong file are unknown
         if isinstance(declared.spec, ComponentSpec):
             _check_slots(declared, declared.spec, catalogue, problems)
         elif isinstance(declared.spec, ProbeSpec):
@@ -49,13 +51,13 @@ def _declarations(plugins: tuple[tuple[Path, str], ...]) -> Catalogue:
 
 
 def _check_slots(declared: Declared, spec: ComponentSpec, catalogue: Catalogue, problems: Problems) -> None:
-    """Note slots that no component offers, and fields whose slot no component fits."""
+    """Report slots that no component offers, and fields whose slot no component fits."""
     fields = [kind for each in catalogue for kind in each.fields.values() if isinstance(kind, Part | Parts)]
     offered = sorted({"part", "norm", "init", *(kind.slot for kind in fields)})
     for slot in spec.slots:
         if slot not in offered:
             place = declared.place("slots", slot)
-            problems.add_unknown(f"nothing has a slot {slot!r}", place, slot, offered, "there are slots for")
+            problems.add_unknown(f"no component has a slot {slot!r}", place, slot, offered, "there are slots for")
     filled = sorted({slot for each in catalogue for slot in each.slots})
     for name, kind in spec.fields.items():
         if isinstance(kind, Part | Parts) and kind.slot not in filled:
@@ -64,18 +66,18 @@ def _check_slots(declared: Declared, spec: ComponentSpec, catalogue: Catalogue, 
 
 
 def _check_metrics(declared: Declared, spec: ProbeSpec, catalogue: Catalogue, problems: Problems) -> None:
-    """Note metrics whose numbers have names that those of training or of another probe have."""
+    """Report metrics whose numbers have the same names as those of training or of another probe."""
     taken = {each.metric: "training" for each in TRAINING}
     for other in catalogue.of_kind(ProbeSpec).values():
         if other is not spec:
             taken |= {name: f"the probe {other.name}" for name, _ in names_of(other)}
     for name, metric in names_of(spec):
         if name in taken:
-            message = f"the metric {name!r} is one of {taken[name]} as well"
+            message = f"the metric {name!r} already belongs to {taken[name]}"
             problems.add(message, declared.place(metric), notes=(f"give {metric} another name",))
             return
 
 
 def implementation(spec: ComponentSpec) -> Any:
-    """The module class of a declared component; imports torch."""
+    """Return the module class of a declared component; imports torch."""
     return loader.implementation(spec)

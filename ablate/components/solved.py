@@ -1,6 +1,10 @@
-"""What the Configs of activations share whose maps are solved from a whole network: cost, text and derivatives.
+"""What DKS, TAT and their leaky ReLUs share: the cost, equation and derivatives of an activation solved from a network.
 
-Methods alone: each component declares its fields, and says how it is solved.
+Their numbers follow from the layer's maps q -> Q(q) and c -> C(c) of the mean square and the correlation of its inputs
+(`signal/kernel_maps.py`, `signal/leaky_relu_shaping.py`). The network is treated as an MLP of `layers` L such
+activations, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0; attention is left out.
+
+Each component declares its own fields, and how it is solved.
 """
 
 from __future__ import annotations
@@ -22,16 +26,16 @@ class BetweenMaps(ABC):
 
     @abstractmethod
     def affine(self) -> Affine:
-        """The maps, solved once a process; InputError where there are none."""
+        """Solve the maps, once per process; InputError where there are none."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """That of the activation inside; InputError where no maps around it meet the conditions."""
+        """Return the cost of the inner activation; InputError where no maps around it meet the conditions."""
         self.affine()
         cost: Cost = self.activation()
         return cost
 
     def equation(self, x: str) -> str:
-        """The activation of x between its maps, solved."""
+        """Return the activation of x between its solved maps."""
         affine = self.affine()
         return affine.after(self.activation(affine.before(x)))
 
@@ -43,33 +47,33 @@ class BetweenMaps(ABC):
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Where f' jumps."""
+        """The inputs at which f' jumps."""
         from ablate.signal.kernel_maps import Shaped
 
         return Shaped(self.activation.config, self.affine()).kinks
 
 
 class LeakyReLUBeforeMap(ABC):
-    """A leaky ReLU of a solved slope, and an affine map of its output."""
+    """A leaky ReLU with a solved slope, and an affine map of its output."""
 
     kinks = (0.0,)
 
     @abstractmethod
     def shaped(self) -> ShapedLeakyReLU:
-        """The slope and the output map, solved once a process; InputError where there are none."""
+        """Solve the slope and the output map, once per process; InputError where there are none."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products; InputError where no slope reaches the target."""
+        """Return the zero cost; InputError where no slope reaches the target."""
         self.shaped()
         return Cost()
 
     def equation(self, x: str) -> str:
-        """The leaky ReLU of x and its map, solved."""
+        """Return the leaky ReLU of x and its map, solved."""
         shaped = self.shaped()
         return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
+        """(f, f', f'') at the float64 array x; f' at 0 is the left derivative, and f'' omits its jump."""
         import numpy as np
 
         slope, affine = self.shaped().slope, self.shaped().affine

@@ -1,19 +1,19 @@
-"""Kernels: attention backends behind one function, and what several components compute alike.
+"""Kernels: attention backends behind one function, and what several components compute in the same way.
 
-    attend.py             `attend`, and the module that stands for it at an address
+    attend.py             `attend`, and the module that wraps it at an address
     choose.py             which backend computes an attention, and why
     explain.py            the same for every attention of a model, without computing anything
-    gate.py               the check of a backend against float64 that it passes before training
-    eager.py              attention as its equation reads: the reference for all others
+    gate.py               the check against float64 that a backend must pass before training
+    eager.py              attention exactly as in its equation: the reference for all others
     sdpa.py               PyTorch's fused attention
     flex.py               FlexAttention, on CUDA
     xformers.py           xformers' memory-efficient attention, on CUDA
     bias.py               what is added to the scores: biases and the causal mask
-    scale.py              the scale of the scores as fused backends want it
-    precision.py          the type that attention is computed in
+    scale.py              the scale of the scores in the form that fused backends need
+    precision.py          the dtype in which attention is computed
     entropy.py            the entropy of attention, without the whole matrix
-    kept.py               constants that layers and models share
-    prescribed.py         attention that is a given matrix while queries and keys are orthogonal
+    kept.py               cached constants that layers and models share
+    prescribed.py         attention that equals a given matrix while queries and keys are orthogonal
     uniform.py            attention at a query-key product of zero
     shaped_activation.py  activations between affine maps
     spectral.py           the largest singular value of a matrix, by power iteration

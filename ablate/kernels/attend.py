@@ -1,4 +1,4 @@
-"""Attention, by whichever backend fits: one function, and the module that stands for it at an address.
+"""Attention by whichever backend fits: one function, and the module that wraps it at an address.
 
 Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
@@ -23,7 +23,7 @@ from ablate.kernels.uniform import mean_under_bias, running_mean
 from ablate.kernels.xformers import attend_xformers, dispatch
 
 VERSION: Final = 1
-"""Of the numbers of attention, whichever backend computes it: see `plan/versions.py`."""
+"""The version of the numbers of attention, by whichever backend: see `plan/versions.py`."""
 
 BACKENDS: dict[str, Callable[..., Tensor]] = {
     "xformers": attend_xformers,
@@ -32,7 +32,7 @@ BACKENDS: dict[str, Callable[..., Tensor]] = {
     "eager": attend_eager,
 }
 MASK_IN_BIAS = frozenset({"xformers", "sdpa"})
-"""Backends that take a mask or a bias, and so the one within the other."""
+"""Backends that take either a mask or a bias, so that a bias must contain the mask."""
 
 
 def attend(
@@ -49,36 +49,36 @@ def attend(
     overwrite_bias: bool = False,
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
-    """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over the past alone where causal.
+    """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over past tokens only if causal.
 
-    `logits` map the scores, in their order, before bias and mask. `kernel` names the backend; None lets `choose`
-    decide, and xformers' dispatcher where it would be that. `holds_mask` says that the bias is -inf where `causal`
-    hides a key, `overwrite_bias` that it may be made so.
-    Raises ValueError for a kernel that does not exist or cannot do it.
+    `logits` map the scores, in this order, before bias and mask. `kernel` names the backend; if None, `choose` decides,
+    and for xformers also its dispatcher. `holds_mask`: the bias is already -inf where `causal` hides a key;
+    `overwrite_bias`: it may be set so in place.
+    Raises ValueError for a kernel that does not exist or does not support the inputs.
     """
     device = q.device.type
     needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout)
     if kernel is not None and kernel not in BACKENDS:
-        raise ValueError(f"no kernel {kernel!r}: there are {', '.join(BACKENDS)}")
+        raise ValueError(f"unknown kernel {kernel!r}: there are {', '.join(BACKENDS)}")
     if kernel and (against := objection(kernel, needs, device)):
         raise ValueError(f"kernel {kernel!r}: {against}")
     name = kernel or choose(needs, device).name
     if name == "xformers":
-        found = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
-        if found.refusal and kernel:
-            raise ValueError(f"kernel {kernel!r}: {found.refusal}")
-        if found.refusal:
-            name = choose(needs, device, {"xformers": found.refusal}).name
-    asked: dict[str, Any] = {"causal": causal, "scale": scale, "bias": bias}
-    # A backend is handed what it takes: the planner gives none what it objects to.
+        dispatched = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
+        if dispatched.refusal and kernel:
+            raise ValueError(f"kernel {kernel!r}: {dispatched.refusal}")
+        if dispatched.refusal:
+            name = choose(needs, device, {"xformers": dispatched.refusal}).name
+    options: dict[str, Any] = {"causal": causal, "scale": scale, "bias": bias}
+    # Only backends that support maps or dropout get them: `choose` and `objection` have excluded the others.
     if logits:
-        asked["logits"] = logits
+        options["logits"] = logits
     if dropout:
-        asked = dict(asked, dropout=dropout)
+        options = dict(options, dropout=dropout)
     if name in MASK_IN_BIAS:
-        asked |= {"overwrite_bias": overwrite_bias, "holds_mask": holds_mask}
+        options |= {"overwrite_bias": overwrite_bias, "holds_mask": holds_mask}
     with as_given(device):
-        return BACKENDS[name](q, k, v, **asked)
+        return BACKENDS[name](q, k, v, **options)
 
 
 def needs_of(
@@ -91,7 +91,7 @@ def needs_of(
     bias: Tensor | None,
     dropout: float,
 ) -> Needs:
-    """What an attention with these inputs asks of a backend."""
+    """Return what an attention with these inputs needs from a backend."""
     tracked = torch.is_grad_enabled()
     bias_gradient = tracked and bias is not None and bias.requires_grad
     return Needs(
@@ -109,13 +109,13 @@ def needs_of(
 class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
-    `biases` are sources of what is added to the scores; what they learn belongs to the parts that they come from.
-    `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `asked` is set, it
-    is told what enters, and nothing is attended to: each query gets the mean of the values that it sees.
+    `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from.
+    `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
+    it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
 
     kernel: str | None = None
-    asked: Callable[[Tensor, Tensor, Tensor], None] | None = None
+    observer: Callable[[Tensor, Tensor, Tensor], None] | None = None
 
     def __init__(
         self,
@@ -137,12 +137,12 @@ class Attend(nn.Module):
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
     ) -> Float[Tensor, "B H T K"]:
-        """A V: the mean of the values that each query attends to."""
-        # Under autocast a norm gives float32 queries and keys beside bfloat16 values; fused kernels want one type.
+        """Return A V, the weighted mean of the values that each query attends to."""
+        # Under autocast a norm gives float32 queries and keys beside bfloat16 values; fused kernels need one dtype.
         dtype = working_dtype(v)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
-        if self.asked is not None:
-            self.asked(q, k, v)
+        if self.observer is not None:
+            self.observer(q, k, v)
             return running_mean(v, n_queries=q.shape[-2], causal=self.causal)
         return attend(
             q,
@@ -159,16 +159,16 @@ class Attend(nn.Module):
         )
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "#B #H T S"] | None:
-        """What is added to the scores of these queries and keys; None where nothing is."""
+        """Return what is added to the scores of these queries and keys; None if nothing is."""
         with as_given(q.device.type):
             return summed(self.biases, q, k, self.scale)
 
     def uniform(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
     ) -> Float[Tensor, "B H T K"]:
-        """C V: attention at zero query-key product, under the same mask and bias (arXiv:2311.01906, Eq. 7).
+        """Return C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
 
-        Without a bias it is a mean over the keys seen, with no [T, S] at all; with one, one product with softmax(bias).
+        Without a bias it is a mean over the visible keys, with no [T, S]; with one, one product with softmax(bias).
         """
         if not self.biases:
             return running_mean(v, n_queries=q.shape[-2], causal=self.causal)
@@ -178,6 +178,6 @@ class Attend(nn.Module):
             return mean_under_bias(v, bias, causal=self.causal, overwrite=True, holds_mask=self.holds_mask)
 
     def needs(self, q: Tensor, k: Tensor, v: Tensor) -> Needs:
-        """What these inputs ask of a backend in training."""
-        asked = needs_of(q, k, v, causal=self.causal, logits=self.logits, bias=self.bias(q, k), dropout=self.dropout)
-        return replace(asked, dtype=str(working_dtype(v)).removeprefix("torch."), gradient=True)
+        """Return what these inputs need from a backend in training."""
+        needs = needs_of(q, k, v, causal=self.causal, logits=self.logits, bias=self.bias(q, k), dropout=self.dropout)
+        return replace(needs, dtype=str(working_dtype(v)).removeprefix("torch."), gradient=True)

@@ -1,4 +1,4 @@
-"""What is added to the scores: the sum of what several sources give, the causal mask within it, and its precision.
+"""What is added to the scores: the sum of several sources, the causal mask written into it, and its precision.
 
 Dimension key: B batch, H heads, T queries, S keys.
 """
@@ -15,20 +15,20 @@ from torch import Tensor
 BiasSource: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
 """From queries, keys and the scale of the scores to a bias [1 or B, 1 or H, T, S], in float32 at least.
 
-A result that is no view is new, and the caller's to write over: a source that keeps its bias gives a view of it.
+A result that is not a view is new, and the caller may overwrite it: a source that keeps its bias returns a view.
 """
 
 Source = TypeVar("Source", bound=Callable[..., Tensor])
 
 BiasKind: TypeAlias = Literal["none", "shared", "head", "batch"]
-"""Along what a bias varies: nothing but queries and keys, heads too, or the batch too."""
+"""What a bias varies over: queries and keys only, heads too, or the batch too."""
 
 ROWS = 256
-"""Queries masked at a time: the mask of a block is small, and a long bias takes few steps."""
+"""Queries masked at a time: small enough for a small mask, large enough for few steps."""
 
 
 def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) -> Tensor | None:
-    """The sum of the biases; None without a source."""
+    """Return the sum of the biases; None without a source."""
     total: Tensor | None = None
     for source in sources:
         bias = source(q, k, scale)
@@ -37,18 +37,18 @@ def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) ->
 
 
 def with_mask(source: Source) -> Source:
-    """Marks a source whose bias is -inf wherever a causal attention hides a key: kept, it is used without a copy."""
+    """Mark a source whose bias is -inf wherever causal attention hides a key, so that it is used without a copy."""
     source.__dict__["holds_mask"] = True
     return source
 
 
 def holds_mask(sources: Iterable[BiasSource]) -> bool:
-    """Whether the sum of the biases is -inf wherever a causal attention hides a key: one of them is enough."""
+    """Return whether the sum of the biases is -inf wherever causal attention hides a key: one of them is enough."""
     return any(getattr(source, "holds_mask", False) for source in sources)
 
 
 def kind_of(bias: Float[Tensor, "#B #H T S"] | None) -> BiasKind:
-    """Along what the bias varies."""
+    """Return what the bias varies over."""
     if bias is None:
         return "none"
     if bias.shape[0] > 1:
@@ -59,9 +59,9 @@ def kind_of(bias: Float[Tensor, "#B #H T S"] | None) -> BiasKind:
 def masked(
     bias: Float[Tensor, "#B #H T S"], *, overwrite: bool = False, done: bool = False
 ) -> Float[Tensor, "#B #H T S"]:
-    """The bias with -inf where a key lies after the query: as it is if that is `done`, else in its own memory.
+    """Return the bias with -inf where a key lies after the query: unchanged if `done`, else in place if allowed.
 
-    A second [T, S] is made only where the first must live on: it asks for a gradient, or is not ours to `overwrite`.
+    A second [T, S] is made only where the first must be kept: it requires a gradient, or may not be overwritten.
     """
     if done:
         return bias
@@ -79,16 +79,16 @@ def masked(
 
 
 def is_own(bias: Tensor) -> bool:
-    """Whether the numbers are nobody else's, each in a place of its own, and not part of a graph."""
+    """Return whether the tensor shares its memory with none, repeats no element and is not part of a graph."""
     repeats = any(stride == 0 and size > 1 for stride, size in zip(bias.stride(), bias.shape, strict=True))
     return not (repeats or bias.requires_grad or bias._is_view())
 
 
 def narrowed(bias: Float[Tensor, "#B #H T S"], dtype: torch.dtype) -> Float[Tensor, "#B #H T S"]:
-    """The bias in `dtype`, each row shifted so that its largest number is 0 if that type is the narrower.
+    """Return the bias in `dtype`; if that type is narrower, each row is first shifted so that its largest number is 0.
 
-    Softmax does not see a shift of a row. Without it a bias of hundreds loses whole units in bfloat16; with it what is
-    rounded most is what counts least. Every row must have a finite largest number.
+    Softmax is invariant to a shift of a row. Without it a bias of hundreds loses whole units in bfloat16; with it the
+    largest rounding errors fall on the smallest weights. Every row must have a finite largest number.
     """
     if torch.promote_types(bias.dtype, dtype) == dtype:
         return bias.to(dtype)

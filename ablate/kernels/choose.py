@@ -1,9 +1,9 @@
-"""Which backend computes an attention, and why: the first on the device's list that can, and holds no [B, H, T, S].
+"""Which backend computes an attention, and why: the first on the device's list that can without a [B, H, T, S].
 
-Where each that can would hold one, the first that can. What a backend cannot do at all is an objection to it; what
-costs it a tensor of all pairs for every batch and head is a reservation about it. Both are known anywhere, so that a
-plan shows the order of backends. What only the machine that trains knows (whether xformers has an operator there, and
-whether a backend computes what it should, see `gate`) is a refusal, and passed to `choose`.
+If every able backend would hold one, it is the first of them. Something a backend cannot do is an objection to it;
+something for which it needs a tensor of all pairs for every batch and head is a reservation about it. Both are known on
+any machine, so a plan can show the order of backends. What only the training machine knows (whether xformers has an
+operator there, and whether a backend computes correct numbers, see `gate`) is a refusal, and is passed to `choose`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ablate.kernels import flex
 from ablate.kernels.bias import BiasKind
 
 PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eager")}
-"""Backends by type of device, best first. Elsewhere, the meta device included: eager, which every device can do."""
+"""Backends by device type, best first. On other devices, including meta, it is eager, which runs everywhere."""
 
 NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is asked of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
+    """What is required of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
 
-    `gradient`: a backward pass will follow; `bias_gradient`: it is wanted of the bias too.
+    `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias.
     """
 
     causal: bool
@@ -42,7 +42,7 @@ class Needs:
 class BackendChoice:
     """The backend `name`, and the reason in words for `plan` and `run`.
 
-    `operator` is what the backend itself will run, where it says so: `cutlassF-pt, cutlassB-pt`.
+    `operator` is what the backend itself will run, if it reports that: `cutlassF-pt, cutlassB-pt`.
     """
 
     name: str
@@ -51,7 +51,7 @@ class BackendChoice:
 
 
 def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> BackendChoice:
-    """The backend for `needs` on a `cpu`, `cuda` or other device; `refused` says why a backend does not do there.
+    """Return the backend for `needs` on a `cpu`, `cuda` or other device; `refused`: why a backend is unusable there.
 
     >>> choose(Needs(causal=True, dtype="float32"), "cpu")
     BackendChoice(name='sdpa', reason='first choice on cpu', operator='')
@@ -69,9 +69,9 @@ def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REF
 
 
 def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFUSED) -> tuple[str, ...]:
-    """The backends that can do it, in the order in which they are taken; the last is eager, which always can.
+    """Return the able backends in order of preference; the last is eager, which always works.
 
-    >>> order(Needs(causal=True, dtype="bfloat16"), "cuda", {"xformers": "xformers is not there"})[0]
+    >>> order(Needs(causal=True, dtype="bfloat16"), "cuda", {"xformers": "xformers is not installed"})[0]
     'sdpa'
     """
     names = PREFERRED.get(device_type, ("eager",))
@@ -80,7 +80,7 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
-    """Why the backend `name` cannot do it; empty if it can."""
+    """Return why the backend `name` cannot do it; empty if it can."""
     if name == "xformers":
         return _objection_to_xformers(needs, device_type)
     if name == "flex":
@@ -89,13 +89,13 @@ def objection(name: str, needs: Needs, device_type: str) -> str:
 
 
 def reservation(name: str, needs: Needs, device_type: str) -> str:
-    """What makes the backend `name` hold a [B, H, T, S]; empty if nothing does."""
+    """Return what makes the backend `name` hold a [B, H, T, S]; empty if nothing does."""
     if name == "eager":
         return "eager holds all scores"
     if name == "flex":
         return "" if device_type == "cuda" else f"flex holds all scores on {device_type}"
     if needs.bias_gradient and (needs.bias != "batch" or device_type == "cpu"):
-        return f"{name} takes the gradient of a bias for every batch and head"
+        return f"{name} computes the gradient of a bias for every batch and head"
     if name == "sdpa" and device_type == "cpu" and needs.dropout:
         return "sdpa holds all scores for dropout on cpu"
     if name == "sdpa" and device_type == "cuda" and needs.dtype == "float64":
@@ -108,7 +108,7 @@ def _objection_to_xformers(needs: Needs, device_type: str) -> str:
         return "xformers takes no map on the logits"
     if device_type != "cuda":
         return f"xformers has no operators on {device_type}"
-    # The rest is for its dispatcher to say, on the machine that trains.
+    # The rest is decided by its dispatcher, on the training machine.
     return "" if needs.dtype in {"float16", "bfloat16", "float32"} else f"xformers does not compute in {needs.dtype}"
 
 
@@ -122,5 +122,5 @@ def _objection_to_flex(needs: Needs, device_type: str) -> str:
     if needs.dtype not in {"float16", "bfloat16", "float32"}:
         return f"flex does not compute in {needs.dtype} on cuda"
     if needs.d_head is not None and needs.d_head < 16:
-        return "flex wants heads of 16 or more on cuda"
+        return "flex needs heads at least 16 wide on cuda"
     return flex.missing()

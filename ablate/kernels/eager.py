@@ -1,4 +1,4 @@
-"""Eager attention, as its equation reads: the reference for every other backend.
+"""Eager attention, exactly as in its equation: the reference for every other backend.
 
     s = maps(scale * q kᵀ) + bias,  masked to the past where causal;  y = dropout(softmax(s)) v
 
@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 VERSION: Final = 1
-"""Of the numbers of this backend: see `plan/versions.py`."""
+"""The version of the numbers of this backend: see `plan/versions.py`."""
 
 LogitMap: TypeAlias = Callable[[Tensor], Tensor]
-"""Maps each score by itself, in float32 at least, before masking."""
+"""Maps each score separately, in float32 at least, before masking."""
 
 
 def attend_eager(
@@ -32,7 +32,7 @@ def attend_eager(
     bias: Float[Tensor, "#B #H T S"] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T K"]:
-    """Attention in float32 at least, whatever comes in; the result has the type of `v`."""
+    """Compute attention in float32 at least, whatever the inputs; the result has the dtype of `v`."""
     weights = torch.softmax(scores(q, k, causal=causal, scale=scale, logits=logits, bias=bias), dim=-1)
     if dropout:
         weights = torch.nn.functional.dropout(weights, dropout)
@@ -49,9 +49,9 @@ def scores(
     bias: Float[Tensor, "#B #H T S"] | None = None,
     first: int = 0,
 ) -> Float[Tensor, "B H T S"]:
-    """What softmax is taken of, -inf where hidden. Row 0 of `q` (and of `bias`) stands at position `first` of `k`.
+    """Return the scores before softmax, -inf where hidden. Row 0 of `q` (and of `bias`) is at position `first` of `k`.
 
-    The product itself is taken in float32 at least: in bfloat16 a logit of 30 is off by up to 0.06.
+    The product itself is computed in float32 at least: in bfloat16 a logit of 30 is off by up to 0.06.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     result = scale * (q.to(wide) @ k.to(wide).transpose(-2, -1))
@@ -63,7 +63,7 @@ def scores(
 
 
 def hidden(scores: Float[Tensor, "B H T S"], first: int) -> Tensor:
-    """[T, S], true where a key lies after the query."""
+    """Return a mask [T, S], true where a key lies after the query."""
     n_queries, n_keys = scores.shape[-2:]
     ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=scores.device)
     return ones.triu(1 + first)

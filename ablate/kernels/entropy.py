@@ -1,6 +1,6 @@
-"""The entropy of attention, exact and without the whole matrix.
+"""The entropy of attention, exact, without holding the whole matrix.
 
-    H_t = -Σ_s p_ts log p_ts        in nats; 0 where a query looks at one key, log(t) where it looks at t keys evenly
+    H_t = -Σ_s p_ts log p_ts        in nats; 0 if a query attends to one key, log(t) if to t keys evenly
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.1.
 
@@ -26,10 +26,10 @@ def attention_entropy(
     bias: Float[Tensor, "#B #H T T"] | None = None,
     rows: int = 128,
 ) -> Float[Tensor, "B H T"]:
-    """The entropy of each query's weights, in float32 at least, `rows` queries at a time.
+    """Compute the entropy of each query's weights, in float32 at least, `rows` queries at a time.
 
-    LSE_t - q_t·Σ_s p_ts k_s·scale would need no scores at all, but is off by nats in bfloat16 just where attention
-    collapses, and does not hold under maps on the logits or a bias.
+    LSE_t - q_t·Σ_s p_ts k_s·scale would need no scores at all, but is off by nats in bfloat16 exactly where attention
+    collapses, and does not hold with maps on the logits or a bias.
     """
     n_times = q.shape[-2]
     chunks = []

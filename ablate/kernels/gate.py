@@ -1,21 +1,21 @@
-"""The gate before training: a backend is used where it computes what attention is, on the device that will train.
+"""The gate before training: a backend is used only if it computes attention correctly on the device that will train.
 
-Each is held against eager in float64, forward and backward, on numbers drawn here: one row of a batch, the attention's
-own heads (as many as fit `ROOM`), width of a head, length, type, maps and bias, the mask within the bias where it is
-there in training. A row x of the output, or of a gradient, passes where
+Each is compared with eager in float64, forward and backward, on random numbers: one row of a batch, the attention's own
+heads (as many as fit `ROOM`), width of a head, length, dtype, maps and bias, with the mask inside the bias if training
+has it there. A row x of the output, or of a gradient, passes if
 
     |x - x*| <= c · ((u + a) · (|x*| + r) + (a + d) · n)        a = u₃₂ · √(K + S) · s
 
-x* is that of float64 eager from the same rounded inputs, r the root mean square of all rows' norms, and n the size of
-what is added up in a row, where what it comes to may be far smaller. u is the rounding of the type, 2⁻⁸ in bfloat16,
-2⁻¹¹ in float16, 2⁻²⁴ in float32. Products are summed in float32 (u₃₂ = 2⁻²⁴, or in the type if that is wider): a sum
-of K + S products is off by about √(K + S) roundings, and softmax makes of an error of a score of size s one of as much
-of its weight. Scores are drawn with a standard deviation of 2, so s = 8 is four of them. c is FORWARD for the output,
-where weights, values and the output are rounded one after another, and BACKWARD for gradients. That of the scores is a
-difference, in which the rounded output stays where nothing else does (one key has all the weight): d = u/4 for
-gradients, 0 for the output. Backends that are right were seen to need less than a third of this, and most a tenth (CPU:
-SDPA and eager in all four types, biases in the hundreds). In float32 a number of a thousandth that is added anywhere
-fails. Dropout draws, so with it a backend is only asked to compute, forward and backward, to finite numbers.
+x* is the row of float64 eager from the same rounded inputs, r the root mean square of all rows' norms, and n the size
+of the terms summed in a row, whose sum may be far smaller. u is the rounding unit of the dtype, 2⁻⁸ in bfloat16, 2⁻¹¹
+in float16, 2⁻²⁴ in float32. Products are summed in float32 (u₃₂ = 2⁻²⁴, or in the dtype if that is wider): a sum of K +
+S products is off by about √(K + S) roundings, and softmax turns a relative error in a score of size s into s times as
+large a relative error in its weight. Scores are drawn with a standard deviation of 2, so s = 8 is four of them. c is
+FORWARD for the output, where weights, values and the output are rounded in turn, and BACKWARD for gradients. That of
+the scores is a difference, in which the rounded output remains when all else cancels (one key has all the weight): d =
+u/4 for gradients, 0 for the output. Correct backends needed less than a third of this, and most a tenth (CPU: SDPA and
+eager in all four dtypes, biases in the hundreds). In float32 an added error of a thousandth anywhere fails. Dropout is
+random, so with it a backend only has to compute finite numbers, forward and backward.
 
 Dimension key: H heads, T queries, S keys, K width of a head; the batch is 1 throughout.
 """
@@ -40,13 +40,13 @@ from ablate.kernels.precision import as_given
 from ablate.kernels.xformers import dispatch
 
 ROOM = 2**30
-"""Bytes that a check may take: heads, and then queries at a time, are as many as that allows."""
+"""Bytes that a check may use: it limits the number of heads, and then of queries at a time."""
 
 COPIES = 8
-"""Numbers of float64 that the reference holds for each query, key and head, its maps and its gradients included."""
+"""float64 numbers that the reference holds for each query, key and head, including its maps and gradients."""
 
 FORWARD, BACKWARD = 4.0, 16.0
-"""c of the output and of gradients: several times what was seen of backends that are right."""
+"""c of the output and of gradients: several times what correct backends needed."""
 
 SPREAD = 2.0
 """Standard deviation of the scores, before maps and bias."""
@@ -54,13 +54,13 @@ SPREAD = 2.0
 LARGEST = 4 * SPREAD
 
 LOST = ("CUDA error", "device-side assert")
-"""What says that a device is lost to this process, whatever it is asked next."""
+"""Errors after which the device is unusable for this process."""
 NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionSite:
-    """An attention of a model, and what enters it: `heads` heads, `queries` and `keys` tokens."""
+    """An attention of a model, and its inputs: `heads` heads, `queries` and `keys` tokens."""
 
     core: Attend
     needs: Needs
@@ -71,8 +71,8 @@ class AttentionSite:
 
     @property
     def traits(self) -> Hashable:
-        """What decides whether a backend does here: two sites with the same are checked once."""
-        named = tuple(_name(one) for one in (*self.core.logits, *self.core.biases))
+        """Everything on which the outcome of a check depends: two sites with the same traits are checked once."""
+        named = tuple(_name(function) for function in (*self.core.logits, *self.core.biases))
         shape = (self.heads, self.queries, self.keys)
         deterministic = torch.are_deterministic_algorithms_enabled()
         return (self.needs, shape, str(self.device), self.core.scale, named, self.core.holds_mask, deterministic)
@@ -80,76 +80,76 @@ class AttentionSite:
 
 @dataclass
 class Gate:
-    """What was found of backends on this machine, by site and backend: `refused` is empty where one does."""
+    """Outcomes of checks on this machine, by site and backend: why it is refused, empty if it passes; its operators."""
 
-    found: dict[tuple[Hashable, str], tuple[str, str]] = field(default_factory=dict)
+    outcomes: dict[tuple[Hashable, str], tuple[str, str]] = field(default_factory=dict)
 
     def choose(self, site: AttentionSite) -> BackendChoice:
-        """The first backend in the order that passes at `site`, with its operator, and why those before it do not."""
+        """Return the first backend that passes at `site`, with its operator, and why those before it do not."""
         refused: dict[str, str] = {}
         while True:
             choice = choose(site.needs, site.device.type, refused)
             if choice.name == "eager":  # the reference itself
                 return choice
-            # What is called belongs to the key: a backend that is replaced is another one.
+            # The function is part of the key: if a backend is replaced, it is checked again.
             key = ((site.traits, BACKENDS[choice.name]), choice.name)
-            if key not in self.found:
-                self.found[key] = check(choice.name, site)
-            refusal, operator = self.found[key]
+            if key not in self.outcomes:
+                self.outcomes[key] = check(choice.name, site)
+            refusal, operator = self.outcomes[key]
             if not refusal:
                 return BackendChoice(choice.name, choice.reason, operator)
             refused[choice.name] = refusal
 
 
 THIS_PROCESS = Gate()
-"""A process is on one machine, with one set of versions, so what it has found holds for as long as it lives."""
+"""A process stays on one machine with one set of versions, so outcomes are valid for its lifetime."""
 
 
 def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, AttentionSite]:
-    """Every attention of `model` that `forward` passes, by the address of the part that holds it.
+    """Return every attention of `model` that `forward` passes through, by the address of the part that holds it.
 
-    The pass is that of evaluation, so no random number is drawn and no running state moves, and no attention is
-    computed: each gives the mean of the values that a query sees. Gradients are followed, as in training.
+    The pass is in evaluation mode, so no random number is drawn and no running state changes, and no attention is
+    computed: each returns the mean of the values that a query sees. Gradients are tracked, as in training.
     """
     cores = {name: module for name, module in model.named_modules() if isinstance(module, Attend)}
     if not cores:
         return {}
-    found: dict[str, AttentionSite] = {}
+    passed: dict[str, AttentionSite] = {}
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
         for name, core in cores.items():
-            core.asked = partial(_note, found, name.rpartition(".")[0], core)
+            core.observer = partial(_note, passed, name.rpartition(".")[0], core)
         with torch.enable_grad():
             forward()
     finally:
         for core in cores.values():
-            core.asked = None
+            core.observer = None
         for module, was_training in training.items():
             module.training = was_training
-    return found
+    return passed
 
 
-def _note(found: dict[str, AttentionSite], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
-    found[address] = AttentionSite(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
+def _note(passed: dict[str, AttentionSite], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
+    passed[address] = AttentionSite(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
 
 
 def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
-    """Why the backend does not do at `site`, empty if it does; and the operators that it ran, where it names them.
+    """Return why the backend fails at `site`, empty if it passes; and the operators that it ran, if it names them.
 
-    Nothing of the caller's changes: neither parameters nor gradients nor random numbers. A lack of memory is raised,
-    since it says nothing of the backend. RefusedError where the device is lost by trying.
+    The caller's parameters, gradients and random numbers do not change. Running out of memory is raised, since it says
+    nothing about the backend. RefusedError if the device is lost by the attempt.
     """
     case = _draw(site)
     operator = ""
     if kernel == "xformers":
-        found = dispatch(case.q, case.k, case.v, causal=site.needs.causal, scale=site.core.scale, bias=case.bias)
-        if site.needs.dropout and not found.refusal:
-            asked: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "bias": case.bias}
-            found = dispatch(case.q, case.k, case.v, dropout=site.core.dropout, **asked)
-        if found.refusal:
-            return found.refusal, ""
-        operator = found.operators
+        dispatched = dispatch(case.q, case.k, case.v, causal=site.needs.causal, scale=site.core.scale, bias=case.bias)
+        if site.needs.dropout and not dispatched.refusal:
+            options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "bias": case.bias}
+            dispatched = dispatch(case.q, case.k, case.v, dropout=site.core.dropout, **options)
+        if dispatched.refusal:
+            return dispatched.refusal, ""
+        operator = dispatched.operators
     cuda = [site.device] if site.device.type == "cuda" else []
     with torch.random.fork_rng(devices=cuda), torch.enable_grad(), as_given(site.device.type):
         try:
@@ -157,14 +157,14 @@ def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
         except Exception as error:
             if isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY):
                 raise
-            said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            message = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             if site.device.type == "cuda" and any(text in str(error) for text in LOST):
                 raise RefusedError(
-                    f"the GPU was lost while the attention backend {kernel} was tried on it: {said}\n"
+                    f"the GPU was lost while the attention backend {kernel} was tested on it: {message}\n"
                     "  = uninstall what does not fit this GPU (xformers for xformers, triton for flex), and run again"
                 ) from error
-            return f"{kernel} does not compute here ({said})", operator
-    return f"{kernel} is wrong here ({off})" if off else "", operator
+            return f"{kernel} fails here ({message})", operator
+    return f"{kernel} gives wrong numbers here ({off})" if off else "", operator
 
 
 class _Case(NamedTuple):
@@ -176,7 +176,7 @@ class _Case(NamedTuple):
 
     @property
     def wanted(self) -> dict[str, Tensor]:
-        """What gradients are wanted of, by name."""
+        """The tensors whose gradients are needed, by name."""
         named = {"q": self.q, "k": self.k, "v": self.v, "bias": self.bias}
         return {name: x for name, x in named.items() if x is not None and x.requires_grad}
 
@@ -190,7 +190,7 @@ def _draw(site: AttentionSite) -> _Case:
     size = math.sqrt(SPREAD / (abs(core.scale) * math.sqrt(d_head))) if core.scale else 1.0
 
     def drawn(tokens: int, times: float) -> Tensor:
-        # Heads after time in memory, as a projection gives them.
+        # Heads after time in memory, as a projection returns them.
         numbers = torch.randn(1, tokens, site.heads, d_head, generator=generator, dtype=torch.float32)
         return (times * numbers).to(site.device, dtype).transpose(1, 2)
 
@@ -205,7 +205,7 @@ def _draw(site: AttentionSite) -> _Case:
 
 
 def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
-    """The attention's own, and noise: a learned one begins at 0, where a backend without it would not be seen."""
+    """Return the attention's own bias plus noise: a learned one starts at 0, where ignoring it would pass."""
     with torch.no_grad(), as_given(site.device.type):
         own = site.core.bias(q, k)
         if own is None:
@@ -217,11 +217,11 @@ def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator,
 
 
 def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
-    """Where what the backend gives is off, in words; empty if nowhere."""
+    """Describe where the backend's numbers are off; empty if nowhere."""
     core, needs = site.core, site.needs
-    asked: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
-    asked |= {"bias": case.bias, "kernel": kernel}
-    result = attend(case.q, case.k, case.v, **asked, holds_mask=core.holds_mask)
+    options: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
+    options |= {"bias": case.bias, "kernel": kernel}
+    result = attend(case.q, case.k, case.v, **options, holds_mask=core.holds_mask)
     gradients = _gradients(result, case) if needs.gradient else {}
     exact = _reference(site, case, gradients)
     of_output, of_gradients = _Tolerance(site, FORWARD, 0.0), _Tolerance(site, BACKWARD, 0.25)
@@ -232,7 +232,7 @@ def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
     if off:
         return off
     if needs.dropout:
-        again = attend(case.q, case.k, case.v, **asked, dropout=core.dropout, holds_mask=core.holds_mask)
+        again = attend(case.q, case.k, case.v, **options, dropout=core.dropout, holds_mask=core.holds_mask)
         drawn = [again, *(x for x, _ in (_gradients(again, case) if needs.gradient else {}).values())]
         if not all(bool(x.isfinite().all()) for x in drawn):
             return "not finite with dropout"
@@ -240,16 +240,16 @@ def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
 
 
 def _gradients(result: Tensor, case: _Case) -> dict[str, tuple[Tensor, Tensor]]:
-    """Of each input that wants one, its gradient and a place of the same shape for the exact one."""
-    found = torch.autograd.grad(result, list(case.wanted.values()), case.direction.to(result), materialize_grads=True)
+    """Return, for each input that needs one, its gradient and zeros of the same shape for the exact one."""
+    actual = torch.autograd.grad(result, list(case.wanted.values()), case.direction.to(result), materialize_grads=True)
     return {
         name: (x, torch.zeros(x.shape, dtype=torch.float64, device=x.device))
-        for name, x in zip(case.wanted, found, strict=True)
+        for name, x in zip(case.wanted, actual, strict=True)
     }
 
 
 def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
-    """The output in float64, some queries at a time, whose gradients are added up in their places."""
+    """Return the output in float64, some queries at a time, and add the gradients to their places."""
     exact = []
     for rows in _rows(site, case):
         parts = {name: x.detach().double() for name, x in (("q", case.q[:, :, rows]), ("k", case.k), ("v", case.v))}
@@ -257,17 +257,17 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
             parts["bias"] = case.bias.detach()[..., rows, :].double()
         for name in gradients:
             parts[name].requires_grad_()
-        asked: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
+        options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
         weights = torch.softmax(
-            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, **asked), dim=-1
+            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, **options), dim=-1
         )
         result = weights @ parts["v"]
         exact.append(result.detach())
         if not gradients:
             continue
         direction = case.direction[:, :, rows].to(result)
-        found = torch.autograd.grad(result, [parts[name] for name in gradients], direction, materialize_grads=True)
-        for (name, (_, place)), gradient in zip(gradients.items(), found, strict=True):
+        computed = torch.autograd.grad(result, [parts[name] for name in gradients], direction, materialize_grads=True)
+        for (name, (_, place)), gradient in zip(gradients.items(), computed, strict=True):
             (place[..., rows, :] if name in ("q", "bias") else place).add_(gradient)
     return torch.cat(exact, dim=-2)
 
@@ -279,7 +279,7 @@ def _rows(site: AttentionSite, case: _Case) -> Iterator[slice]:
 
 
 def _sizes(site: AttentionSite, case: _Case) -> dict[str, float]:
-    """n: the norm of a row of values, and of what a row of each gradient is the sum of."""
+    """Return n: the norm of a row of values, and of the terms summed in a row of each gradient."""
     q, k, v, direction = (float(x.detach().double().square().sum(-1).mean().sqrt()) for x in case[:4])
     of_weight = direction * v / math.sqrt(case.v.shape[-1])
     of_score = abs(site.core.scale) * of_weight
@@ -296,14 +296,14 @@ class _Tolerance:
     d: float
 
     def exceeded(self, what: str, actual: Tensor, exact: Float[Tensor, "... N K"], size: float) -> str:
-        """Which is off, and how far, in words; empty where every row is near enough."""
+        """Describe by how much `actual` is off; empty if every row is close enough."""
         if not bool(actual.isfinite().all()):
             return f"{what} is not finite"
         u, a = rounding(self.site, actual.dtype)
         norms = exact.norm(dim=-1)
         mean = norms.square().mean().sqrt()
         off = (actual.detach().double() - exact).norm(dim=-1)
-        # Where all is 0, so must it be but for the smallest numbers there are.
+        # Where everything is 0, `actual` must be 0 too, up to the smallest representable numbers.
         limit = self.c * ((u + a) * (norms + mean) + (a + self.d * u) * size) + torch.finfo(actual.dtype).tiny
         if bool((off <= limit).all()):
             return ""
@@ -311,7 +311,7 @@ class _Tolerance:
 
 
 def rounding(site: AttentionSite, dtype: torch.dtype) -> tuple[float, float]:
-    """u of the type that the site computes in, or of `dtype` if that is coarser, and a."""
+    """Return u of the dtype that the site computes in, or of `dtype` if that is coarser, and a."""
     u, given = (2.0 ** -BITS[name] for name in (site.needs.dtype, str(dtype).removeprefix("torch.")))
     sums = max(u if site.needs.dtype == "float64" else 2.0**-24, min(given, 2.0**-24))
     return max(u, given), sums * math.sqrt((site.needs.d_head or 1) + site.keys) * LARGEST

@@ -1,4 +1,4 @@
-"""Constants of attention, made once a process and shared by all layers and models that ask for the same."""
+"""Constants of attention, computed once per process and shared by all layers and models that need the same ones."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import torch
 from torch import Tensor
 
 TABLES = 2
-"""Constants held of each kind: one for the sequences trained on, one for those evaluated on."""
+"""Cached constants of each kind: one for training sequences, one for evaluation sequences."""
 
 Ts = TypeVarTuple("Ts")
 
 
 def kept(make: Callable[[*Ts], Tensor]) -> Callable[[*Ts], Tensor]:
-    """`make`, computed once for the same arguments and then given as a view, so that `masked` writes into none.
+    """Cache `make`: computed once for the same arguments, then returned as a view, which `masked` never overwrites.
 
-    Its arguments must be hashable and say all that the numbers depend on, device and type among them.
+    Its arguments must be hashable and include all that the numbers depend on, such as device and dtype.
     """
 
     @functools.lru_cache(maxsize=TABLES)
     def once(*args: *Ts) -> Tensor:
-        # One made in inference mode could never be saved for a backward pass.
+        # A tensor made in inference mode could never be saved for a backward pass.
         with torch.inference_mode(False):
             return make(*args)
 
     @functools.wraps(make)
     def shared(*args: *Ts) -> Tensor:
-        # While a graph is traced there are no numbers to keep: it makes its own.
+        # While a graph is traced there are no numbers to cache: the graph computes its own.
         table = make(*args) if torch.compiler.is_compiling() else once(*args)
         return table[...]
 

@@ -1,6 +1,6 @@
-"""The type that attention is computed in: what autocast would choose, chosen once and in the open.
+"""The dtype in which attention is computed: the one autocast would choose, chosen once and explicitly.
 
-Within a backend autocast is off: it would take products of float32 scores, and a bias of hundreds, down to bfloat16.
+Autocast is off within a backend: it would lower products of float32 scores, and a bias of hundreds, to bfloat16.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 AUTOCAST = frozenset({"cpu", "cuda"})
-"""Types of devices that autocast knows."""
+"""Device types that autocast supports."""
 
 
 def working_dtype(v: Tensor) -> torch.dtype:
-    """The type of `v`, or autocast's own where that would take `v` down."""
+    """Return the dtype of `v`, or autocast's own where that would lower `v`."""
     device = v.device.type
     if device in AUTOCAST and torch.is_autocast_enabled(device) and v.dtype == torch.float32:
         return torch.get_autocast_dtype(device)
@@ -23,6 +23,6 @@ def working_dtype(v: Tensor) -> torch.dtype:
 
 
 def as_given(device_type: str) -> AbstractContextManager[object]:
-    """Within, tensors keep the types that they have."""
+    """Return a context in which tensors keep their dtypes."""
     off = device_type in AUTOCAST and torch.is_autocast_enabled(device_type)
     return torch.autocast(device_type, enabled=False) if off else nullcontext()

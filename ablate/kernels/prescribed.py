@@ -1,4 +1,4 @@
-"""Attention that is a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor on each row.
+"""Attention that equals a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor per row.
 
     y = D softmax(maps(scale · q kᵀ) + B) v        at zero q kᵀ:  y = D softmax(B) v = A v
 
@@ -35,9 +35,9 @@ class Solved:
 class Prescribed:
     """D and B of the matrix that `matrix_of` gives for a number of tokens.
 
-    They are solved in float64 once, and kept in float32 at least: not as a buffer, which `.to(bfloat16)` would round.
-    One [T, T] is held at a time, for the longest sequence seen: a causal A of fewer tokens is the corner of one of
-    more. Without a causal mask it is another matrix, and solved again.
+    They are solved once in float64, and kept in float32 at least: not as a buffer, which `.to(bfloat16)` would round.
+    One [T, T] is held at a time, for the longest sequence seen: a causal A of fewer tokens is the corner of a larger
+    one. Without a causal mask it is a different matrix, and is solved again.
     """
 
     def __init__(self, matrix_of: MatrixOf, *, causal: bool):
@@ -46,12 +46,12 @@ class Prescribed:
         self.solved: Solved | None = None
 
     def bias(self, q: Float[Tensor, "*rest T K"]) -> Float[Tensor, "T T"]:
-        """B for the tokens of `q`, in float32 at least: a view of what is kept, -∞ where a causal mask hides."""
+        """Return B for the tokens of `q`, in float32 at least: a view of the cached B, -∞ where a causal mask hides."""
         length = q.shape[-2]
         return self._solved(length, q).bias[:length, :length]
 
     def rescale(self, y: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
-        """D y, multiplied in float32 at least."""
+        """Return D y, multiplied in float32 at least."""
         length = y.shape[-2]
         return (self._solved(length, y).rows[:length, None] * y).to(y.dtype)
 
@@ -67,14 +67,14 @@ class Prescribed:
 
     def _solve(self, length: int, like: Tensor) -> Solved:
         at: dict[str, Any] = {"device": like.device, "dtype": _wide(like)}
-        if like.device.type == "meta":  # no numbers are stored there, so none are solved for
+        if like.device.type == "meta":  # it stores no numbers, so none are solved for
             return Solved(torch.empty(length, **at), torch.empty(length, length, **at))
         rows, bias = row_scale_and_bias(self.matrix_of(length), causal=self.causal)
-        with torch.inference_mode(False):  # what is made in that mode could never be saved for a backward pass
+        with torch.inference_mode(False):  # a tensor made in that mode could never be saved for a backward pass
             return Solved(torch.from_numpy(rows).to(**at), torch.from_numpy(bias).to(**at))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles solve again: that takes milliseconds, and a [T, T] for each layer would travel."""
+        """Leave out the solution: copies and pickles solve again in milliseconds, and carry no [T, T] per layer."""
         return {**self.__dict__, "solved": None}
 
 
@@ -87,7 +87,7 @@ class PrescribedAttention(nn.Module):
 
     @with_mask
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "1 1 T T"]:
-        """B, in float32 at least: one for all sequences and heads; it holds the causal mask."""
+        """Return B, in float32 at least: one for all sequences and heads; it contains the causal mask."""
         return self.start.bias(q)[None, None]
 
     def forward(
@@ -97,7 +97,7 @@ class PrescribedAttention(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """D softmax(s + B) v; B is among the biases of `attend`."""
+        """Return D softmax(s + B) v; B is among the biases of `attend`."""
         return self.start.rescale(attend(q, k, v))
 
 

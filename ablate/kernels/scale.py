@@ -1,6 +1,6 @@
-"""The scale of the scores as fused backends want it: above 0.
+"""The scale of the scores in the form that fused backends need: above 0.
 
-They hide the future with -∞ before they scale: a scale of 0 makes 0 · -∞ = NaN of it, a negative one +∞.
+They mask the future with -∞ before they scale: a scale of 0 would turn it into 0 · -∞ = NaN, a negative one into +∞.
 
 Dimension key: B batch, H heads, T queries, K width of a head.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def with_positive_scale(q: Float[Tensor, "B H T K"], scale: float) -> tuple[Float[Tensor, "B H T K"], float]:
-    """Queries and a scale above 0 whose scores are those of `q` and `scale`: q takes a sign, or a 0, which are exact.
+    """Return queries and a scale above 0 with the same scores: q absorbs the sign, or the 0, both exactly.
 
     NaN stays as it is.
     """

@@ -16,7 +16,7 @@ from ablate.kernels.bias import masked, narrowed
 from ablate.kernels.scale import with_positive_scale
 
 VERSION: Final = 1
-"""Of the numbers of this backend: see `plan/versions.py`."""
+"""The version of the numbers of this backend: see `plan/versions.py`."""
 
 
 def attend_sdpa(
@@ -31,7 +31,7 @@ def attend_sdpa(
     overwrite_bias: bool = False,
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
-    """As `attend_eager` without maps. It takes a mask or a bias, so a causal bias holds the mask."""
+    """Compute `attend_eager` without maps. SDPA takes a mask or a bias, so a causal bias contains the mask."""
     q, scale = with_positive_scale(q, scale)
     if bias is None:
         return scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale, dropout_p=dropout)
@@ -40,5 +40,5 @@ def attend_sdpa(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """On CPU halves take a mask in float32, without loss; float64 beside it is silently wrong (2.13). Else q's type."""
+    """Return the dtype of the mask: that of q, on CPU float32 for half q (float64 is silently wrong in 2.13)."""
     return torch.promote_types(q.dtype, torch.float32) if q.device.type == "cpu" else q.dtype

@@ -1,4 +1,4 @@
-"""Activations between affine maps, computed in float32 at least, since the maps magnify what lies around one point.
+"""Activations between affine maps, computed in float32 at least, since the maps magnify the surroundings of one point.
 
     y = output_scale * (act(input_scale * x + input_shift) + output_shift)
 
@@ -16,7 +16,7 @@ from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU
 
 
 class ShapedActivation(nn.Module):
-    """An activation between two maps."""
+    """An activation between two affine maps."""
 
     def __init__(self, affine: Affine, activation: nn.Module):
         super().__init__()
@@ -24,21 +24,21 @@ class ShapedActivation(nn.Module):
         self.activation = activation
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape], in the type of x."""
+        """[*shape] -> [*shape], in the dtype of x."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
         return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)
 
 
 class ShapedLeaky(nn.Module):
-    """A leaky ReLU of a solved slope and the map of its output; that of its input changes nothing."""
+    """A leaky ReLU with a solved slope and the affine map of its output; its input needs no map."""
 
     def __init__(self, shaped: ShapedLeakyReLU):
         super().__init__()
         self.slope, self.affine = shaped.slope, shaped.affine
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape], in the type of x."""
+        """[*shape] -> [*shape], in the dtype of x."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         inner = nn.functional.leaky_relu(wide, self.slope)
         return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)

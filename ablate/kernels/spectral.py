@@ -1,10 +1,10 @@
-"""The largest singular value of a matrix, followed by power iteration as the matrix is trained.
+"""The largest singular value of a matrix, tracked by power iteration while the matrix is trained.
 
     v ← Wᵀ u / |Wᵀ u|        u ← W v / |W v|        σ = uᵀ W v
 
-One iteration for each forward pass in training, none in evaluation: u and v stay where they are. σ's gradient flows
-through W alone, ∂σ/∂W = u vᵀ, which is exact where u and v are the singular vectors. A pass in training takes two
-products of W and a vector, whatever the batch: 4·O·I FLOPs.
+One iteration per forward pass in training, none in evaluation, where u and v stay as they are. The gradient of σ flows
+through W only, ∂σ/∂W = u vᵀ, which is exact if u and v are the singular vectors. A pass in training takes two products
+of W and a vector, whatever the batch: 4·O·I FLOPs.
 
     Miyato et al. 2018, arXiv:1802.05957, Alg. 1.
 
@@ -22,7 +22,7 @@ from torch.nn import functional
 
 
 class SpectralNorm(nn.Module):
-    """σ(W), with the two vectors as state: buffers, so that a trial goes on from its checkpoint to the same bits."""
+    """σ(W), with the two vectors as buffers, so that a trial resumed from a checkpoint computes the same bits."""
 
     left: Tensor
     right: Tensor
@@ -34,7 +34,7 @@ class SpectralNorm(nn.Module):
 
     @torch.no_grad()
     def start(self, weight: Float[Tensor, "O I"]) -> float:
-        """Set u and v to the singular vectors of `weight`, by its decomposition in float64 on the CPU, and give σ."""
+        """Set u and v to the singular vectors of `weight`, by an SVD in float64 on the CPU, and return σ."""
         u, s, vh = torch.linalg.svd(weight.detach().cpu().double(), full_matrices=False)
         self.left.copy_(u[:, 0])
         self.right.copy_(vh[0])
@@ -58,5 +58,5 @@ class SpectralNorm(nn.Module):
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """No autocast: a spectral norm in bfloat16 is off by a percent. The meta device, which only counts, has none."""
+    """Return a context without autocast: in bfloat16 the norm would be off by a percent. Meta has no autocast."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)

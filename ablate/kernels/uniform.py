@@ -1,11 +1,11 @@
-"""Attention at zero query-key product: what softmax gives where the scores are the bias and the mask alone.
+"""Attention at zero query-key product: the softmax of the bias and the mask alone.
 
-    y = C v        C = softmax(bias), over the past alone where causal; without a bias C_ts = 1/t for s <= t
+    y = C v        C = softmax(bias), over past tokens only if causal; without a bias C_ts = 1/t for s <= t
 
     He & Hofmann 2023, arXiv:2311.01906, Eq. 7.
 
-Maps on the scores do not matter here: they map all zeros to one number, which softmax does not see. C is not drawn
-from the data, and not subject to dropout.
+Maps on the scores do not matter here: they map all zeros to the same number, to which softmax is invariant. C does not
+depend on the data, and is not subject to dropout.
 
 Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
@@ -20,7 +20,7 @@ from ablate.kernels.bias import is_own, masked
 
 
 def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -> Float[Tensor, "B H T K"]:
-    """The mean of the values that each query sees, summed in float32 at least. No [T, S] at all."""
+    """Return the mean of the values that each query sees, summed in float32 at least, without any [T, S]."""
     wide = v.to(torch.promote_types(v.dtype, torch.float32))
     n_keys = v.shape[-2]
     if not causal:
@@ -40,9 +40,9 @@ def mean_under_bias(
     overwrite: bool = False,
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
-    """softmax(bias) v, in float32 at least: one product, with a matrix as large as the bias and no larger.
+    """Return softmax(bias) v, in float32 at least: one product, with a matrix no larger than the bias.
 
-    With `overwrite` the weights take the place of the bias, where that can be.
+    With `overwrite` the weights are written over the bias, where that is possible.
     """
     wide = torch.promote_types(v.dtype, torch.float32)
     scores = masked(bias.to(wide), overwrite=overwrite, done=holds_mask or not causal)
@@ -53,6 +53,6 @@ def mean_under_bias(
 
 
 def softmax_(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension, in place."""
+    """Apply softmax over the last dimension, in place."""
     scores.sub_(scores.amax(-1, keepdim=True)).exp_()
     return scores.div_(scores.sum(-1, keepdim=True))

@@ -1,6 +1,6 @@
 """xformers' memory-efficient attention, on CUDA: `LowerTriangularMask`, or a dense bias. It takes no map on the logits.
 
-xformers is imported only when it is asked for: that takes seconds, and warns where there is no CUDA device.
+xformers is imported only when needed: that takes seconds, and warns if there is no CUDA device.
 
 Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
@@ -24,10 +24,10 @@ from ablate.kernels.bias import masked, narrowed
 from ablate.kernels.scale import with_positive_scale
 
 VERSION: Final = 1
-"""Of the numbers of this backend: see `plan/versions.py`."""
+"""The version of the numbers of this backend: see `plan/versions.py`."""
 
 ALIGNED = 8
-"""The kernels read a bias in whole vectors: its rows must start at multiples of this many numbers."""
+"""The kernels read a bias in whole vectors: its rows must start at multiples of this many elements."""
 
 
 def attend_xformers(
@@ -42,7 +42,7 @@ def attend_xformers(
     overwrite_bias: bool = False,
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
-    """As `attend_eager` without maps. xformers keeps heads after time, so the tensors are handed over transposed."""
+    """Compute `attend_eager` without maps. xformers has heads after time, so the tensors are passed transposed."""
     ops = import_ops()
     if bias is not None:
         bias = masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal)
@@ -53,9 +53,9 @@ def attend_xformers(
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """What xformers' dispatcher says of some inputs: the `operators` that will run, or why there are none (`refusal`).
+    """What xformers' dispatcher answers for some inputs: the `operators` that will run, or why none will (`refusal`).
 
-    `operators` as `cutlassF-pt, cutlassB-pt`: forward, and backward where a gradient is wanted.
+    `operators` as `cutlassF-pt, cutlassB-pt`: forward, and backward if a gradient is needed.
     """
 
     operators: str = ""
@@ -74,8 +74,8 @@ def dispatch(
 ) -> Dispatch:
     """Ask xformers' own dispatcher what it would run for these inputs, forward and backward; nothing is computed.
 
-    Its answer depends on the device, types, shapes, strides and on whether gradients are wanted, not on numbers, so it
-    is asked once for each of these. Where a version of xformers has no dispatcher that can be asked, it says neither.
+    Its answer depends on device, dtypes, shapes, strides and whether gradients are needed, not on the numbers, so it is
+    queried once for each combination. If a version of xformers has no such dispatcher, both texts are empty.
     """
     tensors = [q, k, v] if bias is None else [q, k, v, bias]
     traits = tuple((x.device, x.dtype, x.shape, x.stride(), x.requires_grad) for x in tensors)
@@ -88,7 +88,7 @@ def dispatch(
 
 
 ANSWERS = 256
-"""Answers of the dispatcher that a process keeps."""
+"""Answers of the dispatcher that a process caches."""
 
 _asked: dict[Hashable, Dispatch] = {}
 
@@ -105,58 +105,62 @@ def _ask(
         return Dispatch(refusal=f"xformers cannot be imported ({error})")
     except AttributeError:
         return Dispatch()
-    # Strides are what is asked of a bias, and a mask within it changes none.
+    # Of a bias only the strides matter here, and a mask written into it changes none.
     handed = _handed(ops, q, k, v, causal=causal, scale=scale, masked_bias=bias, dropout=dropout)
-    asked = inputs(**handed)
+    request = inputs(**handed)
     gradient = any(x.requires_grad for x in (q, k, v))
     try:
-        forward = forward_of(asked, gradient)
+        forward = forward_of(request, gradient)
         if not gradient:
             return Dispatch(operators=forward.NAME)
-        # With dropout the backward pass must draw again what the forward pass drew, so it is that of the same family.
-        backward = _partner(forward, asked) if dropout else backward_of(asked, None)
+        # With dropout the backward pass must redraw the mask of the forward pass, so both are of the same family.
+        backward = _partner(forward, request) if dropout else backward_of(request, None)
     except NotImplementedError as error:
         return Dispatch(refusal=f"xformers has no operator here ({_reasons(str(error))})")
     return Dispatch(operators=f"{forward.NAME}, {backward.NAME}")
 
 
 def _partner(forward: Any, asked: Any) -> Any:
-    """The backward operator of a forward one's family. NotImplementedError where it cannot do it."""
+    """Return the backward operator of a forward one's family. NotImplementedError if it does not support the inputs."""
     backward: Any = sys.modules[forward.__module__].BwOp
-    # It is run without being asked whether it is deterministic, as all is where a device has nothing that is.
-    if reasons := [one for one in backward.not_supported_reasons(asked) if "non-deterministic" not in one]:
+    # Determinism is not required of it: where a device has no deterministic operator, any other one is used as well.
+    if reasons := [reason for reason in backward.not_supported_reasons(asked) if "non-deterministic" not in reason]:
         raise NotImplementedError(f"`{backward.NAME}` is not supported because:\n    " + "\n    ".join(reasons))
     return backward
 
 
 def _reasons(message: str) -> str:
-    """Why the dispatcher found none, in a line: what it says of all operators, else what it says of each."""
-    found: dict[str, list[str]] = {}
+    """Return in one line why the dispatcher found none: the reasons common to all operators, else those of each."""
+    reasons_of: dict[str, list[str]] = {}
     for line in message.splitlines():
         if heading := OPERATOR.fullmatch(line.strip()):
-            found[heading[1]] = []
-        elif found and line.strip():
-            found[next(reversed(found))].append(line.strip())
-    if not found:
+            reasons_of[heading[1]] = []
+        elif reasons_of and line.strip():
+            reasons_of[next(reversed(reasons_of))].append(line.strip())
+    if not reasons_of:
         return " ".join(message.split())
-    of_all = [one for one in next(iter(found.values())) if all(one in reasons for reasons in found.values())]
+    of_all = [
+        reason for reason in next(iter(reasons_of.values())) if all(reason in each for each in reasons_of.values())
+    ]
     if NOT_BUILT in of_all:
         return f"{NOT_BUILT}{why_not_loaded()}"
     if of_all:
         return ", ".join(of_all)
-    # One that this build does not have is no news where others were built.
-    built = {name: reasons for name, reasons in found.items() if not any(UNBUILT in one for one in reasons)} or found
+    # An operator that this build lacks is of no interest if others were built.
+    built = {
+        name: reasons for name, reasons in reasons_of.items() if not any(UNBUILT in reason for reason in reasons)
+    } or reasons_of
     return "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in built.items())
 
 
 OPERATOR = re.compile(r"`(.+)` is not supported because:")
 UNBUILT = "operator wasn't built"
 NOT_BUILT = "xFormers wasn't build with CUDA support"
-"""What xformers says of every operator where its library of kernels is not loaded."""
+"""What xformers reports of every operator if its library of kernels is not loaded."""
 
 
 def why_not_loaded() -> str:
-    """Why xformers' library of kernels did not load, to follow what it says itself; empty where it did."""
+    """Return why xformers' library of kernels did not load, as an addition to its own message; empty if it did."""
     failed: Any = getattr(importlib.import_module("xformers._cpp_lib"), "_cpp_library_load_exception", None)
     if failed is None:
         return ""
@@ -177,10 +181,10 @@ def _handed(
     masked_bias: Tensor | None,
     dropout: float,
 ) -> dict[str, Any]:
-    """What `memory_efficient_attention` is called with, which is what the dispatcher is asked about."""
+    """Return the arguments of `memory_efficient_attention`, with which the dispatcher is queried too."""
     mask = ops.LowerTriangularMask() if causal else None
     if masked_bias is not None:
-        # LowerTriangularMaskWithTensorBias has no backward: a dense bias holds the mask.
+        # LowerTriangularMaskWithTensorBias has no backward pass, so a dense bias contains the mask.
         mask = aligned(narrowed(masked_bias, q.dtype)).expand(*q.shape[:2], -1, -1)
     q, scale = with_positive_scale(q, scale)
     query, key, value = (x.transpose(1, 2) for x in (q, k, v))
@@ -188,7 +192,7 @@ def _handed(
 
 
 def aligned(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
-    """The same numbers, with rows that start at multiples of `ALIGNED`."""
+    """Return the same numbers, with rows that start at multiples of `ALIGNED`."""
     missing = -bias.shape[-1] % ALIGNED
     if missing:
         return pad(bias, (0, missing))[..., : bias.shape[-1]]
@@ -196,5 +200,5 @@ def aligned(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
 
 
 def import_ops() -> ModuleType:
-    """The module `xformers.ops`; ImportError where it is not installed or does not fit this PyTorch."""
+    """Import the module `xformers.ops`; ImportError if it is not installed or does not fit this PyTorch."""
     return importlib.import_module("xformers.ops")

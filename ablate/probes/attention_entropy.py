@@ -2,9 +2,9 @@
 
     H = mean over batch, heads and queries of  - Σ_m A_m log A_m        in nats, A the softmax weights of one query
 
-0 when every query attends to one token (entropy collapse). A causal query sees only itself and what came before, so
-uniform attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, with
-whatever regulates the logits applied and the bias added.
+0 if every query attends to one token (entropy collapse). A causal query sees only itself and earlier tokens, so uniform
+attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, after any
+regulation of the logits, with the bias added.
 
     Zhai et al. 2023, Section 3, arXiv:2303.06296
 
@@ -37,9 +37,9 @@ from ablate.kernels import Attend, attention_entropy
 def mean_entropy(
     core: nn.Module, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
 ) -> dict[str, Float[Tensor, ""]]:
-    """Mean entropy of the softmax of `core` over batch, heads and queries."""
+    """Return the mean entropy of the softmax of `core` over batch, heads and queries."""
     if not isinstance(core, Attend):
-        raise TypeError(f"attention entropy is read off an Attend, not a {type(core).__name__}")
+        raise TypeError(f"attention entropy is read from an Attend, not a {type(core).__name__}")
     q, k = q.double(), k.double()
     entropy_BHT = attention_entropy(
         q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k)

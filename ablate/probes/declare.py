@@ -1,7 +1,7 @@
 """How a probe declares itself: the names that every probe's file starts from.
 
 A probe's file has two halves. The head declares, without torch, what it reads and what its numbers mean; below the
-first import of torch stands the function that measures.
+first import of torch is the function that measures.
 
     @probe("kurtosis", reads="stream", sites=True, source="He et al. 2024, Eq. 1, arXiv:2405.19279", version=1)
     class Kurtosis:
@@ -12,17 +12,17 @@ first import of torch stands the function that measures.
     @implements(Kurtosis)
     def kurtosis(x: Tensor) -> dict[str, Tensor]: ...
 
-What the function is given, always in float64, and what it gives:
+What the function receives, always in float64, and what it returns:
 
-    stream       X [n, d], the tokens of the whole batch as they enter a block, or the head     a number a metric
-    sequences    X [B, T, d], the same within each sequence                                     a number a metric
+    stream       X [n, d], the tokens of the whole batch as they enter a block, or the head     a number per metric
+    sequences    X [B, T, d], the same within each sequence                                     a number per metric
     kernel       X [B, T, d], at a few places and evaluations                                   one matrix [R, R]
-    attention    the core, and queries and keys [B, H, T, K] as they enter it                   a number a metric
-    parameters   the model, behind the backward pass and before clipping                        Readings, one by one
+    attention    the core, and queries and keys [B, H, T, K] as they enter it                   a number per metric
+    parameters   the model, after the backward pass and before clipping                         Readings, one by one
 
-A function of activations reads held-out text at each evaluation, without dropout and gradients; one of parameters reads
-in the measured steps of training. It draws no random numbers, and keeps nothing. `sites` lets a space read a probe of
-the stream at other places too (`sites.py`).
+A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of parameters reads in
+the measured training steps. It draws no random numbers and keeps no state. `sites` lets a space read a probe of the
+stream at other places too (`sites.py`). A source is any text: a paper with its arXiv id or DOI, a URL, a book.
 
 Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`).
 """
@@ -51,9 +51,10 @@ def metric(
     peak_at: Mapping[str, Peak] | None = None,
     at_most: float | None = None,
 ) -> Any:
-    """A metric by what its numbers mean, and where that is from; its name is that of the attribute.
+    """Declare a metric by what its numbers mean and the source of that; its name is that of the attribute.
 
-    `peak` defines its largest value, where that is a number of its own in the literature, and `peak_at` that at a site.
+    `peak` defines its largest value, if the literature reports that as a number of its own, and `peak_at` that at a
+    site.
     """
     return ProbeMetric("", definition, source, peak=peak, peak_at=peak_at or {}, at_most=at_most)
 
@@ -63,7 +64,7 @@ def probe(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a probe whose metrics are the attributes of the class; its file's docstring opens with what it answers.
 
-    `asked=False` is of a probe that reads in every trial. Raises DeclarationError with everything that is wrong.
+    `asked=False` marks a probe that reads in every trial. Raises DeclarationError with everything that is wrong.
     """
 
     def declare(cls: type[T]) -> type[T]:
@@ -91,23 +92,32 @@ def probe(
 
 
 def _faults(reads: object, sites: bool, cls: type, metrics: Mapping[str, ProbeMetric]) -> list[DeclarationFault]:
-    found = []
+    faults = []
     if reads not in READS:
         label = suggest(str(reads), READS) or ""
-        found.append(
+        faults.append(
             DeclarationFault(f"no probe reads {reads!r}", "reads", (f"it reads one of: {', '.join(READS)}",), label)
         )
     if sites and reads not in ("stream", "sequences"):
-        found.append(
+        faults.append(
             DeclarationFault("only a probe of the stream is read at other sites", "sites", ("leave sites out",))
         )
     if not metrics:
         way = 'such as kurtosis = metric("what the number means", "where that is from")'
-        found.append(DeclarationFault("a probe says what it measures", "class", (way,), "this class has no metric"))
+        faults.append(
+            DeclarationFault("a probe must declare what it measures", "class", (way,), "this class has no metric")
+        )
     if reads == "kernel" and len(metrics) > 1:
-        found.append(DeclarationFault("a matrix over positions is one metric", "class", ("declare a probe for each",)))
+        faults.append(
+            DeclarationFault("a matrix over positions has one metric", "class", ("declare a probe per metric",))
+        )
     for at, each in metrics.items():
-        if WORD.fullmatch(at) is None or not each.definition.strip() or not each.source.strip():
-            way = "its definition and its source travel with its numbers"
-            found.append(DeclarationFault(f"the metric {at!r} says what it means and where that is from", at, (way,)))
-    return found
+        if WORD.fullmatch(at) is None or not _is_text(each.definition) or not _is_text(each.source):
+            message = f"the metric {at!r} needs a definition and a source"
+            way = 'give both as texts; a source is a paper (arXiv id or DOI), a URL, a book, or "this work"'
+            faults.append(DeclarationFault(message, at, (way,)))
+    return faults
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

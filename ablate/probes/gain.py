@@ -1,14 +1,14 @@
-"""Gains: where the trained factors of residuals, skips and matrices go.
+"""Gains: how the trained factors of residuals, skips and matrices develop.
 
     gain = g                                                  a single number
     gain_mean = mean_c g_c,  gain_rms = sqrt(mean_c g_c²),  gain_sd = sqrt(gain_rms² - gain_mean²)
-                                                              one number a channel or a head
-    gain_ratio = mean_c β_c / α_c                             where a part trains a gain β and a skip α
+                                                              one number per channel or head
+    gain_ratio = mean_c β_c / α_c                             if a part trains a gain β and a skip α
 
 Read at the address of the gain, the ratio at that of the part that holds both; in every measured step, before the
-update. Gains that are not trained are not read. The sd is over all channels or heads that there are, so nothing is
-taken off for a sample. The ratio of a matrix that is W = α W_0 + β ΔW says how far it leaves its start behind. The
-gains of single heads are read by `gain_by_head`.
+update. Gains that are not trained are not read. The sd is over all channels or heads, not over a sample, so it divides
+by their number. For a matrix W = α W_0 + β ΔW the ratio says how far it has moved from its start. The gains of single
+heads are read by `gain_by_head`.
 
     Bachlechner et al. 2020 (ReZero), arXiv:2003.04887; Touvron et al. 2021 (LayerScale), arXiv:2103.17239;
     He & Hofmann 2024, arXiv:2311.01906: the ratio in Fig. 4, 16, 21 and 22, the sd over heads in Fig. 17 to 19
@@ -24,7 +24,7 @@ SEVERAL = "Touvron et al. 2021, arXiv:2103.17239"
 
 @probe("gain", reads="parameters", asked=False, source=SINGLE, version=1)
 class Gain:
-    """Gains: where the trained factors of residuals, skips and matrices go."""
+    """Gains: how the trained factors of residuals, skips and matrices develop."""
 
     gain = metric(
         "value of a trainable gain that is a single number",
@@ -59,7 +59,7 @@ from ablate.probes.reading import Reading
 
 @implements(Gain)
 def gains(model: nn.Module) -> Iterator[Reading]:
-    """The value of every trainable gain, and the ratio of each to the skip beside it."""
+    """Yield the value of every trainable gain, and its ratio to the skip of the same part."""
     for address, module in model.named_modules():
         factor = trained(module)
         if factor is not None and factor.numel() == 1:
@@ -74,7 +74,7 @@ def gains(model: nn.Module) -> Iterator[Reading]:
 
 
 def trained(module: object) -> Tensor | None:
-    """The numbers of a gain that is trained, in float64; None for anything else."""
+    """Return the numbers of a trained gain, in float64; None for anything else."""
     if not isinstance(module, Scale) or not isinstance(module.factor, nn.Parameter):
         return None
     return module.factor.detach().double()

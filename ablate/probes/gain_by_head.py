@@ -1,9 +1,9 @@
-"""Gains by head: where each head's own trained factors go.
+"""Gains by head: how the trained factors of each head develop.
 
     gain_of_head = g_h        at the address of the gain and `head_h`, h from 1
 
-As many numbers as there are heads for every such gain of every layer, so that it is asked for by name; their mean, root
-mean square and sd over heads are always read (`gain`).
+One number per head for every such gain of every layer, so it must be requested by name; their mean, root mean square
+and sd over heads are always read (`gain`).
 
     He & Hofmann 2024, Eq. 5 and Fig. 17 to 19, arXiv:2311.01906
 """
@@ -15,7 +15,7 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("gain_by_head", reads="parameters", source="He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906", version=1)
 class GainByHead:
-    """Gains by head: where each head's own trained factors go."""
+    """Gains by head: how the trained factors of each head develop."""
 
     gain_of_head = metric(
         "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
@@ -33,7 +33,7 @@ from ablate.probes.reading import Reading
 
 @implements(GainByHead)
 def gains_of_heads(model: nn.Module) -> Iterator[Reading]:
-    """The value of every trainable gain of shape [heads, 1, 1], head by head."""
+    """Yield the value of every trainable gain of shape [heads, 1, 1], head by head."""
     for address, module in model.named_modules():
         factor = trained(module)
         if factor is None or factor.ndim != 3:

@@ -1,10 +1,10 @@
-"""Gradient norms: the 2-norm of the loss's gradient, of each part on its own.
+"""Gradient norms: the 2-norm of the loss's gradient, separately for each part.
 
-    |g_part|_2 = sqrt(Σ (∂L/∂θ)²)        over the parameters θ that the part holds itself, before clipping
+    |g_part|_2 = sqrt(Σ (∂L/∂θ)²)        over the part's own parameters θ, before clipping
 
-A part here is a module with parameters of its own (`layers.3.attention.query`); a parameter that two parts share counts
-for the first. The squares of all parts add up to the square of the whole model's norm, which training always reports,
-at the empty address.
+A part here is a module with parameters of its own (`layers.3.attention.query`); a parameter shared by two parts counts
+for the first. The squares of all parts sum to the square of the whole model's norm, which training always reports, at
+the empty address.
 
     Pascanu et al. 2013, arXiv:1211.5063
 """
@@ -16,7 +16,7 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("gradient_norm", reads="parameters", source="Pascanu et al. 2013, arXiv:1211.5063", version=1)
 class GradientNorm:
-    """Gradient norms: the 2-norm of the loss's gradient, of each part on its own."""
+    """Gradient norms: the 2-norm of the loss's gradient, separately for each part."""
 
     gradient_norm = metric(
         "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
@@ -35,14 +35,14 @@ from ablate.probes.reading import Reading
 
 @implements(GradientNorm)
 def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:
-    """The norm of each part's gradient; a parameter without a gradient counts as zero."""
+    """Yield the norm of each part's gradient; a parameter without a gradient counts as zero."""
     squares: dict[str, list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         owner, _, own_name = name.rpartition(".")
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        # A parameter held by the model itself goes by its own name: the empty address is the whole model's.
+        # A parameter of the model itself has its own name as address: the empty one is that of the whole model.
         squares.setdefault(owner or own_name, []).append(gradient.double().square().sum())
     for address, parts in squares.items():
         yield Reading("gradient_norm", address, torch.stack(parts).sum().sqrt())

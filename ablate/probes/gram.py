@@ -1,4 +1,4 @@
-"""The rest of the Gram matrices: what Eq. 4 weighs kurtosis and token correlation against.
+"""The other terms of the Gram matrices in Eq. 4, which balance kurtosis against token correlation.
 
     n² d · Kurt + Σ_{i≠j} (Σ_F)²_ij  =  Σ_α (Σ_I)²_αα + Σ_{α≠β} (Σ_I)²_αβ        at m2(X) = 1
 
@@ -9,7 +9,7 @@ C = `token_correlation_rms`:
 
     F² = mean_{i≠j} ((Σ_F)_ij / n)²        N = mean_α (|x_α|² / d)²
 
-N is to tokens what kurtosis is to neurons: 1 when all tokens have the same norm, n when one token holds everything.
+N is to tokens what kurtosis is to neurons: 1 if all tokens have the same norm, n if all but one token are zero.
 
     He et al. 2024, Eq. 4, arXiv:2405.19279
 
@@ -25,7 +25,7 @@ SOURCE = "He et al. 2024, Eq. 4, arXiv:2405.19279"
 
 @probe("gram", reads="stream", sites=True, source=SOURCE, version=1)
 class Gram:
-    """The rest of the Gram matrices: what Eq. 4 weighs kurtosis and token correlation against."""
+    """The other terms of the Gram matrices in Eq. 4, which balance kurtosis against token correlation."""
 
     feature_correlation_rms = metric(
         "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
@@ -45,9 +45,9 @@ from torch import Tensor
 
 @implements(Gram)
 def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The terms of Eq. 4 that no other probe gives; the first is NaN at width 1.
+    """Compute the terms of Eq. 4 that no other probe gives; the first is NaN at width 1.
 
-    Σ_F is built as it is, also where Σ_I is smaller: a balance computed by way of Eq. 4 would say nothing.
+    Σ_F is built explicitly even if Σ_I is smaller: a term derived from Eq. 4 could not confirm Eq. 4.
     """
     x = x / x.square().mean().sqrt()
     return {
@@ -57,7 +57,7 @@ def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
 
 
 def feature_correlation(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """RMS of mean_α x_αi x_αj over all pairs of different neurons; NaN at width 1."""
+    """Return the RMS of mean_α x_αi x_αj over all pairs of different neurons; NaN at width 1."""
     n, d = x.shape
     feature_gram = x.mT @ x / n
     off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()

@@ -2,8 +2,8 @@
 
     s_j = sqrt(mean_α X_αj²)        Kurt(X) = mean_j s_j⁴ / (mean_j s_j²)²        X not centred
 
-1 when all neurons are of one size, d when one of the d neurons holds everything; NaN when X is zero. Others report this
-number less 1, of centred activations, or with n - 1 for n: not so here.
+1 if all neurons are of one size, d if all but one of the d neurons are zero; NaN if X is zero. Elsewhere this number is
+also reported minus 1, for centred activations, or with n - 1 for n; not here.
 
     He et al. 2024, Eq. 1, arXiv:2405.19279
 

@@ -2,8 +2,8 @@
 
     X' = X - mean_j X        F = X' / (sqrt(mean X'²) + 1e-8)        var_j(mean_α F_αj²)        unbiased: over d - 1
 
-Centred over the width, less 1, and d/(d - 1) times as large: but for the 1e-8 it is (Kurt(X') - 1)·d/(d - 1), with
-Kurt the probe `kurtosis`. 0 when all neurons are of one size.
+Centred over the width, minus 1, and d/(d - 1) times as large: up to the 1e-8 it is (Kurt(X') - 1)·d/(d - 1), with
+Kurt the probe `kurtosis`. 0 if all neurons are of one size.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
 

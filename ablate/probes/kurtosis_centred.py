@@ -1,9 +1,9 @@
-"""Kurtosis of neuron RMS, of activations that are centred over the width.
+"""Kurtosis of neuron RMS, for activations centred over the width.
 
     X'_αj = X_αj - mean_i X_αi        Kurt(X'), with Kurt the probe `kurtosis` (Eq. 1)
 
-What all neurons share is taken out of each token first, as LayerNorm would. `kurtosis_as_released` is the same number
-less 1, times d/(d - 1). NaN where every token has equal entries.
+The mean over neurons is first subtracted from each token, as LayerNorm would. `kurtosis_as_released` is the same number
+minus 1, times d/(d - 1). NaN if every token has equal entries.
 
     He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279
 
@@ -17,7 +17,7 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("kurtosis_centred", reads="stream", source="He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279", version=1)
 class KurtosisCentred:
-    """Kurtosis of neuron RMS, of activations that are centred over the width."""
+    """Kurtosis of neuron RMS, for activations centred over the width."""
 
     kurtosis_centred = metric(
         "kurtosis (Eq. 1) over the tokens of the batch jointly, with each token centred over the width first",

@@ -2,7 +2,7 @@
 
     MMR(X) = Aggregate_α ( max_j |X_αj| / median_j |X_αj| )
 
-Aggregated over tokens by their mean (`max_median_ratio`), median, or max (as in the paper's Fig. 15).
+Aggregated over tokens by mean (`max_median_ratio`), median, or max (as in the paper's Fig. 15).
 
 The median of an even number of values is the mean of the middle two (`torch.median` takes the lower of them). 1 at
 least; infinite when half a token's activations are zero and one is not, NaN when a token is zero.
@@ -46,7 +46,7 @@ def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     ascending = x.abs().sort(dim=-1).values
     d = x.shape[-1]
     median = (ascending[:, (d - 1) // 2] + ascending[:, d // 2]) / 2
-    ratios = (ascending[:, -1] / median).sort().values  # a ratio that is NaN stands last, and makes all three NaN
+    ratios = (ascending[:, -1] / median).sort().values  # a NaN ratio is sorted last, and makes all three NaN
     n = len(ratios)
     middle = (ratios[(n - 1) // 2] + ratios[n // 2]) / 2
     return {

@@ -3,7 +3,7 @@
     X' = X - mean_j X        MMR(X') = mean_α ( max_j |X'_αj| / median_j |X'_αj| )
 
 Centred over the width, and the median of an even number of values is the lower of the middle two, as `torch.median`
-takes it (`max_median_ratio` does neither): it is never below that of the same X' with the mean of the two.
+takes it (`max_median_ratio` does neither): so the ratio is never below that with the mean of the two.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
 

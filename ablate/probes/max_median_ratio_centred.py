@@ -1,8 +1,8 @@
-"""Max-median ratios of activations that are centred over the width.
+"""Max-median ratios, for activations centred over the width.
 
     X'_αj = X_αj - mean_i X_αi        MMR(X') by mean, median and max over tokens, as the probe `max_median_ratio`
 
-`max_median_ratio_as_released` centres as well, and takes the lower of the middle two for the median.
+`max_median_ratio_as_released` also centres, but takes the lower of the middle two as the median.
 
     He et al. 2024, Eq. 5, centred as in footnote 1 and Fig. 13, arXiv:2405.19279
 
@@ -19,7 +19,7 @@ OF_EACH = "over the tokens of the batch of each token's max_j |x_j| / median_j |
 
 @probe("max_median_ratio_centred", reads="stream", source=SOURCE, version=1)
 class MaxMedianRatioCentred:
-    """Max-median ratios of activations that are centred over the width."""
+    """Max-median ratios, for activations centred over the width."""
 
     max_median_ratio_centred = metric(f"mean {OF_EACH}", SOURCE)
     max_median_ratio_centred_median = metric(f"median {OF_EACH}", SOURCE)

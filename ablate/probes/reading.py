@@ -1,4 +1,4 @@
-"""A number read off a model, and what reads: a declared probe with the function that carries it out."""
+"""A number read from a model, and what reads it: a declared probe with the function that measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablate.space.metrics import ProbeSpec
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One number read off a model, still on its device: `value` has no dimension."""
+    """One number read from a model, still on its device: `value` is a tensor without dimensions."""
 
     metric: str
     address: str
@@ -22,17 +22,17 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe as it is hung on a model: what it declares, and `measure`, which `declare.py` says what is given to."""
+    """A probe as it is hooked to a model: its declaration, and `measure`, whose arguments are given in `declare.py`."""
 
     spec: ProbeSpec
     measure: Callable[..., Any]
 
     @property
     def of_parameters(self) -> bool:
-        """Whether it reads in steps of training, whose gradients there are, and not at evaluations."""
+        """True if it reads in training steps, where gradients exist, and not at evaluations."""
         return self.spec.reads == "parameters"
 
     @property
     def of_matrices(self) -> bool:
-        """Whether it reads a matrix over positions, at a few places and evaluations alone."""
+        """True if it reads a matrix over positions, only at a few places and evaluations."""
         return self.spec.reads == "kernel"

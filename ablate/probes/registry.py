@@ -1,6 +1,6 @@
-"""Probes found: those that ship and a user's own, by name, and what each of their numbers means.
+"""All probes by name, those that ship and a user's own, and what each of their numbers means.
 
-A space asks for a probe by its name. Those that are not asked for, such as `gain`, read in every trial.
+A space requests a probe by its name. Those that cannot be requested, such as `gain`, read in every trial.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from ablate.extension.loader import implementation
 from ablate.source.problems import Problems, quote
 from ablate.space.metrics import Definition, ProbeSpec, askable_probes, known_probes
 
-if TYPE_CHECKING:  # what probes there are is known without torch
+if TYPE_CHECKING:  # the registry itself is free of torch
     from ablate.probes.reading import Probe
 
 HELD_OUT = "on the seed's evaluation windows, without dropout: mean over batches of them"
-"""What probes of activations read: text that is not learned from (`train/evaluation.py`)."""
+"""What probes of activations read: held-out text (`train/evaluation.py`)."""
 
 
 def probe_names(catalogue: Catalogue | None = None) -> tuple[str, ...]:
-    """The probes that a space may ask for, sorted."""
+    """Return the probes that a space may request, sorted."""
     return askable_probes(catalogue or declarations())
 
 
 def probes(catalogue: Catalogue | None = None) -> Mapping[str, Probe]:
-    """Every probe by name, those that always read and those of other sites (`sites.py`) included; imports torch."""
+    """Return every probe by name, including those that always read and those of other sites; imports torch."""
     return {name: _built(spec) for name, spec in known_probes(catalogue or declarations()).items()}
 
 
 def select(names: Iterable[str], catalogue: Catalogue | None = None) -> tuple[Probe, ...]:
-    """The probes asked for, and those that always read; an unknown name is an InputError that says which are near."""
+    """Return the requested probes and those that always read; InputError with suggestions for an unknown name."""
     known, problems = known_probes(catalogue or declarations()), Problems()
     always = [name for name, spec in known.items() if not spec.asked]
     wanted = tuple(dict.fromkeys((*names, *always)))
@@ -46,10 +46,10 @@ def select(names: Iterable[str], catalogue: Catalogue | None = None) -> tuple[Pr
 
 
 def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
-    """What every metric of every probe means, and on which text it is read, in order of the metrics' names."""
+    """Return what every metric of every probe means, and on which text it is read, sorted by metric."""
     specs = known_probes(catalogue or declarations()).values()
-    found = (_read_on(spec, definition) for spec in specs for definition in spec.metrics)
-    return tuple(sorted(found, key=lambda definition: definition.metric))
+    metrics = (_read_on(spec, definition) for spec in specs for definition in spec.metrics)
+    return tuple(sorted(metrics, key=lambda definition: definition.metric))
 
 
 def _read_on(spec: ProbeSpec, metric: Definition) -> Definition:

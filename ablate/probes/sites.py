@@ -1,12 +1,12 @@
-"""Sites: the other places of the stream at which a probe may read.
+"""Sites: the other places of the residual stream where a probe may read.
 
-    blocks               the input of every block, and of the head: where every stream probe reads by its own name
-    before_sublayers     the residual stream where the sub-layer of each mixer begins: where its skip sets out, which is
-                         before its norm in Pre-LN; attention and MLP apart
-    behind_norms         what each mixer is itself given: behind its norm where there is one, else the same stream
+    blocks               the input of every block, and of the head: the default of every stream probe
+    before_sublayers     the residual stream where the sub-layer of each mixer begins: where its skip branches off, in
+                         Pre-LN before its norm; attention and MLP separately
+    behind_norms         the input of each mixer itself: after its norm if there is one, else the same stream
 
-A probe at a site is a probe of its own, `kurtosis_behind_norms`, and so are its metrics, at the addresses of the mixers
-(`layers.3.attention`, `layers.3.mlp`): nothing that is read at the inputs of blocks is mixed with them.
+A probe at a site is a separate probe, such as `kurtosis_behind_norms`, with its own metrics, at the addresses of the
+mixers (`layers.3.attention`, `layers.3.mlp`): readings at the inputs of blocks are not mixed with them.
 
     He et al. 2024, App. G, arXiv:2405.19279: CodeParrot before the attention (and, to the same effect, the MLP)
     sub-layer, Languini behind the Pre-Norm
@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 
 def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
-    """What a probe measures, under the names that its metrics have at a site."""
+    """Wrap a probe so that its metrics have the names of a site."""
     return lambda x: {f"{metric}_{site}": value for metric, value in measure(x).items()}
 
 
 def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
-    """The addresses of a site, each with the module whose input is read."""
+    """Yield the addresses of a site, each with the module whose input is read."""
     layers = model.get_submodule("layers")
     if site == "blocks":
         yield from ((f"layers.{name}", block) for name, block in layers.named_children())

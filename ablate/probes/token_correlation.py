@@ -3,10 +3,10 @@
     c_αβ = (Σ_I)_αβ / d = <x_α, x_β> / d        with X first divided by sqrt(m2(X)), so that mean_α c_αα = 1
 
 `token_correlation_mean` and `token_correlation_rms` are the mean and the root mean square of the entries off the
-diagonal, over all tokens of the batch jointly. They are inner products, not cosines: a token larger than others counts
-for more. Both are 1 when all tokens are the same; the mean of tokens that have nothing in common is 0.
+diagonal, over all tokens of the batch jointly. They are inner products, not cosines: larger tokens count
+for more. Both are 1 if all tokens are the same; the mean of orthogonal tokens is 0.
 
-No n × n matrix is built where there are more tokens than neurons:
+No n × n matrix is built if there are more tokens than neurons:
 
     Σ_αβ (Σ_I)_αβ = |Σ_α x_α|²        Σ_αβ (Σ_I)²_αβ = Tr(Σ_I Σ_I) = Tr(Σ_F Σ_F) = Σ_ij (Σ_F)²_ij
 
@@ -61,7 +61,7 @@ def over_pairs(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, ""], Float[Tensor
     squared_norms = x.square().sum(-1)  # the diagonal of Σ_I
     smaller_gram = x @ x.mT if n <= d else x.mT @ x
     off_diagonal = x.sum(0).square().sum() - squared_norms.sum()
-    # In exact arithmetic never below zero; in float64 the two sums may cancel to a little less.
+    # Never below zero in exact arithmetic; in float64 the two sums may cancel to slightly less.
     off_diagonal_squares = (smaller_gram.square().sum() - squared_norms.square().sum()).clamp(min=0)
     pairs = x.new_tensor(n * (n - 1))
     return off_diagonal / (d * pairs), (off_diagonal_squares / pairs).sqrt() / d

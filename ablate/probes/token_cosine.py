@@ -3,10 +3,10 @@
     cos_b = mean_{i ≠ j} <x_bi, x_bj> / (|x_bi| |x_bj|)        over the pairs of tokens within sequence b
 
 The mean of cos_b over the sequences of the batch: that off the diagonal of the normalised kernel matrices
-diag(Σ)^(-1/2) Σ diag(Σ)^(-1/2), Σ = X_b X_bᵀ, whose collapse to rank 1 is 1 everywhere. 1 when the tokens of each
-sequence have one direction, whatever the other sequences do; 0 when they have nothing in common, -1/(T - 1) at least.
-`token_correlation` is over all tokens of the batch jointly, so pairs from different sequences water it down: of B
-collapsed sequences that differ it sees no more than one pair in B. NaN for a single token, or where a token is zero.
+diag(Σ)^(-1/2) Σ diag(Σ)^(-1/2), Σ = X_b X_bᵀ, whose collapse to rank 1 is 1 everywhere. 1 if the tokens of each
+sequence have the same direction, whatever the other sequences; 0 if they are orthogonal; at least -1/(T - 1).
+`token_correlation` is over all tokens of the batch jointly, so pairs from different sequences dilute it: of B different
+collapsed sequences it sees at most one pair in B. NaN for a single token, or if a token is zero.
 
 No T × T matrix is built:  Σ_{ij} cos_ij = |Σ_i u_i|²,  u_i = x_i / |x_i|
 
@@ -43,9 +43,9 @@ from torch import Tensor
 
 @implements(TokenCosine)
 def token_cosine(x: Float[Tensor, "B T d"]) -> dict[str, Float[Tensor, ""]]:
-    """The mean cosine of two different tokens of one sequence, over pairs and sequences."""
+    """Return the mean cosine of two different tokens of one sequence, over pairs and sequences."""
     time = x.shape[-2]
     directions = x / x.norm(dim=-1, keepdim=True)
-    summed = directions.sum(-2).square().sum(-1)  # over all pairs (i, j), those with i = j among them
+    summed = directions.sum(-2).square().sum(-1)  # over all pairs (i, j), including i = j
     alone = directions.square().sum((-2, -1))
     return {"token_cosine": ((summed - alone) / x.new_tensor(time * (time - 1))).mean()}

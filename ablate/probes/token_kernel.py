@@ -3,14 +3,14 @@
     C_b = diag(Σ_b)^(-1/2) Σ_b diag(Σ_b)^(-1/2),  Σ_b = X_b X_bᵀ        C_b,ij = <x_bi, x_bj> / (|x_bi| |x_bj|)
     K = M (mean_b C_b) Mᵀ                                                M [R, T] the means over R ranges of positions
 
-The normalised kernel matrix of each sequence, averaged over sequences. Up to 16 tokens it is T × T; of more, each
-cell is the mean over all pairs (i, j) of two of R = 16 ranges of neighbouring positions, those with i = j, which are 1,
-among them: position t, from 0, is in range floor(t R / T). K is symmetric, so cells with i >= j alone are kept, at the
-address of the place and the cell: `layers.3[5,2]`.
+The normalised kernel matrix of each sequence, averaged over sequences. Up to 16 tokens it is T × T; for more, each cell
+is the mean over all pairs (i, j) of two of R = 16 ranges of neighbouring positions, including pairs i = j, which are 1:
+position t, from 0, is in range floor(t R / T). K is symmetric, so only cells with i >= j are kept, at the address of
+the place and the cell: `layers.3[5,2]`.
 
-It is kept small: a snapshot is taken at up to 5 evaluations, the first at or after each quarter of training, of up to 8
-layers spread evenly and of the head, so at most 5 × 9 × 136 numbers a trial. No T × T matrix is built: the cells are
-inner products of M U_b, with U_b the directions of the tokens. NaN where a token is zero.
+To limit its size, snapshots are taken at up to 5 evaluations, the first at or after each quarter of training, of up to
+8 evenly spaced layers and of the head: at most 5 × 9 × 136 numbers per trial. No T × T matrix is built: the cells are
+inner products of M U_b, with U_b the directions of the tokens. NaN if a token is zero.
 
     He et al. 2023, Fig. 1 and Fig. 15, arXiv:2302.10322
 
@@ -45,7 +45,7 @@ SNAPSHOTS = 5
 
 @implements(TokenKernel)
 def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
-    """The mean over sequences of the cosines of tokens, by ranges of positions."""
+    """Return the mean over sequences of the cosines of tokens, by ranges of positions."""
     sequences, time, _ = x.shape
     ranges = min(RANGES, time)
     within = torch.arange(time, device=x.device) * ranges // time
@@ -57,14 +57,14 @@ def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
 
 
 def snapshot_layers(layers: list[str]) -> list[str]:
-    """The layers of which snapshots are taken: all, or 8 spread evenly from the first to the last."""
+    """Return the layers of which snapshots are taken: all, or 8 evenly spaced from the first to the last."""
     if len(layers) <= LAYERS:
         return layers
     return [layers[round(place * (len(layers) - 1) / (LAYERS - 1))] for place in range(LAYERS)]
 
 
 def snapshot_due(step: int, steps: int, every: int) -> bool:
-    """Whether one is taken at the evaluation after `step` of `steps` updates, which comes every so many of them.
+    """Return whether a snapshot is due at the evaluation after `step` of `steps` updates; one follows every `every`.
 
     >>> [step for step in (*range(0, 200, 10), 200) if snapshot_due(step, 200, 10)]
     [0, 50, 100, 150, 200]

@@ -1,4 +1,4 @@
-"""Hanging probes on a model for one forward and backward pass, and taking them off again."""
+"""Hooking probes to a model for one forward and backward pass."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ablate.probes.sites import read_at
 from ablate.probes.token_kernel import snapshot_layers
 
 VERSION: Final = 1
-"""Of the numbers of how probes read: see `plan/versions.py`."""
+"""The version of how probes read: see `plan/versions.py`."""
 
 
 @contextmanager
 def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading]]:
-    """Within, one forward and backward pass of `model` fills the list; on leaving, the hooks are gone.
+    """Fill the list during one forward and backward pass of `model` within the context; on exit the hooks are removed.
 
-    Parameters and their gradients are read on leaving, so that everything is of the same step. Without probes nothing
-    is attached. Probes see detached tensors and draw no random numbers: what is computed stays the same, bit for bit.
+    Parameters and their gradients are read on exit, so that all readings are of the same step. Without probes nothing
+    is attached. Probes see detached tensors and draw no random numbers: the computation stays the same, bit for bit.
     """
     probes = tuple(probes)
     streams = [probe for probe in probes if probe.spec.reads in ("stream", "sequences")]
@@ -51,14 +51,14 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
 
 
 def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every attention core, with the address of the part that holds it."""
+    """Yield every attention core, with the address of the part that holds it."""
     for name, module in model.named_modules():
         if isinstance(module, Attend):
             yield name.rpartition(".")[0], module
 
 
 def kernel_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Where matrices over positions are read: a few of the inputs of blocks, and that of the head."""
+    """Yield where matrices over positions are read: the inputs of a few blocks, and that of the head."""
     sites = dict(read_at(model, "blocks"))
     chosen = {*snapshot_layers([address for address in sites if address != "head"]), "head"}
     yield from ((address, module) for address, module in sites.items() if address in chosen)
@@ -70,7 +70,7 @@ Measure = Callable[..., Iterator[Mapping[str, Tensor]]]
 def _stream_measure(probes: list[Probe]) -> Measure:
     def measure(x: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
         sequences = x.double()
-        tokens = sequences.flatten(0, -2)  # the same numbers, no copy of them
+        tokens = sequences.flatten(0, -2)  # a view, not a copy
         return (probe.measure(sequences if probe.spec.reads == "sequences" else tokens) for probe in probes)
 
     return measure
@@ -99,7 +99,7 @@ def _core_measure(probes: list[Probe], core: nn.Module) -> Measure:
 def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> Callable[[nn.Module, Any], None]:
     def read(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         seen = [tensor.detach() for tensor in inputs]
-        with torch.no_grad():  # autocast may be on: it leaves float64 alone
+        with torch.no_grad():  # autocast may be on, but does not affect float64
             for numbers in measure(*seen):
                 readings.extend(Reading(metric, address, value) for metric, value in numbers.items())
 

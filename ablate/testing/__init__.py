@@ -1,12 +1,12 @@
-"""Testing: what components, probes, optimisers, schedules, samplers and corpora hold, for those who write their own.
+"""Testing: contracts that components, probes, optimisers, schedules, samplers and corpora must meet, to test your own.
 
-contract.py    ComponentContract, to inherit in a test of one's own; pytest is not needed to import it
+contract.py    ComponentContract, to inherit in a test of your own; importing it does not need pytest
 probes.py      ProbeContract, likewise
 optimizers.py  OptimizerContract, likewise
 schedules.py   ScheduleContract, likewise
 samplers.py    SamplerContract, likewise
 corpora.py     CorpusContract, likewise
-checks.py      the checks of a component, each of a block that holds it
+checks.py      the checks of a component, each on a block that contains it
 """
 
 from ablate.testing.contract import ComponentContract

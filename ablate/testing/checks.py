@@ -1,4 +1,4 @@
-"""The checks that every component holds, each of a block with the component in it; AssertionError where one fails."""
+"""The checks that every component must pass, each on a block that contains it; AssertionError if one fails."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ KEPT = 7
 
 
 class BlockChecks:
-    """Each check takes a block, and the catalogue it is built from: that of the shipped components where none is given.
+    """Each check takes a block and the catalogue it is built from, by default that of the shipped components.
 
-    Sizes and the init of weights that name none are those of small tests; a subclass may choose others.
+    Sizes and the default init of weights are small, for tests; a subclass may choose others.
     """
 
     sizes: Sizes = SIZES
@@ -35,19 +35,19 @@ class BlockChecks:
     """Large enough that no branch is negligible."""
 
     def check_shape_is_kept(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """[batch, time, width] to the same, in the same precision."""
+        """Check that [batch, time, width] is mapped to the same shape, in the same precision."""
         model = self.compiled(block, catalogue)
         x = self.signal(3)
         assert model(x).shape == x.shape, f"{tuple(x.shape)} became {tuple(model(x).shape)}"
         assert model(x).dtype == x.dtype, f"{x.dtype} became {model(x).dtype}"
 
     def check_causal(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """What comes later changes nothing before it, to the bit."""
+        """Check that later tokens change no bit of earlier ones."""
         leak = self.leak(block, catalogue)
         assert leak == 0, f"earlier tokens change by {leak:g} when only later ones do"
 
     def leak(self, block: Block, catalogue: Catalogue | None = None, *, causal: bool = True) -> float:
-        """How much the first tokens change when only later ones do."""
+        """Return how much the first tokens change when only later ones do."""
         sizes = replace(self.sizes, causal=causal)
         model = self.compiled(block, catalogue, sizes=sizes, dtype=torch.float64).eval()
         x = self.signal(2).double()
@@ -55,7 +55,7 @@ class BlockChecks:
         return float((model(x) - model(other))[:, :KEPT].abs().max().item())
 
     def check_finite_gradients_in_bfloat16(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """Every parameter gets a gradient, and each is finite in the coarsest precision."""
+        """Check that every parameter gets a gradient, and that it is finite in the coarsest precision."""
         model = self.compiled(block, catalogue, dtype=torch.bfloat16)
         x = self.signal(2).bfloat16().requires_grad_()
         y = model(x)
@@ -66,27 +66,27 @@ class BlockChecks:
             assert tensor.grad.isfinite().all(), f"the gradient of {name} is not finite"
 
     def check_deterministic(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """The same seed gives the same parameters, outputs and gradients, to the bit; evaluation draws nothing."""
+        """Check that a seed determines parameters, outputs and gradients to the bit; evaluation draws nothing."""
         x = self.signal(2).requires_grad_()
-        ones = [self.compiled(block, catalogue, seed=3) for _ in range(2)]
+        models = [self.compiled(block, catalogue, seed=3) for _ in range(2)]
         outputs = []
-        for model in ones:
-            with seeded(3):  # in training a component may draw, as dropout does: a trial seeds what it draws
+        for model in models:
+            with seeded(3):  # in training a component may draw random numbers, as dropout does: a trial seeds them
                 outputs.append(model(x))
             outputs[-1].sum().backward()
         assert torch.equal(*outputs), "two forward passes differ"
         before = TorchStreams.here().cpu
-        assert torch.equal(*(model.eval()(x) for model in ones)), "two forward passes in evaluation differ"
+        assert torch.equal(*(model.eval()(x) for model in models)), "two forward passes in evaluation differ"
         drawn = not torch.equal(before, TorchStreams.here().cpu)
         assert not drawn, "a forward pass in evaluation draws random numbers, so two evaluations differ"
-        pairs = zip(ones[0].named_parameters(), ones[1].named_parameters(), strict=True)
-        for (name, one), (_, other) in pairs:
-            assert torch.equal(one, other), f"two initialisations of {name} differ"
-            assert one.grad is not None and other.grad is not None, f"{name} has no gradient"
-            assert torch.equal(one.grad, other.grad), f"two gradients of {name} differ"
+        pairs = zip(models[0].named_parameters(), models[1].named_parameters(), strict=True)
+        for (name, first), (_, second) in pairs:
+            assert torch.equal(first, second), f"two initialisations of {name} differ"
+            assert first.grad is not None and second.grad is not None, f"{name} has no gradient"
+            assert torch.equal(first.grad, second.grad), f"two gradients of {name} differ"
 
     def check_size_as_declared(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """`cost` is what PyTorch counts: the parameters, the FLOPs of matrix products, and those spared in training."""
+        """Check that `cost` equals PyTorch's count of parameters, of FLOPs, and of FLOPs spared in training."""
         known = catalogue or declarations()
         model = self.around(block, known)
         declared, counted = cost(model, known), size_report(model, known)
@@ -95,17 +95,17 @@ class BlockChecks:
     def compiled(
         self, block: Block, catalogue: Catalogue | None, *, sizes: Sizes | None = None, **options: Any
     ) -> nn.Module:
-        """The block as a module; `options` are those of `compile_block`."""
+        """Build the block as a module; `options` are those of `compile_block`."""
         known = catalogue or declarations()
         return compile_block(block, sizes or self.sizes, known, init=read_init(self.init, known), **options)
 
     def signal(self, batch: int) -> Tensor:
-        """[batch, seq_len, d_model] of standard normal numbers, always the same."""
+        """Return [batch, seq_len, d_model] of standard normal numbers, always the same."""
         shape = (batch, self.sizes.seq_len, self.sizes.d_model)
         return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
     def around(self, block: Block, known: Catalogue) -> Architecture:
-        """A small decoder of such blocks."""
+        """Return a small decoder of such blocks."""
         return Architecture(
             kind="decoder",
             sizes=self.sizes,

@@ -7,7 +7,7 @@
         component = "one_second_norm: {eps: 1e-5}"
 
 pytest finds the tests of such a class; without pytest, `TestOneSecondNorm().check_all()` runs them. The component is
-written as in a space: what it leaves out of its fields must stand in the `defaults:` of the grammar.
+written as in a space: fields that it omits must be in the `defaults:` of the grammar.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ HOSTS = {
     "matrix": "[attention: {{matrix: {0}}}]",
     "init": "[mlp: {{up: {{dense: {{init: {0}}}}}}}]",
 }
-"""For each slot a block that has the component there."""
+"""For each slot, a block with the component in it."""
 
 
 class ComponentContract(BlockChecks):
     """Five tests of one component in every slot that it fills.
 
-    `component` is YAML: a name, or `name: {field: value}`. `plugins` are the files to read, `grammar` is where the
-    defaults of all other components are from.
+    `component` is YAML: a name, or `name: {field: value}`. `plugins` are the files to read; `grammar` gives the
+    defaults of all other components.
     """
 
     component: str = ""
@@ -49,12 +49,12 @@ class ComponentContract(BlockChecks):
     grammar: str | Path = "transformer"
 
     def test_shape_is_kept(self) -> None:
-        """[batch, time, width] to the same, in the same precision."""
+        """[batch, time, width] is mapped to the same shape, in the same precision."""
         for block in self.blocks():
             self.check_shape_is_kept(block, api.catalogue(self.plugins))
 
     def test_causal(self) -> None:
-        """What comes later changes nothing before it."""
+        """Later tokens change nothing in earlier ones."""
         for block in self.blocks():
             self.check_causal(block, api.catalogue(self.plugins))
 
@@ -69,23 +69,23 @@ class ComponentContract(BlockChecks):
             self.check_deterministic(block, api.catalogue(self.plugins))
 
     def test_size_as_declared(self) -> None:
-        """`cost` is what PyTorch counts."""
+        """`cost` equals what PyTorch counts."""
         for block in self.blocks():
             self.check_size_as_declared(block, api.catalogue(self.plugins))
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
 
     def blocks(self) -> Iterator[Block]:
-        """A block for each slot that the component fills; InputError for a mistake in how it is written."""
+        """Yield a block for each slot that the component fills; InputError for a mistake in its YAML."""
         grammar = api.load_grammar(self.grammar, plugins=self.plugins)
         written = f"{{{self.component}}}" if ":" in self.component else self.component
         for slot in self._spec().slots:
             if slot not in HOSTS:
-                raise InputError(f"no block is known with a slot {slot!r}\n  = the slots are: {', '.join(HOSTS)}")
+                raise InputError(f"there is no test block with a slot {slot!r}\n  = the slots are: {', '.join(HOSTS)}")
             problems = Problems()
             block = grammar.reader_for(problems).block(parse_yaml(HOSTS[slot].format(written), "component"))
             problems.raise_if_any()
@@ -96,5 +96,7 @@ class ComponentContract(BlockChecks):
         name = self.component.partition(":")[0].strip()
         catalogue = api.catalogue(self.plugins)
         if name not in catalogue:
-            raise InputError(f"{type(self).__name__}.component names no component: {name!r}\n  = name one of a plugin")
+            raise InputError(
+                f"{type(self).__name__}.component names no component: {name!r}\n  = name one that a plugin declares"
+            )
         return catalogue[name]

@@ -1,4 +1,4 @@
-"""The contract of a corpus, to inherit: what plans, caches and workers rely on.
+"""The contract of a corpus, to inherit: six checks of what plans, caches and workers rely on.
 
     from ablate.testing import CorpusContract
 
@@ -8,7 +8,7 @@
         folder = "texts"
 
 pytest finds the tests of such a class; without pytest, `TestPoems().check_all()` runs them. The corpus is written as
-behind `data.corpus` of a space, and is read several times: name a small part of a large one.
+in `data.corpus` of a space, and is read several times: use a small part of a large one.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from ablate.space.corpora import CorpusSpec, read_corpus_choice
 
 
 class CorpusContract:
-    """Six tests of one corpus. `folder` is that of the space, where relative paths start; `plugins` are read."""
+    """Six tests of one corpus. `folder` is that of the space, to which paths are relative; `plugins` are read."""
 
     corpus: str = ""
     folder: str | Path = "."
     plugins: Sequence[str | Path] = ()
 
     def test_texts_are_utf_8_under_names_of_their_own(self) -> None:
-        """There is a text, no two documents share a name, and whatever is left out says why."""
-        found = list(self.opened().texts())
-        assert any(isinstance(each, Text) and each.content for each in found), "no document holds any text"
-        names = [each.name for each in found]
-        assert all(names) and len(set(names)) == len(names), "two documents have one name, or one has none"
-        for each in found:
+        """There is a text, no two documents share a name, and every skipped one has a reason."""
+        documents = list(self.opened().texts())
+        assert any(isinstance(each, Text) and each.content for each in documents), "no document contains any text"
+        names = [each.name for each in documents]
+        assert all(names) and len(set(names)) == len(names), "two documents share a name, or one has none"
+        for each in documents:
             if isinstance(each, Skipped):
-                assert each.reason, f"{each.name} is skipped, and nothing says why"
+                assert each.reason, f"{each.name} is skipped without a reason"
             else:
                 each.content.decode("utf-8")
 
@@ -53,62 +53,64 @@ class CorpusContract:
         """Each reading gives the same documents in the same order."""
         source = self.opened()
         first = list(source.texts())
-        assert list(source.texts()) == first, "read again, it gives other documents, or in another order"
-        assert list(self.opened().texts()) == first, "opened again, it gives other documents, or in another order"
+        assert list(source.texts()) == first, "read again, it gives other documents or another order"
+        assert list(self.opened().texts()) == first, "opened again, it gives other documents or another order"
 
     def test_stamp_is_stable(self) -> None:
-        """What has not changed has one stamp, or none because it is too new; reading changes nothing of that."""
+        """An unchanged corpus keeps its stamp (or has None while it is too new), also after reading."""
         source = self.opened()
         stamp = source.stamp()
-        assert stamp is None or (isinstance(stamp, str) and stamp), f"a stamp is a text or None, not {stamp!r}"
+        assert stamp is None or (isinstance(stamp, str) and stamp), f"a stamp must be a string or None, not {stamp!r}"
         for _ in source.texts():
             pass
         again = self.opened().stamp()
         assert stamp is None or again == stamp, f"the stamp {stamp!r} became {again!r}, though nothing changed"
 
     def test_title_and_place(self) -> None:
-        """It says what it is called and where it is, and the same each time."""
+        """It has a title and a place, the same each time."""
         source, other = self.opened(), self.opened()
         for name in ("title", "place"):
-            said = getattr(source, name)
-            assert isinstance(said, str) and said, f"{name} is a text, not {said!r}"
-            assert getattr(other, name) == said, f"opened again, its {name} is another"
-        assert isinstance(source.notes, tuple), "notes are a tuple of texts"
+            text = getattr(source, name)
+            assert isinstance(text, str) and text, f"{name} must be a string, not {text!r}"
+            assert getattr(other, name) == text, f"opened again, its {name} is different"
+        assert isinstance(source.notes, tuple), "notes must be a tuple of strings"
 
     def test_is_sent_to_workers(self) -> None:
-        """What a space says of it is plain: pickled or written as JSON it comes back as it was."""
+        """Its settings are plain data: pickling or JSON and back leaves them unchanged."""
         chosen = self.chosen()
-        assert pickle.loads(pickle.dumps(chosen)) == chosen, "pickled, it comes back as another"
+        assert pickle.loads(pickle.dumps(chosen)) == chosen, "pickling and unpickling changes it"
         written = CorpusChoice.of(json.loads(json.dumps(chosen.plain())))
         assert written == chosen, f"written as JSON, {chosen.plain()} comes back as {written.plain()}"
 
     def test_no_more_is_read_than_at_most(self) -> None:
-        """Of a corpus with `at_most`, reading ends with the document that reaches it."""
+        """With `at_most`, reading ends at the document that reaches it."""
         chosen = self.chosen()
         if "at_most" not in chosen.settings:
             return
         small = replace(chosen, settings={**chosen.settings, "at_most": 1})
         texts = [each for each in self.opened(small).texts() if isinstance(each, Text) and each.content]
-        assert len(texts) <= 1, f"at_most: 1 is reached by the first text, and {len(texts)} were read"
+        assert len(texts) <= 1, f"at_most: 1 is reached by the first text, but {len(texts)} were read"
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
 
     def chosen(self) -> CorpusChoice:
-        """The corpus as a space has it; InputError for a mistake in how it is written."""
+        """Return the corpus as a space has it; InputError for a mistake in its YAML."""
         problems, written = Problems(), self.corpus
         located = parse_yaml(f"{{{written}}}" if ":" in written and "{" not in written[:1] else written, "corpus")
         chosen = read_corpus_choice(located, located.span, self._known(), "corpus", problems, NO_HINTS)
         problems.raise_if_any()
         if chosen is None:
-            raise InputError(f"{type(self).__name__}.corpus names no corpus: {written!r}\n  = name one of a plugin")
+            raise InputError(
+                f"{type(self).__name__}.corpus names no corpus: {written!r}\n  = name one that a plugin declares"
+            )
         return chosen
 
     def opened(self, chosen: CorpusChoice | None = None) -> TextSource:
-        """What reads the texts, made anew."""
+        """Return a new reader of the texts."""
         chosen = chosen or self.chosen()
         spec = self._known()[chosen.name]
         source: TextSource = implementation(spec)(spec.read(chosen.settings), Path(self.folder))

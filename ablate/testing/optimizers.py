@@ -7,7 +7,7 @@
         optimizer = "sign: {lr: 1e-3, embedding_lr: null, weight_decay: 0.1, decays: [weights]}"
 
 pytest finds the tests of such a class; without pytest, `TestSign().check_all()` runs them. The optimiser is written as
-in a space: what it leaves out must stand below `space: {recipe: {optimizer: …}}` of the grammar.
+in a space: settings that it omits must be under `space: {recipe: {optimizer: …}}` of the grammar.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Each = Callable[[Trained], Trained]
 class OptimizerContract:
     """Seven tests of one optimiser: `optimizer` is YAML, `plugins` are the files to read, `grammar` has the defaults.
 
-    In the last two every parameter has its own random gradients, the same whatever else is set.
+    In the last two every parameter has random gradients, the same for all settings.
     """
 
     optimizer: str = ""
@@ -61,14 +61,14 @@ class OptimizerContract:
     grammar: str | Path = "transformer"
 
     def test_moves_every_trained_parameter(self) -> None:
-        """No parameter is where it was after a few updates."""
+        """Every parameter has changed after a few updates."""
         start, model = self._model(), self._model()
         self._train(model, self._optimizer(model), range(STEPS))
         for (address, before), after in zip(start.named_parameters(), model.parameters(), strict=True):
             assert not torch.equal(before, after), f"{address} has not moved in {STEPS} updates"
 
     def test_finite_in_float32(self) -> None:
-        """Every parameter is a finite number after a few updates, also where a gradient is zero."""
+        """Every parameter is finite after a few updates, also with zero gradients."""
         model = self._model()
         self._train(model, self._optimizer(model), range(STEPS))
         silent = self._model()
@@ -79,14 +79,14 @@ class OptimizerContract:
             assert tensor.isfinite().all(), f"{address} is not finite"
 
     def test_deterministic(self) -> None:
-        """The same twice, to the bit."""
+        """Two runs give the same bits."""
         first, second = self._model(), self._model()
         for model in (first, second):
             self._train(model, self._optimizer(model), range(STEPS))
         self._assert_same(first, second, "two runs differ")
 
     def test_resumes_to_the_same_bits(self) -> None:
-        """A checkpoint goes on to what would have come without it."""
+        """Training resumed from a checkpoint gives the same bits as without interruption."""
         whole, half, resumed = self._model(), self._model(), self._model(seed=1)
         self._train(whole, self._optimizer(whole), range(STEPS))
         optimizer, again = self._optimizer(half), self._optimizer(resumed)
@@ -94,26 +94,26 @@ class OptimizerContract:
         state = save_state("trial", half, optimizer, TrainingStreams(0), TrialProgress(2))
         progress = load_state(state, "trial", resumed, again, TrainingStreams(0))
         self._train(resumed, again, range(progress.step, STEPS))
-        self._assert_same(whole, resumed, "after a checkpoint it goes on otherwise")
+        self._assert_same(whole, resumed, "resumed from a checkpoint, training differs")
 
     def test_rate_zero_moves_nothing(self) -> None:
-        """At a rate of 0, as in the first step of a schedule from zero, nothing moves or decays."""
+        """At a learning rate of 0, as in the first step of a schedule from zero, nothing moves or decays."""
         start, model = self._model(), self._model()
         self._train(model, self._optimizer(model), range(STEPS), share=0.0)
-        self._assert_same(start, model, "a rate of 0 moves it")
+        self._assert_same(start, model, "a rate of 0 changes a parameter")
 
     def test_honours_multiples_of_the_rate(self) -> None:
-        """A quarter of the rate by a part's multiple is a quarter of it by the schedule."""
+        """A quarter of the rate by a part's multiple equals a quarter by the schedule."""
         by_part, by_schedule, whole = self._model(), self._model(), self._model()
         self._drift(by_part, self._optimizer(by_part, lambda each: replace(each, multiple=0.25)))
         self._drift(by_schedule, self._optimizer(by_schedule), share=0.25)
         self._drift(whole, self._optimizer(whole))
         self._assert_same(by_part, by_schedule, "a multiple of the rate is not the same as that rate")
         for (address, slow), fast in zip(by_part.named_parameters(), whole.parameters(), strict=True):
-            assert not torch.equal(slow, fast), f"the rate of {address} does not matter"
+            assert not torch.equal(slow, fast), f"the rate of {address} has no effect"
 
     def test_decays_the_kinds_that_it_is_told(self) -> None:
-        """Weight decay changes the parameters of its kinds and no others; nothing to test without `decays`."""
+        """Weight decay changes only parameters of the kinds in `decays`; nothing to test without that setting."""
         _, settings = self._settings()
         if not {"weight_decay", "decays"} <= set(type(settings).model_fields):
             return
@@ -129,13 +129,13 @@ class OptimizerContract:
                 assert decayed == (kinds[address] == kind), told
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
 
     def _settings(self) -> tuple[OptimizerSpec, Any]:
-        """The optimiser and its settings; InputError for a mistake in how they are written."""
+        """Return the optimiser and its settings; InputError for a mistake in their YAML."""
         grammar, problems = api.load_grammar(self.grammar, plugins=self.plugins), Problems()
         known = grammar.catalogue.of_kind(OptimizerSpec)
         written = parse_yaml(self.optimizer, "the optimizer of the contract")
@@ -152,17 +152,19 @@ class OptimizerContract:
         return known[chosen.name], known[chosen.name].read(chosen.settings)
 
     def _optimizer(self, model: nn.Module, each: Each = lambda trained: trained, **changes: Any) -> optim.Optimizer:
-        """The optimiser of a model, with some settings changed, over its parameters with `each` changed."""
+        """Build the optimiser of a model with changed settings, over its parameters as changed by `each`."""
         spec, settings = self._settings()
         settings = settings.model_copy(update=changes)
         parameters = [each(trained) for trained in trained_parameters(model, settings)]
         built: optim.Optimizer = implementation(spec)(parameters, settings)
         held = [id(tensor) for group in built.param_groups for tensor in group["params"]]
-        assert sorted(held) == sorted(map(id, model.parameters())), "its groups do not hold every parameter once"
+        assert sorted(held) == sorted(map(id, model.parameters())), (
+            "its groups do not contain every parameter exactly once"
+        )
         return built
 
     def _model(self, seed: int = 0) -> nn.Module:
-        """A decoder with parameters of every kind, none of them zero, so that decay moves each."""
+        """Build a decoder with parameters of every kind, none of them zero, so that decay changes each."""
         grammar, problems = api.load_grammar("transformer"), Problems()
         block = grammar.reader_for(problems).block(parse_yaml(BLOCK, "block"))
         problems.raise_if_any()
@@ -190,7 +192,7 @@ class OptimizerContract:
         return model
 
     def _train(self, model: nn.Module, optimizer: optim.Optimizer, steps: range, share: float = 1.0) -> None:
-        """Updates by the gradients of a loss; each step has its own batch."""
+        """Update by the gradients of a loss; each step has its own batch."""
         for step in steps:
             drawn = torch.randint(11, (4, SIZES.seq_len + 1), generator=torch.Generator().manual_seed(step))
             cross_entropy(model(drawn[:, :-1]), drawn[:, 1:]).backward()  # type: ignore[no-untyped-call]
@@ -199,7 +201,7 @@ class OptimizerContract:
             optimizer.zero_grad(set_to_none=True)
 
     def _drift(self, model: nn.Module, optimizer: optim.Optimizer, share: float = 1.0) -> None:
-        """Updates by gradients that are drawn."""
+        """Update by random gradients."""
         generator = torch.Generator().manual_seed(0)
         for _ in range(STEPS):
             self._follow(model, optimizer, lambda _, t: torch.randn(t.shape, generator=generator), share)

@@ -1,4 +1,4 @@
-"""The contract of a probe, to inherit: what every probe holds, whatever it measures.
+"""The contract of a probe, to inherit: five checks that every probe must pass, whatever it measures.
 
     from ablate.testing import ProbeContract
 
@@ -7,7 +7,7 @@
         probe = "sparsity"
 
 pytest finds the tests of such a class; without pytest, `TestSparsity().check_all()` runs them. The model is a small one
-with attention and trained gains; a probe that needs another gives it as `block`.
+with attention and trained gains; a probe that needs another one sets `block`.
 """
 
 from __future__ import annotations
@@ -48,63 +48,66 @@ class ProbeContract(BlockChecks):
     block: str = BLOCK
 
     def test_it_reads_the_metrics_that_it_declares(self) -> None:
-        """Each that it declares, and no other; what a model has no part for is left to `block`."""
+        """It reads every metric that it declares, and no other; set `block` if the model lacks a part that it reads."""
         declared = {metric.metric for metric in self.spec().metrics}
         read = {reading.metric for reading in self.readings()}
         assert read <= declared, f"not declared: {', '.join(sorted(read - declared))}"
-        assert read == declared, f"declared and not read: {', '.join(sorted(declared - read))}"
+        assert read == declared, f"declared but not read: {', '.join(sorted(declared - read))}"
 
     def test_its_numbers_are_finite_and_in_float64(self) -> None:
-        """On a model as it starts, on text of random tokens."""
+        """Its numbers are finite float64 scalars, on an untrained model and random tokens."""
         for reading in self.readings():
             place = f"{reading.metric} at {reading.address or 'the whole model'}"
-            assert reading.value.ndim == 0, f"{place} is no single number: {tuple(reading.value.shape)}"
+            assert reading.value.ndim == 0, f"{place} is not a single number: {tuple(reading.value.shape)}"
             assert reading.value.dtype == torch.float64, f"{place} is computed in {reading.value.dtype}"
             assert math.isfinite(reading.value.item()), f"{place} is {reading.value.item()}"
 
     def test_the_same_model_gives_the_same_numbers(self) -> None:
-        """To the bit."""
+        """Two readings of one model are the same, to the bit."""
         assert _values(self.readings()) == _values(self.readings()), "two readings of one model differ"
 
     def test_it_changes_no_bit_of_training_and_draws_nothing(self) -> None:
-        """Gradients with it and without it are the same, and so is the state of the random numbers."""
+        """Gradients are the same with and without it, and so is the state of the random generator."""
         state = torch.get_rng_state()
         watched, plain = self.model(), self.model()
         drawn = torch.get_rng_state()
         self.step(watched, watch=True)
         assert torch.equal(torch.get_rng_state(), drawn), "it draws random numbers"
         self.step(plain, watch=False)
-        for (name, one), other in zip(watched.named_parameters(), plain.parameters(), strict=True):
-            assert (one.grad is None) == (other.grad is None), f"the gradient of {name} is there once"
-            assert one.grad is None or other.grad is None or torch.equal(one.grad, other.grad), f"{name} differs"
+        for (name, with_it), without in zip(watched.named_parameters(), plain.parameters(), strict=True):
+            probed, own = with_it.grad, without.grad
+            assert (probed is None) == (own is None), f"{name} has a gradient only with or only without the probe"
+            assert probed is None or own is None or torch.equal(probed, own), f"the gradient of {name} differs"
         torch.set_rng_state(state)
 
     def test_its_numbers_say_what_they_are(self) -> None:
-        """Each has a definition and a source, and the file opens with a line that says what it answers."""
+        """Each metric has a definition and a source; the file's docstring opens with what the probe answers."""
         spec = self.spec()
-        assert spec.summary, f"{spec.path} opens without a docstring"
+        assert spec.summary, f"{spec.path} has no docstring"
         for metric in spec.metrics:
             assert metric.definition.strip() and metric.source.strip(), f"{metric.metric} has no definition or source"
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
 
     def spec(self) -> ProbeSpec:
-        """Its declaration; InputError where there is no probe of that name."""
+        """Return its declaration; InputError if there is no probe of that name."""
         known = known_probes(self._catalogue())
         if self.probe not in known:
-            raise InputError(f"{type(self).__name__}.probe names no probe: {self.probe!r}\n  = name one of a plugin")
+            raise InputError(
+                f"{type(self).__name__}.probe names no probe: {self.probe!r}\n  = name one that a plugin declares"
+            )
         return known[self.probe]
 
     def readings(self) -> list[Reading]:
-        """What it reads in one step of a model."""
+        """Return what it reads in one step of a model."""
         return self.step(self.model(), watch=True)
 
     def step(self, model: nn.Module, *, watch: bool) -> list[Reading]:
-        """One forward and backward pass; the readings, if it is watched."""
+        """Run one forward and backward pass; return the readings if `watch`."""
         spec = self.spec()
         chosen = [probe for probe in select([self.probe], self._catalogue()) if probe.spec.name == spec.name]
         tokens = torch.randint(
@@ -117,7 +120,7 @@ class ProbeContract(BlockChecks):
         return readings
 
     def model(self) -> nn.Module:
-        """A small decoder, always the same."""
+        """Build a small decoder, always the same."""
         problems = Problems()
         grammar = api.load_grammar(self.grammar, plugins=self.plugins)
         block = grammar.reader_for(problems).block(parse_yaml(self.block, "block"))

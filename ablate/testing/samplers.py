@@ -1,4 +1,4 @@
-"""The contract of a sampler, to inherit: five checks on a small grammar with numbers in order and constraints.
+"""The contract of a sampler, to inherit: five checks on a small grammar with ordered numbers and constraints.
 
     from ablate.testing import SamplerContract
 
@@ -60,29 +60,30 @@ constraints:
   - {when: {mlp.activation: silu}, forbid: {mlp_norm: any}, because: no norm before silu}
 """
 LENGTHS = (0, 1, 2, 3, 5, 24)
-"""How many results there are when a proposal is made."""
+"""The number of results when a proposal is made."""
 SEEDS = (1, 2)
 
 
 class SamplerContract:
     """Five tests of one sampler: `sampler` is YAML, `plugins` are the files to read.
 
-    A sampler of several objectives is tested with one and with two of them, to be minimised and maximised.
+    A sampler for several objectives is tested with one and with two, one minimised and one maximised.
     """
 
     sampler: str = ""
     plugins: Sequence[str | Path] = ()
 
     def test_a_function_of_seed_number_and_history(self) -> None:
-        """Proposers made anew propose the same, whatever Python's and NumPy's own generators stand at."""
+        """New proposers make the same proposals, whatever the state of Python's and NumPy's global generators."""
         for goals in self._goals():
             for seed in SEEDS:
                 for history in self._histories(goals):
-                    found = [self._proposed(goals, seed, history, stirred) for stirred in (1, 2)]
-                    assert found[0] == found[1], f"from seed {seed} after {len(history)} results: {_told(found)}"
+                    proposals = [self._proposed(goals, seed, history, stirred) for stirred in (1, 2)]
+                    message = f"from seed {seed} after {len(history)} results: {_difference(proposals)}"
+                    assert proposals[0] == proposals[1], message
 
     def test_keeps_nothing_between_proposals(self) -> None:
-        """A proposer that has made others before, early and late ones, proposes what one made anew does."""
+        """A proposer that has already made early and late proposals proposes the same as a new one."""
         for goals in self._goals():
             *_, last = histories = list(self._histories(goals))
             used, _ = self._proposer(goals, 7)
@@ -90,42 +91,43 @@ class SamplerContract:
                 used.propose(len(before) + 1, before)
             for history in histories:
                 fresh, _ = self._proposer(goals, 7)
-                found = [fresh.propose(len(history), history), used.propose(len(history), history)]
-                assert found[0] == found[1], f"used before, after {len(history)} results: {_told(found)}"
+                proposals = [fresh.propose(len(history), history), used.propose(len(history), history)]
+                message = f"used before, after {len(history)} results: {_difference(proposals)}"
+                assert proposals[0] == proposals[1], message
 
     def test_proposes_what_is_admitted(self) -> None:
-        """Each proposal is a derivation of the grammar, with its block, that no constraint refuses."""
+        """Each proposal is a derivation of the grammar with its block, and no constraint refuses it."""
         for proposal, seen in self._proposals():
             assert 0 <= proposal.index < seen.count, f"there is no derivation {proposal.index}"
             assert seen.grammar.derive(proposal.index) == proposal.block, (
-                f"derivation {proposal.index} is another block"
+                f"derivation {proposal.index} has another block"
             )
             reasons = seen.grammar.refusals(proposal.block)
             assert not reasons, f"derivation {proposal.index} is refused: {', '.join(reasons)}"
 
     def test_counts_its_choices(self) -> None:
-        """A proposal has as many choices as its derivation made, and of them from none to all were random."""
+        """A proposal counts the choices of its derivation, and how many of them were random."""
         for proposal, seen in self._proposals():
             made = len(choices(seen.derivations, proposal.index))
-            assert proposal.choices == made, f"{proposal.choices} choices are counted where {made} were made"
+            assert proposal.choices == made, f"{proposal.choices} choices are counted, but {made} were made"
             assert 0 <= proposal.random <= made, f"{proposal.random} of {made} choices are counted as random"
-            assert proposal.passed_over == 0, "an order passes over proposals, not a sampler"
+            assert proposal.passed_over == 0, "passed_over must be 0: only an order passes over proposals"
 
     def test_counts_what_was_refused(self) -> None:
-        """`refused` has each reason as often as the grammar gave it on the way to a proposal."""
+        """`refused` counts each reason as often as the grammar gave it on the way to a proposal."""
         for proposal, seen in self._proposals():
             assert dict(proposal.refused) == dict(seen.refused), (
-                f"{dict(proposal.refused)} is counted where {dict(seen.refused)} was refused"
+                f"refusals are counted as {dict(proposal.refused)}, but were {dict(seen.refused)}"
             )
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
 
     def _proposals(self) -> Iterator[tuple[Proposal, _Counted]]:
-        """Proposals after each history, each with the ground that it was made on alone."""
+        """Yield proposals after each history, each with the grammar that counted for it alone."""
         for goals in self._goals():
             for seed in SEEDS:
                 for history in self._histories(goals):
@@ -149,7 +151,7 @@ class SamplerContract:
             yield ("min", "max")
 
     def _histories(self, goals: tuple[Goal, ...]) -> Iterator[tuple[Result, ...]]:
-        """Results of different derivations: one diverged, one failed by a bug, the others have values."""
+        """Yield results of different derivations: one diverged, one failed by a bug, the others have values."""
         _, catalogue = self._chosen()
         rng = random.Random(3)
         drawn = rng.sample(range(_grammar(catalogue).count), max(LENGTHS))
@@ -159,7 +161,7 @@ class SamplerContract:
             yield tuple(results[:length])
 
     def _chosen(self) -> tuple[Choice, Catalogue]:
-        """The sampler with its settings; InputError for a mistake in how it is written."""
+        """Return the sampler with its settings; InputError for a mistake in its YAML."""
         problems, catalogue = Problems(), api.catalogue(self.plugins)
         written = parse_yaml(self.sampler, "the sampler of the contract")
         chosen = read_choice(written, SAMPLER, catalogue.of_kind(SamplerSpec), "sampler", problems, HINTS)
@@ -197,7 +199,7 @@ def _grammar(catalogue: Catalogue) -> Grammar:
 
 @contextmanager
 def _global_generators(seed: int) -> Iterator[None]:
-    """Python's and NumPy's own generators seeded, and afterwards as they were before."""
+    """Seed Python's and NumPy's global generators within the context, and restore them afterwards."""
     import numpy as np
 
     before, of_numpy = random.getstate(), np.random.get_state()
@@ -210,7 +212,7 @@ def _global_generators(seed: int) -> Iterator[None]:
         np.random.set_state(of_numpy)
 
 
-def _told(found: Sequence[Proposal]) -> str:
-    indices = [proposal.index for proposal in found]
-    same = "the same derivation, counted otherwise" if len(set(indices)) == 1 else f"derivations {indices}"
+def _difference(proposals: Sequence[Proposal]) -> str:
+    indices = [proposal.index for proposal in proposals]
+    same = "the same derivation with different counts" if len(set(indices)) == 1 else f"derivations {indices}"
     return f"the proposals differ: {same}"

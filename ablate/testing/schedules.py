@@ -30,7 +30,7 @@ from ablate.space.ways import HINTS
 from ablate.train.schedule import counted, relative_rate
 
 LENGTHS = tuple(itertools.product((1, 2, 37), (0, 0.25, 1.0), (0, 3), (False, True)))
-"""Steps, warm-up, hold, and whether finished steps are counted."""
+"""Steps, warm-up, hold, and whether the rate starts from zero (finished steps are counted)."""
 FLOORS = (0.0, 0.25)
 
 
@@ -48,7 +48,7 @@ class ScheduleContract:
                 assert known, f"step {step} has the rate {rate} (floor {floor}, {told})"
 
     def test_never_below_the_floor(self) -> None:
-        """No step behind the warm-up has a rate below the floor; nothing to test without a floor."""
+        """No step after the warm-up has a rate below the floor; nothing to test without a floor."""
         spec, _ = self._settings()
         for told, floor, rates in self._every() if spec.has_floor else ():
             steps, warmup, *_ = told
@@ -56,7 +56,7 @@ class ScheduleContract:
                 assert rates[step] >= floor - 1e-12, f"step {step} falls below {floor} to {rates[step]} ({told})"
 
     def test_begins_at_the_peak(self) -> None:
-        """The step that ends the warm-up and the hold has the peak."""
+        """The step that ends the warm-up and the hold has the peak rate."""
         for told, _, rates in self._every():
             steps, warmup, hold, from_zero = told
             peak = max(counted(warmup, steps) + hold - (not from_zero), 0)
@@ -64,19 +64,19 @@ class ScheduleContract:
                 assert math.isclose(rates[peak], 1.0), f"step {peak} has {rates[peak]}, not the peak ({told})"
 
     def test_a_function_of_the_step_alone(self) -> None:
-        """The same steps in another order have the same rates."""
+        """Rates do not depend on the order in which steps are queried."""
         for told, floor, rates in self._every():
             backwards = [self._rate(step, told, floor) for step in reversed(range(told[0]))]
-            assert backwards[::-1] == rates, f"asked in another order, the rates differ ({told})"
+            assert backwards[::-1] == rates, f"queried in another order, the rates differ ({told})"
 
     def test_free_of_torch(self) -> None:
-        """Its file imports no torch: rates are planned without."""
+        """Its file does not import torch: planning computes rates without it."""
         spec, _ = self._settings()
         named = vars(sys.modules[spec.module])
         assert "torch" not in named, f"{spec.path} imports torch"
 
     def check_all(self) -> None:
-        """Every test, one after another; the first AssertionError says what does not hold."""
+        """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
             if name.startswith("test_"):
                 getattr(self, name)()
@@ -93,7 +93,7 @@ class ScheduleContract:
         return relative_rate(step, steps, timed, settings, 1e-3)
 
     def _settings(self) -> tuple[ScheduleSpec, Any]:
-        """The schedule and its settings; InputError for a mistake in how they are written."""
+        """Return the schedule and its settings; InputError for a mistake in their YAML."""
         problems = Problems()
         known = api.catalogue(self.plugins).of_kind(ScheduleSpec)
         written = parse_yaml(self.schedule, "the schedule of the contract")

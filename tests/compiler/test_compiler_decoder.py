@@ -51,7 +51,7 @@ def test_learned_positions_are_added_after_the_scale():
     assert w["positions.weight"].shape == (SIZES.seq_len, SIZES.d_model)
     x = 3 * w["embedding.weight"][tokens(5)] + w["positions.weight"][:5]
     close(model(tokens(5)), x @ w["head.weight"].T)
-    with pytest.raises(ValueError, match="13 tokens, but positions were learned for 12"):
+    with pytest.raises(ValueError, match="13 tokens, but learned positions for 12 only"):
         model(tokens(13))
 
 
@@ -106,7 +106,7 @@ def test_arithmetic_without_a_value_is_refused_before_any_module_and_by_it(field
 
 def test_an_init_of_the_model_that_has_no_value_is_refused_with_the_plan():
     for init in (node("normal", std="1/layer"), node("deep_scale")):
-        with pytest.raises(InputError, match=r"outside the layers|this weight is in none"):
+        with pytest.raises(InputError, match="outside the layers"):
             cost(architecture(IDENTITY, init=init), CATALOGUE)
 
 
@@ -180,9 +180,9 @@ def test_layers_count_from_one():
 @pytest.mark.parametrize(
     ("around", "message"),
     [
-        ({"kind": "encoder_of_dreams"}, "unknown kind of model 'encoder_of_dreams'\n  = there is decoder"),
-        ({"positions": "guessed"}, "unknown positions 'guessed' of the model\n  = there are none, learned, sinusoidal"),
-        ({"positions": "learned", "position_std": None}, "learned positions have no standard deviation"),
+        ({"kind": "encoder_of_dreams"}, "unknown kind of model 'encoder_of_dreams'\n  = the kinds are: decoder"),
+        ({"positions": "guessed"}, "unknown positions 'guessed' of the model\n  = choose none, learned or sinusoidal"),
+        ({"positions": "learned", "position_std": None}, "learned positions need an initial standard deviation"),
     ],
     ids=["kind", "positions", "position_std"],
 )

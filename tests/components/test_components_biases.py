@@ -154,7 +154,7 @@ def test_an_edge_is_not_lost_to_rounding():
         ({"max_distance": 9.5}, True, r"t5\.max_distance is 9\.5\n  = give a whole number"),
         ({"buckets": 7.0}, False, "an even number"),
         ({"buckets": 2.0}, False, "an even number"),
-        ({"buckets": 32.0, "max_distance": 16.0}, True, "below 16 have buckets"),
+        ({"buckets": 32.0, "max_distance": 16.0}, True, "below 16 already have buckets"),
     ],
 )
 def test_buckets_that_do_not_exist_are_refused(fields, causal, because):

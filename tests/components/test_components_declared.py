@@ -68,7 +68,7 @@ error: field 'bias' is not made by one of the field makers: it has a plain value
   |     ^^^^^^^^^^^^^^^^^^ write bias: … = number()
   = a field is made by one of: number(), arithmetic(), scaling(), width(), flag(), word(), part(), parts(), \
 sequence(), branches()
-  = what it is, is written in YAML: in a block, or for all blocks below `defaults:` of the grammar"""
+  = its value is written in YAML: in a block, or for all blocks under `defaults:` of the grammar"""
     )
 
 
@@ -93,7 +93,7 @@ sequence(), branches()
         ("def cost", "def costs", "7:1", "this class has no cost"),
         ("@implements(Config)", "", "7:1", "component 'odd' has no module"),
         (DECORATOR, "", "7:1", "declares no component"),
-        (DECORATOR, "@component", "6:2", "is given no name, slots and source"),
+        (DECORATOR, "@component", "6:2", "needs a name, slots and a source"),
         ("@component(", "@komponent(", "6:1", "NameError: name 'komponent' is not defined"),
         ("class Config:", "class Config", "7:13", "this is not Python: expected ':'"),
         ('"""A norm of one\'s own."""', "1 // 0", "1:1", "ZeroDivisionError"),

@@ -34,7 +34,7 @@ def test_identity_values_and_projections_leave_attention_alone():
 
 def test_identity_between_different_widths_is_refused_when_planned():
     for block in (sequence(mlp(up="identity")), sequence(mlp(down="identity"))):
-        with pytest.raises(InputError, match="identity: it stands where a width of"):
+        with pytest.raises(InputError, match="identity is used where a width of"):
             cost(architecture(block), CATALOGUE)
         with pytest.raises(InputError, match="choose another weight"):
             built(*block)

@@ -122,10 +122,10 @@ def test_a_corpus_that_ships_holds_the_contract(name, texts, monkeypatch):
 
 
 BROKEN = {
-    "two documents have one name": ('f"{number:09d}"', '"one"'),
-    "no document holds any text": (".splitlines()", ".splitlines()[:0]"),
+    "two documents share a name": ('f"{number:09d}"', '"one"'),
+    "no document contains any text": (".splitlines()", ".splitlines()[:0]"),
     "though nothing changed": ("str(self.path.stat().st_mtime_ns)", "__import__('secrets').token_hex(4)"),
-    "title is a text": ('f"verses {settings.verses}"', "None"),
+    "title must be a string": ('f"verses {settings.verses}"', "None"),
     "were read": ("read >= self.settings.at_most", "False"),
 }
 
@@ -146,7 +146,7 @@ def test_the_contract_tells_an_order_that_changes(plugin, tmp_path):
     text = plugin.read_text(encoding="utf-8")
     shuffled = "(lambda lines: __import__('random').sample(lines, len(lines)))(self.path.read_text().splitlines())"
     plugin.write_text(text.replace('self.path.read_text(encoding="utf-8").splitlines()', shuffled), encoding="utf-8")
-    with pytest.raises(AssertionError, match="in another order"):
+    with pytest.raises(AssertionError, match="or another order"):
         contract_of("verses: poem.txt", tmp_path, (plugin,)).test_order_is_stable()
 
 

@@ -32,7 +32,7 @@ def planned(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
-    monkeypatch.setattr(gate.THIS_PROCESS, "found", {})
+    monkeypatch.setattr(gate.THIS_PROCESS, "outcomes", {})
 
 
 def carried_out(planned, should_stop=lambda: False, **how):
@@ -73,7 +73,9 @@ def test_a_backend_that_adds_a_hundredth_is_caught_before_the_first_step(planned
     assert set(batches) == {1}, "it trained, or evaluated, on what the gate is there to keep out"
     (use,) = caught[0].attention
     assert use.kernel == "eager" and use.refused
-    assert re.match(r"sdpa is wrong here \(its output is off by \d+ times what rounding allows\); eager", use.reason)
+    assert re.match(
+        r"sdpa gives wrong numbers here \(its output is off by \d+ times what rounding allows\); eager", use.reason
+    )
     # The twin: without the gate it trains on it, and the numbers are others.
     monkeypatch.setattr(gate.Gate, "choose", lambda self, site: BackendChoice("sdpa", "not looked at"))
     broken = carried_out(planned)
@@ -84,7 +86,7 @@ def test_a_backend_that_adds_a_hundredth_is_caught_before_the_first_step(planned
 def test_where_eager_alone_is_left_what_it_takes_is_said_and_kept(planned, monkeypatch):
     breaking(monkeypatch, refuse)
     began, *_, outcome = carried_out(planned)
-    why = "sdpa does not compute here (NotImplementedError: no kernel image is available)"
+    why = "sdpa fails here (NotImplementedError: no kernel image is available)"
     # 3 · 4 sequences · 2 heads · 16² · 4 bytes, in two layers
     line = f"layers.*.attention uses eager: {why}; eager holds all scores, 48.0 KiB in a step"
     assert [use.described for use in began.attention] == [line]
@@ -150,7 +152,7 @@ def test_agreed_is_the_last_of_what_ranks_chose_in_their_order():
     needs = Needs(causal=True, dtype="bfloat16", d_head=64)
     site = SimpleNamespace(needs=needs, device=torch.device("cuda"))
     mine = {"layers.1.attention": BackendChoice("xformers", "first choice on cuda", "fa2F@2.5.7-pt")}
-    theirs = {"layers.1.attention": BackendChoice("sdpa", "xformers is wrong here")}
+    theirs = {"layers.1.attention": BackendChoice("sdpa", "xformers gives wrong numbers here")}
     for held in ([mine, theirs], [theirs, mine]):
         ranks = SimpleNamespace(size=2, gathered=lambda found, held=held: held)
         assert agreed(held[0], {"layers.1.attention": site}, ranks) == theirs

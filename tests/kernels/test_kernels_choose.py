@@ -25,7 +25,9 @@ def test_on_cpu():
     assert choose(PLAIN, "cpu") == BackendChoice("sdpa", "first choice on cpu")
     assert choose(replace(PLAIN, bias="shared"), "cpu") == BackendChoice("sdpa", "first choice on cpu")
     assert choose(MAPPED, "cpu") == BackendChoice("eager", "sdpa takes no map on the logits; eager holds all scores")
-    assert choose(LEARNED, "cpu") == BackendChoice("sdpa", "sdpa takes the gradient of a bias for every batch and head")
+    assert choose(LEARNED, "cpu") == BackendChoice(
+        "sdpa", "sdpa computes the gradient of a bias for every batch and head"
+    )
     dropping = choose(replace(PLAIN, dropout=True), "cpu")
     assert dropping == BackendChoice("sdpa", "sdpa holds all scores for dropout on cpu")
 
@@ -38,7 +40,7 @@ def test_on_cuda_plain_or_with_a_fixed_bias_xformers(found):
 def test_on_cuda_flex_where_a_score_is_changed_or_a_bias_learns(found):
     why = "xformers takes no map on the logits; sdpa takes no map on the logits"
     assert choose(MAPPED, "cuda") == BackendChoice("flex", why)
-    dense = "takes the gradient of a bias for every batch and head"
+    dense = "computes the gradient of a bias for every batch and head"
     assert choose(LEARNED, "cuda") == BackendChoice("flex", f"xformers {dense}; sdpa {dense}")
     # A bias of every batch and head is no smaller than its gradient.
     assert choose(replace(LEARNED, bias="batch"), "cuda").name == "xformers"
@@ -49,7 +51,7 @@ def test_on_cuda_what_flex_cannot_do(found):
     assert choose(replace(LEARNED, dropout=True), "cuda").name == "xformers"
     narrow = choose(replace(MAPPED, d_head=8), "cuda")
     assert narrow.name == "eager"
-    assert "flex wants heads of 16 or more on cuda" in narrow.reason
+    assert "flex needs heads at least 16 wide on cuda" in narrow.reason
 
 
 def test_on_cuda_in_float64(found):
@@ -62,7 +64,7 @@ def test_on_cuda_in_float64(found):
 def test_a_backend_that_the_machine_refuses_is_passed_over_with_its_reason(found):
     said = {"xformers": "xformers cannot be imported (no such module)"}
     assert choose(PLAIN, "cuda", said) == BackendChoice("sdpa", "xformers cannot be imported (no such module)")
-    said |= {"sdpa": "sdpa is wrong here", "flex": "flex does not compute here"}
+    said |= {"sdpa": "sdpa gives wrong numbers here", "flex": "flex fails here"}
     left = choose(PLAIN, "cuda", said)
     assert left.name == "eager"
     assert left.reason == "; ".join([*said.values(), "eager holds all scores"])

@@ -41,7 +41,7 @@ def test_maps_biases_and_dropout_are_counted(on_cuda):
     assert chosen("cuda", bias=node("alibi")).name == "xformers"
     capped = chosen("cuda", entropy=(node("softcap", cap=30.0),))
     assert capped.name == "eager"
-    assert "flex wants heads of 16 or more" in capped.reason  # heads are 8 wide here
+    assert "flex needs heads at least 16 wide" in capped.reason  # heads are 8 wide here
     assert chosen("cpu", dropout=0.1) == BackendChoice("sdpa", "sdpa holds all scores for dropout on cpu")
 
 

@@ -77,7 +77,7 @@ def test_maps_on_the_scores_are_part_of_what_is_checked(monkeypatch):
     without = lambda q, k, v, *, logits=(), **asked: attend_eager(q, k, v, **asked)  # noqa: E731
     monkeypatch.setitem(BACKENDS, "eager", without)
     refusal, _ = check("eager", site(logits=(softcap,)))
-    assert refusal.startswith("eager is wrong here (its output is off by ")
+    assert refusal.startswith("eager gives wrong numbers here (its output is off by ")
     assert check("eager", site()) == ("", "")
 
 
@@ -115,7 +115,7 @@ class _Doubled(torch.autograd.Function):
 def test_a_broken_backend_is_refused_with_what_is_off(monkeypatch, wrong, said):
     monkeypatch.setitem(BACKENDS, "sdpa", lambda *args, **asked: wrong(RIGHT["sdpa"](*args, **asked)))
     refusal, _ = check("sdpa", site())
-    assert refusal.startswith(f"sdpa is wrong here ({said}"), refusal
+    assert refusal.startswith(f"sdpa gives wrong numbers here ({said}"), refusal
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -139,7 +139,7 @@ def test_the_next_backend_is_taken_and_both_reasons_are_said(monkeypatch):
     found = opened.choose(site())
     assert found.name == "eager"
     assert found.reason == (
-        "sdpa does not compute here (NotImplementedError: no kernel image is available for execution on the device); "
+        "sdpa fails here (NotImplementedError: no kernel image is available for execution on the device); "
         "eager holds all scores"
     )
 
@@ -173,7 +173,7 @@ def test_a_device_that_is_lost_stops_the_run(monkeypatch):
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: __import__("contextlib").nullcontext())
     on_gpu = replace(site(), device=torch.device("cuda"))
     with pytest.raises(
-        RefusedError, match=r"lost while the attention backend sdpa was tried on it: RuntimeError: CUDA"
+        RefusedError, match=r"lost while the attention backend sdpa was tested on it: RuntimeError: CUDA"
     ):
         check("sdpa", on_gpu)
 
@@ -189,7 +189,7 @@ def test_nothing_of_the_callers_changes():
     assert torch.equal(before, LEARNED)
     assert LEARNED.grad is None and x.grad is None
     assert module.training and module.attend.training
-    assert module.attend.asked is None
+    assert module.attend.observer is None
 
 
 def test_heads_and_queries_are_as_many_as_there_is_room_for(monkeypatch):

@@ -193,7 +193,7 @@ def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
         ),
         ([], {"design": "{path: {from: pre_ln, to: op, split: [+qk_nrom]}}"}, "did you mean '+qk_norm'?"),
         (["block.mlp.hidden=2.3x"], {}, "mlp.hidden is 2.3 times the model's width of 32"),
-        (["model.width=12", "block.attention.position=rope"], {}, "rope turns pairs of channels, but a head has 3"),
+        (["model.width=12", "block.attention.position=rope"], {}, "rope rotates pairs of channels, but a head has 3"),
         (["block.*_residual.skip=1/(layer-1)"], {}, "which has no value in layer 1 of 4: it divides by zero"),
         (["block.mlp.input_scale=sqrt(1-layer)"], {}, "which has no value in layer 2 of 4"),
     ],

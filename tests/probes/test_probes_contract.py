@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -12,6 +13,7 @@ import ablate
 from ablate import api
 from ablate.errors import InputError
 from ablate.probes.registry import probe_names
+from ablate.report.screens.catalogue import probes
 from ablate.store.query import query
 from ablate.testing import ProbeContract
 
@@ -53,7 +55,7 @@ def contract(tmp_path):
     ("old", "new", "said"),
     [
         ('{"sparsity": (x', '{"sparse": (x', "not declared: sparse"),
-        (".double().mean()", ".double()", "is no single number"),
+        (".double().mean()", ".double()", "is not a single number"),
         (".double().mean()", ".float().mean()", "is computed in torch.float32"),
         ("(x.abs()", "(torch.rand(()) + x.abs()", "two readings of one model differ|draws random numbers"),
         (".double().mean()", ".double().mean() / 0", "is inf|is nan"),
@@ -70,13 +72,15 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
     [
         ('reads="stream"', 'reads="steam"', "no probe reads 'steam'"),
         ('source="this manual")\nclass', 'source="")\nclass', "a probe must say where it is from"),
-        ("sparsity = metric(", "sparsity = print(", "a probe says what it measures"),
+        ("sparsity = metric(", "sparsity = print(", "a probe must declare what it measures"),
         ("@implements(Sparsity)\n", "", "probe 'sparsity' has no measurement"),
         ('"sparsity", reads', '"kurtosis", reads', "probe 'kurtosis' is declared twice"),
-        ("    sparsity = m", "    kurtosis = m", "the metric 'kurtosis' is one of the probe kurtosis as well"),
-        ("    sparsity = m", "    train_loss = m", "the metric 'train_loss' is one of training as well"),
-        ("    sparsity = m", "    mean_kurtosis = m", "the metric 'mean_kurtosis' is one of the probe kurtosis"),
+        ("    sparsity = m", "    kurtosis = m", "the metric 'kurtosis' already belongs to the probe kurtosis"),
+        ("    sparsity = m", "    train_loss = m", "the metric 'train_loss' already belongs to training"),
+        ("    sparsity = m", "    mean_kurtosis = m", "the metric 'mean_kurtosis' already belongs to the probe"),
         ('"stream", sites', '"parameters", sites', "only a probe of the stream is read at other sites"),
+        ('square", "this manual")', 'square", "  ")', "the metric 'sparsity' needs a definition and a source"),
+        ('square", "this manual")', 'square", None)', "a source is a paper (arXiv id or DOI), a URL, a book"),
     ],
 )  # fmt: skip
 def test_a_wrong_declaration_is_told_with_its_place(contract, old, new, said):
@@ -85,10 +89,31 @@ def test_a_wrong_declaration_is_told_with_its_place(contract, old, new, said):
     assert said in str(refused.value) and "sparsity.py:" in str(refused.value), str(refused.value)
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Hurley & Rickard 2009, doi:10.1109/TIT.2009.2027527",
+        "https://distill.pub/2019/activation-atlas",
+        "Cover & Thomas 2006, Elements of Information Theory, Sec. 2.1",
+        "this work",
+    ],
+)
+def test_a_source_is_any_text_and_is_listed_as_it_was_given(contract, source):
+    own = contract(('source="this manual"', f"source={source!r}"), ('square", "this manual"', f'square", {source!r}'))
+    own.check_all()
+    listed = json.loads(str(probes(api.catalogue(own.plugins), as_json=True)))
+    (entry,) = (entry for entry in listed if entry["name"] == "sparsity")
+    assert own.spec().source == source and [metric["source"] for metric in entry["metrics"]] == [source]
+
+
+BOOK = "Strang 2016, Introduction to Linear Algebra, Sec. 7.1"
+
+
 @pytest.mark.parametrize("executor", ["inline", "local"])
 def test_a_probe_of_ones_own_is_judged(tmp_path, executor):
     own, space = tmp_path / "sparsity.py", write_world(tmp_path, steps=6, seeds=2)
-    own.write_text(OWN)
+    own.write_text(OWN.replace("this manual", BOOK))
     text = space.read_text().replace("gradient_norm]", "gradient_norm, sparsity, sparsity_behind_norms]")
     judged = "sparsity: {}, peak_sparsity_behind_norms: {}, mean_train_loss: {}, perplexity: {}, step_seconds: {}"
     space.write_text(text.replace("peak_kurtosis: {scale: log}", judged))
@@ -99,6 +124,8 @@ def test_a_probe_of_ones_own_is_judged(tmp_path, executor):
     found = set(done.verdicts.metric)
     assert {"sparsity", "peak_sparsity_behind_norms", "mean_train_loss", "perplexity", "step_seconds"} <= found
     assert set(done.verdicts.n) == {2} and "below a tenth" in done.definitions["sparsity"]
+    sources = query(tmp_path / "results", "SELECT source FROM definitions WHERE metric = 'sparsity'").rows
+    assert list(sources) == [(BOOK,)]
     numbers = dict(query(tmp_path / "results", NUMBERS).rows)
     assert numbers["perplexity"] == pytest.approx(math.exp(numbers["eval_loss"]), rel=1e-12)
     rows = [value for (value,) in query(tmp_path / "results", ROWS).rows]

@@ -1,19 +1,14 @@
-"""DKS: an activation between affine maps that let a deep network of it, skipless too, keep angles apart.
+"""DKS: an activation between affine maps, so that a deep network, even without skips, keeps inputs distinguishable.
 
     y = output_scale * (act(input_scale * x + input_shift) + output_shift)
 
-The four numbers are solved from what the layer then does to the mean square q and to the correlation c of its inputs
-(`signal/kernel_maps.py`):
+The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
 
     Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
 
-The network is viewed as an MLP: `layers` L of the activation, each in a residual α x + √(1 - α²) f(x) where `skip` α
-is not 0; attention is left out. ReLU and leaky ReLU, which cannot tell input_scale from output_scale, have input_shift
-1 or -1 and no condition on Q'.
+For ReLU and leaky ReLU input_scale only acts like output_scale: they have input_shift 1 or -1 and no condition on Q'.
 
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
-
-It acts elementwise, on any shape.
 """
 
 from ablate.block.config_values import PartMaker
@@ -35,7 +30,7 @@ class Config(BetweenMaps):
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def affine(self) -> Affine:
-        """The maps, solved once a process; InputError where there are none."""
+        """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_slope
 
         inner = self.activation.config

@@ -1,19 +1,15 @@
-"""DKS of leaky ReLU: the slope of negative inputs that gives a deep network its largest slope C'(1).
+"""DKS of leaky ReLU: the slope of negative inputs is solved for the largest slope C'(1) of a deep network.
 
     y = output_scale * ((x if x > 0 else s * x) + output_shift)
 
-The slope s is solved from what the layer then does to the mean square q and to the correlation c of its inputs
-(`signal/leaky_relu_shaping.py`):
+The slope s solves these conditions on the maps of mean square and correlation (`components/solved.py`):
 
     Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = 1 / (1 - (1-s)² / (π (1+s²))) = ψ
 
-with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). The network is viewed as an MLP: `layers` L of the
-activation, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0; attention is left out. There is no input
-map: an input_scale would only be another output_scale, and Q'(1) = 1 makes input_shift 0.
+with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). There is no input map: an input_scale would only
+act like output_scale, and Q'(1) = 1 makes input_shift 0.
 
     Martens et al. 2021, arXiv:2110.01765.
-
-It acts elementwise, on any shape.
 """
 
 from ablate.components.declare import Sizes, arithmetic, component, implements, number
@@ -33,7 +29,7 @@ class Config(LeakyReLUBeforeMap):
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def shaped(self) -> ShapedLeakyReLU:
-        """The slope and the output map, solved once a process; InputError where there are none."""
+        """Solve the slope and the output map, once per process; InputError where there are none."""
         return leaky_by_slope(self.zeta, ResidualStack(self.layers, self.skip))
 
 

@@ -1,28 +1,21 @@
 """GELU by tanh: the approximation that GPT-2 was trained with.
 
-    y = x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x³))) / 2
+y = x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x³))) / 2
 
-    Hendrycks & Gimpel 2016, arXiv:1606.08415, Sec. 2.
-
-It acts elementwise, on any shape.
+Hendrycks & Gimpel 2016, arXiv:1606.08415, Sec. 2.
 """
 
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import component, implements
+from ablate.components.elementwise import Elementwise
 
 
 @component("gelu_tanh", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415", version=1)
-class Config:
+class Config(Elementwise):
     """Nothing to choose."""
 
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
-        return Cost()
-
-    def equation(self, x: str) -> str:
-        """The activation of x."""
-        return f"GELU_tanh({x})"
+    symbol = "GELU_tanh"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """(f, f', f'') at the float64 array x."""
@@ -36,17 +29,15 @@ class Config:
         return x * (1 + t) / 2, (1 + t + x * dt) / 2, dt + x * ddt / 2
 
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from functools import partial
+
+from torch import nn
+
+from ablate.components.elementwise_module import ElementwiseModule
 
 
 @implements(Config)
-class GELUTanh(nn.Module):
-    """The activation as a module."""
+class GELUTanh(ElementwiseModule):
+    """The approximate GELU as a module."""
 
-    def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]."""
-        return nn.functional.gelu(x, approximate="tanh")
+    function = staticmethod(partial(nn.functional.gelu, approximate="tanh"))

@@ -1,51 +1,45 @@
-"""Leaky ReLU: keep what is positive, and let a little of the rest through.
+"""Leaky ReLU: keep positive inputs, and scale negative ones by a small slope.
 
-    y = x if x > 0 else slope * x        slope 0 is ReLU; y(kx) = k*y(x) for k > 0
+y = x if x > 0 else slope * x        slope 0 is ReLU; y(kx) = k*y(x) for k > 0
 
-    Maas et al. 2013, Rectifier Nonlinearities Improve Neural Network Acoustic Models, ICML.
-
-It acts elementwise, on any shape.
+Maas et al. 2013, Rectifier Nonlinearities Improve Neural Network Acoustic Models, ICML.
 """
 
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Sizes, component, implements, number
+from ablate.components.elementwise import Elementwise
 
 
 @component("leaky_relu", slots=("activation",), source="Maas et al. 2013, ICML", shorthand="slope", version=1)
-class Config:
+class Config(Elementwise):
     """`slope` multiplies negative inputs."""
 
     slope: float = number()
     kinks = (0.0,)
 
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
-        return Cost()
-
     def equation(self, x: str) -> str:
-        """The activation of x."""
+        """Return the activation of x, with its slope."""
         return f"LeakyReLU({x}; {self.slope:g})"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x; f' at 0 is that from the left, and f'' leaves out its jump there."""
+        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         return np.where(x > 0, x, self.slope * x), np.where(x > 0, 1.0, self.slope), np.zeros_like(x)
 
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from functools import partial
+
+from torch import nn
+
+from ablate.components.elementwise_module import ElementwiseModule
 
 
 @implements(Config)
-class LeakyReLU(nn.Module):
-    """The activation as a module."""
+class LeakyReLU(ElementwiseModule):
+    """Leaky ReLU as a module."""
 
     def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-        self.slope = config.slope
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]."""
-        return nn.functional.leaky_relu(x, self.slope)
+        super().__init__(config, sizes)
+        self.function = partial(nn.functional.leaky_relu, negative_slope=config.slope)

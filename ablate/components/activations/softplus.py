@@ -1,28 +1,21 @@
-"""Softplus: a ReLU without its kink.
+"""Softplus: a smooth ReLU, without its kink.
 
-    y = log(1 + exp(x))        its slope is the sigmoid of x
+y = log(1 + exp(x))        its slope is the sigmoid of x
 
-    Dugas et al. 2000, Incorporating Second-Order Functional Knowledge for Better Option Pricing, NIPS.
-
-It acts elementwise, on any shape.
+Dugas et al. 2000, Incorporating Second-Order Functional Knowledge for Better Option Pricing, NIPS.
 """
 
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import component, implements
+from ablate.components.elementwise import Elementwise
 
 
 @component("softplus", slots=("activation",), source="Dugas et al. 2000, NIPS", version=1)
-class Config:
+class Config(Elementwise):
     """Nothing to choose."""
 
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
-        return Cost()
-
-    def equation(self, x: str) -> str:
-        """The activation of x."""
-        return f"softplus({x})"
+    symbol = "softplus"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """(f, f', f'') at the float64 array x."""
@@ -32,18 +25,16 @@ class Config:
         return np.logaddexp(0, x), s, s * (1 - s)
 
 
-from jaxtyping import Float
-from torch import Tensor, nn
+from functools import partial
+
+from torch import nn
+
+from ablate.components.elementwise_module import ElementwiseModule
 
 
 @implements(Config)
-class Softplus(nn.Module):
-    """The activation as a module."""
+class Softplus(ElementwiseModule):
+    """Softplus as a module."""
 
-    def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]."""
-        # Above the threshold torch gives x itself: from 40 on that is right in float64, at its own 20 it is not.
-        return nn.functional.softplus(x, threshold=40.0)
+    # Above its threshold torch returns x itself: exact in float64 from 40 on, but not at torch's default of 20.
+    function = staticmethod(partial(nn.functional.softplus, threshold=40.0))

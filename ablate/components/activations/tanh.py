@@ -1,28 +1,21 @@
 """Tanh: squeeze each input between -1 and 1.
 
-    y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))        odd; y = 2σ(2x) - 1, with σ the sigmoid
+y = (exp(x) - exp(-x)) / (exp(x) + exp(-x))        odd; y = 2σ(2x) - 1, with σ the sigmoid
 
-    LeCun et al. 1998, Efficient BackProp, Sec. 4.4.
-
-It acts elementwise, on any shape.
+LeCun et al. 1998, Efficient BackProp, Sec. 4.4.
 """
 
 from typing import Any
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import component, implements
+from ablate.components.elementwise import Elementwise
 
 
 @component("tanh", slots=("activation",), source="LeCun et al. 1998, Efficient BackProp", version=1)
-class Config:
+class Config(Elementwise):
     """Nothing to choose."""
 
-    def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
-        return Cost()
-
-    def equation(self, x: str) -> str:
-        """The activation of x."""
-        return f"tanh({x})"
+    symbol = "tanh"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """(f, f', f'') at the float64 array x."""
@@ -33,17 +26,12 @@ class Config:
 
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+
+from ablate.components.elementwise_module import ElementwiseModule
 
 
 @implements(Config)
-class Tanh(nn.Module):
-    """The activation as a module."""
+class Tanh(ElementwiseModule):
+    """Tanh as a module."""
 
-    def __init__(self, config: Config, sizes: Sizes):
-        super().__init__()
-
-    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]."""
-        return torch.tanh(x)
+    function = staticmethod(torch.tanh)

@@ -2,18 +2,14 @@
 
     y = output_scale * (act(input_scale * x + input_shift) + output_shift)
 
-The four numbers are solved from what the layer then does to the mean square q and to the correlation c of its inputs
-(`signal/kernel_maps.py`):
+The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
 
     Q(1) = 1    Q'(1) = 1    C'(1) = 1    C''(1) = κ        κ so that the network's largest C''(1) is τ; skipless: τ / L
 
-The network is viewed as an MLP: `layers` L of the activation, each in a residual α x + √(1 - α²) f(x) where `skip` α
-is not 0; attention is left out. Of the two kinds of solutions the steep one, whose slope input_scale * output_scale is
-2 or more, is refused (for an activation that is itself flatter than 1 everywhere: the slope of the whole).
+There are two kinds of solutions. The steep one, with a slope input_scale * output_scale of 2 or more (for an activation
+whose own slope is below 1 everywhere: the slope of the whole), is rejected.
 
     Zhang et al. 2022, arXiv:2203.08120.
-
-It acts elementwise, on any shape.
 """
 
 from ablate.block.config_values import PartMaker
@@ -35,7 +31,7 @@ class Config(BetweenMaps):
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def affine(self) -> Affine:
-        """The maps, solved once a process; InputError where there are none."""
+        """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_curvature
 
         inner = self.activation.config

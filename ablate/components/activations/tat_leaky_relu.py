@@ -1,17 +1,14 @@
-"""TAT of leaky ReLU: the slope of negative inputs that lets a deep network keep angles apart.
+"""TAT of leaky ReLU: the slope of negative inputs is solved so that a deep network keeps inputs distinguishable.
 
     y = output_scale * (x if x > 0 else s * x)        output_scale = √(2 / (1 + s²)), so that Q(q) = q
 
-The slope s is solved from what the network then does to orthogonal inputs: their correlation becomes `eta` η,
+The slope s is solved so that the network maps orthogonal inputs to a correlation of `eta` η (`components/solved.py`):
 
     C(c) = ((1-s)² (√(1-c²) + (π - acos c) c) / π + 2 s c) / (1 + s²)        C_L(0) = η
 
-The network is viewed as an MLP: `layers` L of the activation, each in a residual α x + √(1 - α²) f(x) where `skip` α
-is not 0; attention is left out. Shallow networks cannot have a large η: 12 layers of ReLU, s = 0, have 0.897.
+Shallow networks cannot reach a large η: 12 layers of ReLU, s = 0, give 0.897.
 
     Zhang et al. 2022, arXiv:2203.08120; in transformers, with η = 0.9: He et al. 2023, arXiv:2302.10322, App. H.1.
-
-It acts elementwise, on any shape.
 """
 
 from ablate.components.declare import Sizes, arithmetic, component, implements, number
@@ -31,7 +28,7 @@ class Config(LeakyReLUBeforeMap):
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
 
     def shaped(self) -> ShapedLeakyReLU:
-        """The slope and the output map, solved once a process; InputError where there are none."""
+        """Solve the slope and the output map, once per process; InputError where there are none."""
         return leaky_by_correlation(self.eta, ResidualStack(self.layers, self.skip))
 
 

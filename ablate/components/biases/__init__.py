@@ -1,4 +1,4 @@
-"""Biases: what is added to the scores by distance. Slot `bias`.
+"""Biases: terms added to the scores that depend on distance. Slot `bias`.
 
 The folder is the list: a file that declares one is found.
 """

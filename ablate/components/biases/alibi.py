@@ -1,8 +1,8 @@
-"""ALiBi: attention falls off with distance, at a rate of its own in each head.
+"""ALiBi: attention falls off with distance, at a different rate in each head.
 
     s_ij += -m_h |i - j|        m_h = 2^(-8h/H),  h = 1, …, H, where H is a power of 2
 
-For other numbers of heads the slopes of the power of 2 below come first, then every second one of the power above.
+For other numbers of heads: the slopes of the next lower power of 2, then every second slope of the next higher one.
 
     Press et al. 2022, arXiv:2108.12409, Sec. 3 and Fig. 3; slopes for any H as in the authors' code.
 
@@ -17,16 +17,16 @@ class Config:
     """Nothing to choose."""
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def equation(self) -> str:
-        """The entry for query i and key j."""
+        """Return the entry for query i and key j as text."""
         return "-m_h |i - j|"
 
 
 def slopes(n_heads: int) -> tuple[float, ...]:
-    """m_1, …, m_H.
+    """Return m_1, …, m_H.
 
     >>> slopes(2)
     (0.0625, 0.00390625)
@@ -58,7 +58,7 @@ class ALiBi(nn.Module):
 
     @with_mask
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
-        """[1, H, T, S], in float32 at least, one for all layers; it holds the mask of a causal attention."""
+        """Return [1, H, T, S], in float32 at least, shared by all layers; if causal, it contains the mask."""
         wide = torch.promote_types(q.dtype, torch.float32)
         return table(self.slopes, q.shape[-2], k.shape[-2], self.causal, q.device, wide)
 
@@ -67,7 +67,7 @@ class ALiBi(nn.Module):
 def table(
     slopes: tuple[float, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 H T S"]:
-    """-m_h |i - j|; -∞ where j > i if causal."""
+    """Return -m_h |i - j|; -∞ where j > i if causal."""
     queries = torch.arange(n_queries, device=device, dtype=dtype)
     keys = torch.arange(n_keys, device=device, dtype=dtype)
     past = queries[:, None] - keys

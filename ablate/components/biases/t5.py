@@ -2,12 +2,12 @@
 
     s_ij += w_h,b(i - j)        b(n) = n for n < E;  E + ⌊(N - E) log(n / E) / log(M / E)⌋ up to N - 1 for n >= E
 
-N buckets count the past where attention is causal, E = ⌊N/2⌋ of them single distances and the rest growing
-logarithmically up to M, beyond which all distances share the last. Otherwise past and future have N/2 buckets each.
+If attention is causal, all N buckets are of the past: E = ⌊N/2⌋ for single distances, the others of logarithmically
+growing width up to M, beyond which all distances share the last. Otherwise past and future have N/2 buckets each.
 
     Raffel et al. 2020, arXiv:1910.10683, Sec. 2.1; the buckets as in the code released with it: N = 32, M = 128.
 
-There one set of numbers serves all layers; here each attention has its own.
+There all layers share one set of numbers; here each attention has its own.
 
 Dimension key: H heads, N buckets, T queries, S keys.
 """
@@ -18,38 +18,38 @@ from ablate.errors import InputError
 
 @component("t5", slots=("bias",), source="Raffel et al. 2020, arXiv:1910.10683", version=1)
 class Config:
-    """`buckets` is N, `max_distance` M, both whole; `init` fills the numbers (none: by the model's own init)."""
+    """`buckets` is N, `max_distance` M, both whole; `init` fills the numbers (none: the model's own init)."""
 
     buckets: float = number(at_least=2.0, at_most=1024.0, whole=True)
     max_distance: float = number(at_least=2.0, at_most=1e6, whole=True)
     init: Maker | None = part("init", optional=True)
 
     def edges(self, causal: bool) -> tuple[int, ...]:
-        """The distances at which each bucket of one direction begins; InputError where there are no such buckets."""
+        """Return the distances at which the buckets of one direction begin; InputError if there are none."""
         here = int(self.buckets) if causal else int(self.buckets) // 2
         if here < 2 or (not causal and self.buckets % 2):
             raise InputError(
-                f"t5 with {self.buckets:g} buckets for past and future\n  = choose an even number, of 4 or more"
+                f"t5 cannot split {self.buckets:g} buckets into past and future\n  = choose an even number, at least 4"
             )
         if self.max_distance <= here // 2:
             raise InputError(
-                f"t5 with a distance of at most {self.max_distance:g}: distances below {here // 2} have buckets of "
-                "their own already\n  = choose a larger max_distance, or fewer buckets"
+                f"t5 with max_distance {self.max_distance:g}: distances below {here // 2} already have buckets of "
+                "their own\n  = choose a larger max_distance, or fewer buckets"
             )
         return edges(here, int(self.max_distance))
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """A number for each bucket and head, no products."""
+        """Return the cost of one number per bucket and head."""
         self.edges(sizes.causal)
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
 
     def equation(self) -> str:
-        """The entry for query i and key j."""
+        """Return the entry for query i and key j as text."""
         return "w_h,b(i - j)"
 
 
 def edges(buckets: int, max_distance: int) -> tuple[int, ...]:
-    """The least distance in each of `buckets` buckets, in whole numbers: no logarithm rounds a distance astray.
+    """Return the least distance in each bucket, computed in whole numbers, so that no rounding misplaces a distance.
 
     Bucket E + k begins at the least n with n^m >= M^k E^(m-k), m = N - E, which is log(n/E)/log(M/E) >= k/m.
 
@@ -64,7 +64,7 @@ def edges(buckets: int, max_distance: int) -> tuple[int, ...]:
 
 
 def _least_root(power: int, degree: int) -> int:
-    """The least whole n with n^degree >= power."""
+    """Return the least whole n with n^degree >= power."""
     low, high = 0, 1 << -(-power.bit_length() // degree)
     while high - low > 1:
         middle = (low + high) // 2
@@ -93,12 +93,12 @@ class T5(nn.Module):
         self.weight = nn.Parameter(torch.empty(sizes.n_heads, int(config.buckets)))
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the numbers: a linear map from which bucket it is to the heads."""
+        """Fill the numbers as a linear map from one-hot buckets to heads."""
         n_heads, buckets = self.weight.shape
         draw.weight("weight", self.weight, self.init, d_in=buckets, d_out=n_heads)
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
-        """[1, H, T, S], in float32 at least."""
+        """Return [1, H, T, S], in float32 at least."""
         wide = torch.promote_types(q.dtype, torch.float32)
         return self.weight.to(wide)[:, places(self.edges, q.shape[-2], k.shape[-2], self.causal, q.device)][None]
 
@@ -107,7 +107,7 @@ class T5(nn.Module):
 def places(
     edges: tuple[int, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device
 ) -> Int[Tensor, "T S"]:
-    """b(i - j), one for all layers: the future's buckets come after the past's, and distance 0 is of the past."""
+    """Return b(i - j), shared by all layers: buckets of the past, including distance 0, then those of the future."""
     tokens = torch.arange(max(n_queries, n_keys), device=device)
     past = tokens[:n_queries, None] - tokens[:n_keys]
     begins = torch.tensor(edges, device=device)

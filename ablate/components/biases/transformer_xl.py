@@ -1,4 +1,4 @@
-"""Transformer-XL's relative positions: scores that know content and distance apart, through trained position keys.
+"""Transformer-XL's relative positions: scores that treat content and distance separately, by trained position keys.
 
     s_ij += scale · (u_h·k_j + (q_i + v_h)·r_{i-j})        r_n = W^R_h R_n
     R_n = [sin(n ω_0), …, sin(n ω_{D/2-1}), cos(n ω_0), …],  ω_p = base^(-2p/D)
@@ -16,7 +16,7 @@ from ablate.errors import InputError
 
 @component("transformer_xl", slots=("bias",), source="Dai et al. 2019, arXiv:1901.02860", version=1)
 class Config:
-    """`base` sets the slowest wave; `init` fills W^R, `start` u and v (none: by the model's own init)."""
+    """`base` sets the slowest wave; `init` fills W^R, `start` u and v (none: the model's own init)."""
 
     base: float = number(above=0.0)
     init: Maker | None = part("init", optional=True)
@@ -24,9 +24,9 @@ class Config:
     of_content = True
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """W^R, u and v; r for every distance, its product with every query, and u·k. InputError for an odd width.
+        """Return the cost of W^R, u and v, of r for every distance, its products with queries, and of u·k.
 
-        R is fixed, and asks for no gradient.
+        R is fixed, and needs no gradient. InputError for an odd width.
         """
         d_model = sizes.n_heads * width
         if d_model % 2:
@@ -39,12 +39,12 @@ class Config:
         return Cost(parameters=d_model**2 + 2 * d_model, flops=keys + scores, spared=keys)
 
     def equation(self) -> str:
-        """The entry for query i and key j."""
+        """Return the entry for query i and key j as text."""
         return "(u_h·k_j + (q_i + v_h)·W^R_h R_{i-j}) scale"
 
 
 def n_distances(n_tokens: int, causal: bool) -> int:
-    """Distances between a query and the keys it may see: 0, …, T - 1, and as many back again where not causal."""
+    """Return the number of distances between queries and keys: T if causal, for 0, …, T - 1, else 2T - 1."""
     return n_tokens if causal else 2 * n_tokens - 1
 
 
@@ -79,7 +79,7 @@ class TransformerXL(nn.Module):
         draw.weight("v", self.v, self.start, d_in=width, d_out=n_heads)
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "B H T T"]:
-        """[B, H, T, T], in float32 at least; what stands after the diagonal of a causal one has no meaning."""
+        """Return [B, H, T, T], in float32 at least; if causal, entries above the diagonal have no meaning."""
         wide = torch.promote_types(q.dtype, torch.float32)
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
         content = k.to(wide) @ u
@@ -87,7 +87,7 @@ class TransformerXL(nn.Module):
         return scale * (content.transpose(-2, -1) + by_key(place))
 
     def position_keys(self, n_tokens: int, dtype: torch.dtype) -> Float[Tensor, "H N K"]:
-        """r of every distance, from the largest, T - 1, down to 0, or to -(T - 1)."""
+        """Return r of every distance, from T - 1 down to 0 if causal, else to -(T - 1)."""
         n_heads, width = self.u.shape
         last = n_tokens - n_distances(n_tokens, self.causal)
         device = self.weight.device
@@ -99,10 +99,10 @@ class TransformerXL(nn.Module):
 
 
 def by_key(place: Float[Tensor, "B H T N"]) -> Float[Tensor, "B H T T"]:
-    """Row i of the result is row i of `place` from its column T - 1 - i on: columns of distances become keys.
+    """Turn columns of distances into columns of keys: row i of the result is row i of `place` from column T - 1 - i on.
 
-    All rows are shifted at once: with a column appended, entry (i, T - 1 - i + j) stands at T - 1 + i N + j of the
-    whole, read in order.
+    All rows are shifted at once: with a column appended, entry (i, T - 1 - i + j) is at T - 1 + i N + j of the
+    flattened matrix.
     """
     n_tokens, n_columns = place.shape[-2:]
     flat = nn.functional.pad(place, (0, 1)).flatten(-2)[..., n_tokens - 1 :][..., : n_tokens * n_columns]

@@ -1,4 +1,4 @@
-"""Combinators: what joins sequences of parts, by skips, gains and branches. No part of a branch is registered here.
+"""Combinators: they join sequences of parts by skips, gains and branches. Parts of a branch are not registered here.
 
 The folder is the list: a file that declares one is found.
 """

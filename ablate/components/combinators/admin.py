@@ -1,14 +1,14 @@
-"""Admin: a residual whose skip has one trained number a channel, set by a first look at the data.
+"""Admin: a residual whose skip has one trained number per channel, set from the first batch.
 
     y = ω ⊙ x + f(x)
 
     profiling        one forward pass at ω = 1 over the first batch, which measures Var[f_i(x_{i-1})] of each sub-layer
     initialisation   ω_1 = 1        ω_i² = Var[x_0] + Σ_{j<i} Var[f_j(x_{j-1})]        the same in every channel
 
-The sub-layers are the `admin`s of the model, i = 1, 2, … in order of the forward pass, with x_0 what the first of them
-is given. In Post-LN each residual then weighs what came before as Pre-LN would, and no branch dominates. A variance is
-over all entries of the batch. That ω_1 is 1 and that the embedding is the first term of the sum is as in the authors'
-code; there the pass meets later sub-layers with the earlier ω already set, here with every ω at 1.
+The sub-layers are the `admin`s of the model, i = 1, 2, … in order of the forward pass, and x_0 is the input of the
+first. In Post-LN each residual then weighs earlier layers as Pre-LN would, and no branch dominates. A variance is over
+all entries of the batch. As in the authors' code, ω_1 is 1 and the embedding is the first term of the sum; there the
+pass reaches later sub-layers with the earlier ω already set, here with every ω at 1.
 
     Liu et al. 2020, arXiv:2004.08249: Admin's profiling phase and initialisation phase.
 
@@ -22,12 +22,12 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
     "admin", slots=("part",), modifier=True, source="Liu et al. 2020, arXiv:2004.08249", shorthand="branch", version=1
 )
 class Config:
-    """`branch` is the sub-layer f; the norm after it (Post-LN) stands behind, in the block's own sequence."""
+    """`branch` is the sub-layer f; the norm after it (Post-LN) follows in the block's own sequence."""
 
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """ω and the branch."""
+        """Return the cost of ω and the branch."""
         cost: Cost = self.branch() + Cost(parameters=sizes.d_model)
         return cost
 
@@ -51,7 +51,7 @@ class Admin(nn.Module):
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.omega = nn.Parameter(torch.ones(sizes.d_model))
-        self.branch = config.branch()  # not a module: its parts stand beside this one, at their own addresses
+        self.branch = config.branch()  # not a module: its parts are registered beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """[B, T, D] -> [B, T, D]."""
@@ -59,12 +59,12 @@ class Admin(nn.Module):
         return y
 
     def measure(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> tuple[float, float]:
-        """Var[x] and Var[f(x)], from what this module was given and what it made of it."""
+        """Return Var[x] and Var[f(x)], from the input and output of this module."""
         branch = y.double() - self.omega.double() * x.double()
         return x.double().var(correction=0).item(), branch.var(correction=0).item()
 
     def calibrate(self, earlier: Sequence[tuple[float, float]]) -> None:
-        """Set ω from what the earlier sub-layers measured; without any it stays at 1."""
+        """Set ω from the measurements of the earlier sub-layers; without any it stays at 1."""
         if earlier:
             first = earlier[0][0]
             nn.init.constant_(self.omega, math.sqrt(first + sum(branch for _, branch in earlier)))

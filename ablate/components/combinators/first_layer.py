@@ -1,9 +1,9 @@
-"""First layer: parts that stand in layer 1 and nowhere else.
+"""First layer: parts that exist in layer 1 only.
 
     y = inside(x) in layer 1        y = x in every other layer
 
-Released code of two of the papers keeps a LayerNorm in its first block when all norms are said to be gone. Here that is
-written down: `residual: [first_layer: [layer_norm], attention]`. In the other layers the parts are not built at all.
+The released code of two of the papers keeps a LayerNorm in its first block even without norms. Here that is explicit:
+`residual: [first_layer: [layer_norm], attention]`. In the other layers the parts are not built at all.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: their released code, `norm_type: none`.
 
@@ -27,12 +27,12 @@ class Config:
     inside: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """That of the parts, in layer 1."""
+        """Return the cost of the parts, in layer 1 only."""
         cost: Cost = self.inside() if sizes.layer == 1 else Cost()
         return cost
 
     def equation(self, x: str) -> str:
-        """The parts, and where they stand."""
+        """Return the parts, and in which layer they are."""
         return f"({self.inside(x)} in layer 1, else {x})"
 
 
@@ -46,7 +46,7 @@ class FirstLayer(nn.Module):
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
-        # Not a module: its parts stand beside this one, at their own addresses.
+        # Not a module: its parts are registered beside this one, at their own addresses.
         self.inside = config.inside() if sizes.layer == 1 else None
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

@@ -2,7 +2,7 @@
 
     y = skip * x + gain * (branch_1(x) + branch_2(x) + …)
 
-One gain for each branch is said by a branch that is itself `residual: {skip: 0, gain: …}`. A fixed skip of 0 is no
+For one gain per branch, make each branch a `residual: {skip: 0, gain: …}`. A fixed skip of 0 is no
 skip at all.
 
     Wang & Komatsuzaki 2021, GPT-J-6B (mesh-transformer-jax); arXiv:2311.01906, Sec. 4.3.
@@ -24,7 +24,7 @@ from ablate.errors import InputError
     version=1,
 )
 class Config:
-    """`skip` multiplies the input, `gain` the sum of the branches: scalars or one number a channel."""
+    """`skip` multiplies the input, `gain` the sum of the branches: scalars or one number per channel."""
 
     skip: GainMaker = scaling(per=("scalar", "channel"))
     gain: GainMaker = scaling(per=("scalar", "channel"))
@@ -35,7 +35,7 @@ class Config:
             raise InputError("parallel has no branches\n  = give it at least one: branches: [[attention], [mlp]]")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """The gains, where they are trained, and the branches."""
+        """Return the cost of the trained gains and the branches."""
         gains = (self.skip(sizes.d_model), self.gain(sizes.d_model))
         return sum((*gains, *(branch() for branch in self.branches)), Cost())
 

@@ -25,14 +25,14 @@ from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, 
     version=1,
 )
 class Config:
-    """`skip` multiplies the input, `gain` the branch: scalars or one number a channel."""
+    """`skip` multiplies the input, `gain` the branch: scalars or one number per channel."""
 
     skip: GainMaker = scaling(per=("scalar", "channel"))
     gain: GainMaker = scaling(per=("scalar", "channel"))
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """The gains, where they are trained, and the branch."""
+        """Return the cost of the trained gains and the branch."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.branch()), Cost())
 
     def equation(self, x: str) -> str:
@@ -52,7 +52,7 @@ class Residual(nn.Module):
         super().__init__()
         self.skip = config.skip(sizes.d_model) if config.skip.value != 0 else None
         self.gain = config.gain(sizes.d_model)
-        self.branch = config.branch()  # not a module: its parts stand beside this one, at their own addresses
+        self.branch = config.branch()  # not a module: its parts are registered beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """[B, T, D] -> [B, T, D]."""

@@ -1,4 +1,4 @@
-"""Entropy: what keeps the attention logits small, acting on queries and keys or on the logits. Slot `entropy`.
+"""Entropy: methods that keep the attention logits small, acting on queries and keys or on the logits. Slot `entropy`.
 
 The folder is the list: a file that declares one is found.
 """

@@ -22,7 +22,7 @@ class Config:
     bound: float = number(above=0.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def equation(self, x: str) -> str:
@@ -37,13 +37,13 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Clamp(nn.Module):
-    """Regulates logits."""
+    """Bound on the logits."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.bound = config.bound
 
     def on_logits(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-        """The scores, cut off at the bound."""
+        """Return the scores, cut off at the bound."""
         wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
         return wide.clamp(-self.bound, self.bound)

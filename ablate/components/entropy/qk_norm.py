@@ -20,18 +20,18 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
     "qk_norm", slots=("entropy",), source="Henry et al. 2020, arXiv:2010.04245", shorthand="norm", stage=0, version=1
 )
 class Config:
-    """`norm` is made twice: for queries and for keys."""
+    """`norm` is used twice: for queries and for keys."""
 
     norm: Maker = part("norm")
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Two norms over the width of a head."""
+        """Return the cost of two norms over the width of a head."""
         return sum((self.norm(width), self.norm(width)), Cost())
 
     def equation(self, x: str) -> str:
-        """The norm of queries, and of keys."""
-        said: str = self.norm(x)
-        return said
+        """Return the norm of queries, and of keys, as text."""
+        text: str = self.norm(x)
+        return text
 
 
 from jaxtyping import Float
@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class QKNorm(nn.Module):
-    """Regulates queries and keys."""
+    """Norms of queries and keys."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
@@ -50,5 +50,5 @@ class QKNorm(nn.Module):
     def on_queries_keys(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """Each query and each key, normalised."""
+        """Normalise each query and each key."""
         return self.query(q), self.key(k)

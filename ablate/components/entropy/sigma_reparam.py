@@ -3,8 +3,8 @@
     Ŵ = (γ / σ(W)) W        for W^Q and W^K alike; σ(W) the largest singular value; γ starts at 1
 
 Attention's entropy is bounded from below by a function of the spectral norm of W^Q and W^K, so a norm that only γ can
-raise keeps attention from collapsing onto single tokens. As the map is linear, it is q and k that are scaled. σ is
-followed by one power iteration for each forward pass in training, none in evaluation; its gradient flows through W.
+raise keeps attention from collapsing onto single tokens. Since the map is linear, q and k are scaled instead. σ is
+tracked by one power iteration per forward pass in training, none in evaluation; its gradient flows through W.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2; of every linear layer, as there: the weight `spectral`.
 
@@ -20,9 +20,9 @@ class Config:
     """Nothing to choose. Acts before every other regulation of queries and keys, since it acts on their weights."""
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Two scalars, and the products of two power iterations over the queries' and the keys' weight.
+        """Return the cost of two scalars and of the power iterations over the query and key weights.
 
-        Of each Wᵀ u gives no gradient, W v that of W alone: of 12·D² FLOPs in training 6·D² are spared.
+        Of each, Wᵀ u needs no gradient, W v that of W only: of 12·D² FLOPs in training 6·D² are spared.
         """
         return Cost(parameters=2, flops=2 * 4 * sizes.d_model**2, spared=2 * 6 * sizes.d_model**2)
 
@@ -42,10 +42,10 @@ from ablate.kernels.spectral import SpectralNorm
 
 @implements(Config)
 class SigmaReparam(nn.Module):
-    """Regulates queries and keys by the spectral norms of their weights.
+    """Scaling of queries and keys by the spectral norms of their weights.
 
-    The weights belong to attention: they are held in a plain tuple, so they are not registered twice, and a copy of
-    the attention refers to the copied weights.
+    The weights belong to attention: they are kept in a plain tuple, so that they are not registered twice, and a copy
+    of the attention refers to the copied weights.
     """
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
@@ -57,7 +57,7 @@ class SigmaReparam(nn.Module):
         self.weights: tuple[Any, ...] = ()
 
     def on_weights(self, query: Any, key: Any) -> None:
-        """Keep the two weights; InputError unless each is a trained matrix and nothing else."""
+        """Keep references to the two weights; InputError unless each is just one trained matrix."""
         for name, weight in (("query", query), ("key", key)):
             trained = dict(weight.named_parameters())
             if set(trained) != {"weight"} or trained["weight"].ndim != 2:
@@ -79,7 +79,7 @@ class SigmaReparam(nn.Module):
     def on_queries_keys(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """The queries and keys of the divided weights."""
+        """Return the queries and keys of the normalised weights."""
         query, key = self.weights
         q_scale = self.query_gamma / self.query_sigma(query.weight)
         k_scale = self.key_gamma / self.key_sigma(key.weight)

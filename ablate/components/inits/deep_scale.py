@@ -10,8 +10,8 @@
     Kedia et al. 2024, arXiv:2403.09635, Sec. 3.5 and App. M.
 
 Attention averages over tokens, so its output has r_n times the variance of the values, and dropout divides by 1 - p:
-the weights of values and projection make up for both. It is for these two of each layer; the paper's other weights
-are `normal`.
+the weights of values and projection compensate for both. It is meant for these two weights of each layer; the paper's
+other weights are `normal`.
 
 Dimension key: W is [d_out, d_in].
 """
@@ -24,8 +24,8 @@ from ablate.errors import InputError
 class Config:
     """`correlation` is r_0 of the embeddings, `dropout` p, `skip` λ and `gain` β of the residuals around.
 
-    r_0 is `repetition` as measured on the corpus, pi**2/(6*log(vocabulary)**2) by Zipf's law, or a number; shares of
-    tables without repetition (positions) lower it: repetition/2 with two tables of one variance.
+    r_0 is `repetition` as measured on the corpus, pi**2/(6*log(vocabulary)**2) by Zipf's law, or a number. Tables
+    without repetition (positions) lower it by their share: repetition/2 with two tables of equal variance.
     """
 
     correlation: float = arithmetic(above=0.0, at_most=1.0)
@@ -35,20 +35,20 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.skip == self.gain == 0:
-            raise InputError("deep_scale has skip 0 and gain 0\n  = give those of the residuals around it")
+            raise InputError("deep_scale has skip 0 and gain 0\n  = give the skip and gain of the residuals around it")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products; InputError outside the layers."""
+        """Return the zero cost; InputError outside the layers."""
         layer_of(sizes)
         return Cost()
 
 
 def layer_of(sizes: Sizes) -> int:
-    """The layer that the weight is in; InputError for one that is in none."""
+    """Return the layer of the weight; InputError outside the layers."""
     if sizes.layer is None:
         raise InputError(
-            "deep_scale fills the values and projection of a layer, and this weight is in none\n"
-            "  = name it as the init of those two weights in the block, and another as the model's"
+            "deep_scale fills the values and projection of a layer, but this weight is outside the layers\n"
+            "  = make it the init of those two weights in the block, and give the model another init"
         )
     return sizes.layer
 
@@ -69,5 +69,5 @@ class DeepScale:
         self.correlation = correlations(layer, config.correlation, config.dropout, config.skip, config.gain)[-1]
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry anew, in place."""
+        """Draw every entry, in place."""
         tensor.normal_(0.0, weight_std(self.correlation, self.dropout, d_in), generator=generator)

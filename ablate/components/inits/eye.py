@@ -1,6 +1,6 @@
 """Eye: ones on the diagonal, so that the weight starts as the identity.
 
-    W_ij = 1 if i = j, else 0        a narrower output keeps the first channels, a wider one is filled up with zeros
+    W_ij = 1 if i = j, else 0        a narrower output keeps the first channels, a wider one is padded with zeros
 
     He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: W_init = I.
 
@@ -15,7 +15,7 @@ class Config:
     """Nothing to choose."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
 

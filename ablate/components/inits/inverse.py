@@ -1,10 +1,10 @@
-"""Inverse: the weight that undoes, at initialisation, the one beside it, or all linear maps before it.
+"""Inverse: at initialisation, the inverse of the weight beside it, or of all linear maps before it.
 
     layer     W = W_of⁻¹                                             in each layer
     layers    W_L = (W_of,L W_{L-1} W_of,L-1 … W_1 W_of,1)⁻¹          in the last layer L; in the others W is `init`
 
 As the projection after orthogonal values, W_of⁻¹ = W_ofᵀ: with attention at the identity, each sub-block (or the whole
-skipless stack) starts as the identity map, without being one. The numbers of the other weights are made anew from
+skipless stack) starts as the identity map, without being one. The numbers of the other weights are drawn again from
 their addresses; a model whose weights `of` do not start from `init` there is refused when it is filled.
 
     He & Hofmann 2024, arXiv:2311.01906, App. D, Fig. 15: `layer` is its "all-tied", `layers` its "LL-tied".
@@ -18,16 +18,16 @@ from ablate.errors import InputError
 
 @component("inverse", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="of", version=1)
 class Config:
-    """`of` is the weight beside this one, `init` is what fills that one (and, of all layers, those in between)."""
+    """`of` is the weight to invert, beside this one; `init` fills that one (and, for `layers`, those in between)."""
 
     of: str = word("value", "query", "key", "projection", "up", "gate", "down")
     through: str = word("layer", "layers")
     init: Maker = part("init")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products; InputError outside the layers."""
+        """Return the zero cost; InputError outside the layers."""
         if sizes.layer is None:
-            raise InputError("inverse stands outside the layers\n  = it is the init of a weight in a block")
+            raise InputError("inverse is used outside the layers\n  = use it as the init of a weight in a block")
         cost: Cost = self.init()
         return cost
 
@@ -45,7 +45,7 @@ class Inverse:
 
     def __init__(self, config: Config, sizes: Sizes):
         if sizes.layer is None:
-            raise InputError("inverse stands outside the layers\n  = it is the init of a weight in a block")
+            raise InputError("inverse is used outside the layers\n  = use it as the init of a weight in a block")
         self.of, self.init = config.of, config.init()
         self.layer, self.n_layers, self.all = sizes.layer, sizes.n_layers, config.through == "layers"
 
@@ -62,14 +62,14 @@ class Inverse:
         inverse, info = torch.linalg.inv_ex(self.before(d_in, draw, name))
         tensor.copy_(inverse)
         if info.any() or not tensor.isfinite().all():
-            undone = f"the maps up to `{self.of}` in layer {self.layer}" if self.all else f"`{self.of}`"
+            inverted = f"the maps up to `{self.of}` in layer {self.layer}" if self.all else f"`{self.of}`"
             raise InputError(
-                f"inverse: what {draw.address} undoes, {undone}, starts from a matrix that is singular\n"
-                "  = give both an init that loses no direction, such as orthogonal with a gain above 0"
+                f"inverse: {draw.address} inverts {inverted}, which starts singular\n"
+                "  = give both an invertible init, such as orthogonal with a gain above 0"
             )
 
     def before(self, width: int, draw: Draw, name: str) -> Tensor:
-        """The product of the maps to undo, the first of them rightmost: [width, width]."""
+        """Return the product of the maps to invert, the first of them rightmost: [width, width]."""
         inside, _, own = draw.address.removeprefix(address(self.layer, "")).rpartition(".")
         product = torch.eye(width, dtype=torch.float64)
         for layer in range(1 if self.all else self.layer, self.layer + 1):

@@ -17,7 +17,7 @@ class Config:
     std: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
 
@@ -33,5 +33,5 @@ class Normal:
         self.std = config.std
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry anew, in place."""
+        """Draw every entry, in place."""
         tensor.normal_(0.0, self.std, generator=generator)

@@ -1,9 +1,9 @@
-"""Orthogonal: uniformly random among the matrices that keep all lengths, scaled so that entries keep theirs.
+"""Orthogonal: a uniformly random orthogonal matrix, scaled so that the mean square of entries is preserved.
 
     W = gain * max(sqrt(d_out / d_in), 1) * U        U Haar: UᵀU = I where d_out >= d_in, else UUᵀ = I
 
-The factor makes the mean square of an output entry that of an input entry (times gain²): where the map widens, lengths
-must grow with it; where it narrows, U alone does it on average. For square W the factor is 1.
+The factor makes the mean square of an output entry equal that of an input entry (times gain²): if the map widens,
+lengths must grow with it; if it narrows, U alone does so on average. For square W the factor is 1.
 
     Saxe et al. 2014, arXiv:1312.6120; the factor: "scale-corrected uniform orthogonal", Martens et al. 2021,
     arXiv:2110.01765; uniformity by the signs of R's diagonal: Mezzadri 2007, arXiv:math-ph/0609050, Sec. 5.
@@ -21,7 +21,7 @@ class Config:
     gain: float = arithmetic()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
 
@@ -39,10 +39,10 @@ class Orthogonal:
         self.gain = config.gain
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw the matrix anew, in place."""
+        """Draw the matrix, in place."""
         long, short = max(d_in, d_out), min(d_in, d_out)
         gaussian = torch.empty(long, short, dtype=tensor.dtype).normal_(generator=generator)
         q, r = torch.linalg.qr(gaussian)
-        q = q * torch.where(r.diagonal() < 0, -1.0, 1.0)  # else the law of Q depends on how the signs are chosen
+        q = q * torch.where(r.diagonal() < 0, -1.0, 1.0)  # else it would not be uniform
         scale = self.gain * max(math.sqrt(d_out / d_in), 1.0)
         tensor.copy_(scale * (q if d_out >= d_in else q.T))

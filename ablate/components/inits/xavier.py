@@ -1,8 +1,8 @@
-"""Xavier: variance by the mean of fan-in and fan-out, between what keeps the signal and what keeps the gradient.
+"""Xavier: variance from the mean of fan-in and fan-out, a compromise between preserving signal and gradient.
 
     Var W_ij = gain² * 2 / (d_in + d_out)        normal: N(0, Var); uniform: U(-a, a), a = gain sqrt(6 / (d_in + d_out))
 
-With `per_head` the fan-out is that of one head, d_out / heads, as where queries, keys and values are made head by head.
+With `per_head` the fan-out is that of one head, d_out / heads, as if each head had its own projection matrices.
 
     Glorot & Bengio 2010, Understanding the difficulty of training deep feedforward neural networks, Eq. 12 and 16.
     DS-Init is the uniform one at gain 1/sqrt(layer): Zhang et al. 2019, arXiv:1908.11365, Sec. 4. DeepNorm's is the
@@ -23,7 +23,7 @@ class Config:
     per_head: bool = flag()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
 
@@ -42,7 +42,7 @@ class Xavier:
         self.heads = sizes.n_heads if config.per_head else 1
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry anew, in place."""
+        """Draw every entry, in place."""
         std = self.gain * math.sqrt(2 / (d_in + d_out / self.heads))
         if self.uniform:
             tensor.uniform_(-math.sqrt(3) * std, math.sqrt(3) * std, generator=generator)

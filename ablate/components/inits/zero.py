@@ -1,4 +1,4 @@
-"""Zero: every entry starts at 0, so what the matrix feeds is silent until it has learned.
+"""Zero: every entry starts at 0, so the matrix outputs 0 until it has learned.
 
     W_ij = 0
 
@@ -15,7 +15,7 @@ class Config:
     """Nothing to choose."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
 

@@ -1,18 +1,18 @@
-"""E-SPA: attention that starts as the matrix which takes exponentially decaying token similarities one layer further.
+"""E-SPA: attention that starts as the map from exponentially decaying token similarities to those of the next layer.
 
     y = D softmax(s + B) v,    A = D softmax(B) = L(γ_l) L(γ_{l-1})⁻¹,    L(γ) L(γ)ᵀ = Σ(γ),  Σ(γ)_ij = exp(-γ |i - j|)
 
     A_11 = 1,   A_ii = ρ,   A_i1 = (e^-γ' - ρ e^-γ) e^(-γ'(i-2)),   A_ij = ρ (e^-γ' - e^-γ) e^(-γ'(i-j-1)),  j < i
     with γ = γ_{l-1},  γ' = γ_l,  ρ = a(γ')/a(γ),  a(γ) = √(1 - e^(-2γ))
 
-    γ_0 = ∞,  a(γ_l) = a(γ_L)^(l/L):  tokens start apart, and no depth brings them closer than γ_L does.
-    behind an MLP that takes a correlation c to C(c), from layer 2 on:  A = L(γ_l) L̂⁻¹,  L̂ L̂ᵀ = C(Σ(γ_{l-1}))
+    γ_0 = ∞,  a(γ_l) = a(γ_L)^(l/L):  tokens start uncorrelated, and end with the similarities of γ_L.
+    after an MLP that maps a correlation c to C(c), from layer 2 on:  A = L(γ_l) L̂⁻¹,  L̂ L̂ᵀ = C(Σ(γ_{l-1}))
 
     He et al. 2023, arXiv:2302.10322: Theorem 3, Eq. 10 (D and B), App. C (γ_l), App. B (repetition), App. F, Eq. 26
     (skip), Sec. 3.4 (MLP), App. A (without a causal mask: L is the symmetric root).
 
-A is exact where the scores s are 0: give `query` or `key` the init `zero`, and no other bias but one that starts at 0.
-The schedule counts one attention a layer. D and B are not trained.
+A is exact if the scores s are 0: give `query` or `key` the init `zero`, and use no other bias unless it starts at 0.
+The schedule assumes one attention per layer. D and B are not trained.
 
 Dimension key: T time.
 """
@@ -31,10 +31,10 @@ from ablate.signal.skipless import LayerStep, exponential_step
 class Config:
     """`decay` is γ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
-    `repetition` is r, the chance that two tokens of a sequence are the same: norms are held at 1 on average over such
-    sequences; 0 for no correction, `repetition` for what was measured on the text. `mlp` is the activation of the MLP
-    behind each attention, whose own kernel A then undoes; none: left out, as the paper does. It reads inputs of mean
-    square 1, and stands in no skip.
+    `repetition` is r, the probability that two tokens of a sequence are the same: norms are kept at 1 on average over
+    such sequences; 0 for no correction, `repetition` for the value measured on the text. `mlp` is the activation of the
+    MLP after each attention, whose kernel A then inverts; none: ignored, as in the paper. Its inputs must have mean
+    square 1, and it must have no skip.
     """
 
     decay: float = number(at_least=1e-6)
@@ -43,13 +43,15 @@ class Config:
     mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> LayerStep:
-        """Decay rates around this layer's attention; InputError outside the layers, or beside too large a skip."""
+        """Return the decay rates around this layer; InputError outside the layers, or if the skip is too large."""
         if sizes.layer is None:
-            raise InputError("e_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")
+            raise InputError(
+                "e_spa follows a schedule over layers, but is used outside the layers\n  = use it inside a block"
+            )
         return exponential_step(sizes.layer, sizes.n_layers, self.decay, self.skip)
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
-        """From a number of tokens to this layer's A, a float64 array."""
+        """Return the map from a number of tokens to this layer's A, a float64 array."""
         from ablate.signal.skipless_exponential import exponential_matrix
 
         step = self.step(sizes)
@@ -69,8 +71,8 @@ class Config:
 
         if self.skip or self.repetition:
             raise InputError(
-                "e_spa is corrected for an MLP, or for a skip and for tokens that repeat, not for both\n"
-                "  = say skip: 0 and repetition: 0, or mlp: none"
+                "e_spa can be corrected for an MLP, or for a skip and repeated tokens, but not for both\n"
+                "  = set skip: 0 and repetition: 0, or mlp: none"
             )
         return partial(
             exponential_through,
@@ -81,18 +83,18 @@ class Config:
         )
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products; InputError where there is no such matrix."""
+        """Return the zero cost; InputError if there is no such matrix."""
         self.step(sizes)
-        if self.mlp is not None:  # which has a matrix only where none of its entries is negative: that is seen in it
+        if self.mlp is not None:  # computed because it fails if an entry is negative
             self.matrix_of(sizes)(sizes.seq_len)
         return Cost()
 
     def equation(self, a: str) -> str:
-        """E-SPA(A), which `details` defines."""
+        """Return E-SPA(A), which `details` defines."""
         return f"ESPA({a})"
 
     def details(self) -> tuple[str, ...]:
-        """D A, where A's scores have the bias B, and what the two are."""
+        """Return D A, with the bias B in the scores of A, and the definitions of both."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
         repeated = f",  norms held for tokens that repeat with chance {self.repetition}" if self.repetition else ""
         before, undone = "L(γ_{l-1})", tuple[str, ...]()

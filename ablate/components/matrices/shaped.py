@@ -1,12 +1,12 @@
-"""Shaped attention: attention less what it is before it has learned anything, and a skip around the values.
+"""Shaped attention: attention minus its value at initialisation, plus a skip around the values.
 
     y = (α I + β A - γ C) v        A the softmax of the scores, C the same at zero query-key product
     C_ij = 1/i for j <= i          causal and without a bias; with one, C is the softmax of the bias alone
 
     Noci et al. 2023, arXiv:2306.17759; as in arXiv:2311.01906, Eq. 5, with gains for each head that start at 1.
 
-With queries that start at zero A is C, so that y = v wherever α = 1 and β = γ: up to rounding, since A v and C v are
-computed in two ways: off by some 1e-7 in float32 and 8e-3 in bfloat16 for values of about 1.
+With queries that start at zero A is C, so that y = v if α = 1 and β = γ. This holds up to rounding, since A v and C v
+are computed in different ways: about 1e-7 in float32 and 8e-3 in bfloat16 for values of about 1.
 
 Dimension key: B batch, H heads, T time, K width of a head.
 """
@@ -23,7 +23,7 @@ from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, i
     version=1,
 )
 class Config:
-    """`skip` is α, `gain` is β, `centre` is γ: one number, or one a head. What is fixed at 0 is not computed."""
+    """`skip` is α, `gain` is β, `centre` is γ: one number, or one per head. A term with gain 0 is omitted."""
 
     skip: GainMaker = scaling(per=("scalar", "head"))
     gain: GainMaker = scaling(per=("scalar", "head"))
@@ -31,16 +31,16 @@ class Config:
 
     @property
     def attends(self) -> bool:
-        """Whether A v is computed."""
+        """True if A v is computed."""
         return self.gain.value != 0
 
     @property
     def centred(self) -> bool:
-        """Whether C v is computed."""
+        """True if C v is computed."""
         return self.centre.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """The gains, where they are trained."""
+        """Return the cost of the gains that are trained."""
         return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain, self.centre)), Cost())
 
     def equation(self, a: str) -> str:
@@ -73,12 +73,12 @@ class Shaped(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """(α I + β A - γ C) v; A v - C v first, which is 0 where A is C, up to rounding."""
+        """Return (α I + β A - γ C) v; β A v - γ C v comes first: 0 up to rounding if A is C and β = γ."""
         mixed = None if self.gain is None else self.gain(attend(q, k, v))
         if self.centre is not None:
             centre = self.centre(attend.uniform(q, k, v))
             mixed = -centre if mixed is None else mixed - centre
         if mixed is None:
-            mixed = 0 * v  # not zeros: a gain fixed at 0 sends back a gradient, of 0, wherever it stands
+            mixed = 0 * v  # not zeros: v needs a gradient, of 0
         y: Tensor = mixed if self.skip is None else mixed + self.skip(v)
         return y

@@ -1,4 +1,4 @@
-"""Softmax: values are mixed by attention itself, and by nothing else.
+"""Softmax: values are mixed by plain softmax attention.
 
     y = A v        A the softmax of the scores, row by row
 
@@ -15,11 +15,11 @@ class Config:
     """Nothing to choose."""
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products but attention's own."""
+        """Return the zero cost: no products but attention's own."""
         return Cost()
 
     def equation(self, a: str) -> str:
-        """A itself."""
+        """Return A itself."""
         return a
 
 
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Softmax(nn.Module):
-    """Attention as it is."""
+    """Plain attention."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
@@ -43,5 +43,5 @@ class Softmax(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """A v."""
+        """Return A v."""
         return attend(q, k, v)

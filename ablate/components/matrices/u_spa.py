@@ -1,15 +1,15 @@
-"""U-SPA: attention that starts as the matrix which takes evenly similar tokens one layer further.
+"""U-SPA: attention that starts as the map from uniform token similarities to those of the next layer.
 
     y = D softmax(s + B) v,    A = D softmax(B) = L(ρ_l) L(ρ_{l-1})⁻¹,    L(ρ) L(ρ)ᵀ = Σ(ρ) = (1 - ρ) I + ρ 11ᵀ
 
     ρ_l = ρ_0 + (ρ_L - ρ_0) (l/L)^p;  beside a skip α:  A = L((ρ_l - α² ρ_{l-1}) / (1 - α²)) L(ρ_{l-1})⁻¹
-    behind an MLP that takes a correlation c to C(c), from layer 2 on:  A = L(ρ_l) L(C(ρ_{l-1}))⁻¹
+    after an MLP that maps a correlation c to C(c), from layer 2 on:  A = L(ρ_l) L(C(ρ_{l-1}))⁻¹
 
     He et al. 2023, arXiv:2302.10322: Sec. 3.2 and App. I (L), Eq. 10 (D and B), App. C (ρ_l), Sec. 3.4 (skip, MLP),
     App. B (ρ_0), App. A (without a causal mask: L is the symmetric root).
 
-A is exact where the scores s are 0: give `query` or `key` the init `zero`, and no other bias but one that starts at 0.
-The schedule counts one attention a layer. D and B are not trained.
+A is exact if the scores s are 0: give `query` or `key` the init `zero`, and use no other bias unless it starts at 0.
+The schedule assumes one attention per layer. D and B are not trained.
 
 Dimension key: T time.
 """
@@ -28,10 +28,10 @@ from ablate.signal.skipless import LayerStep, uniform_step
 class Config:
     """`correlation` is ρ_L; `skip` the α of a residual around it whose gain is √(1 - α²), 0 for none.
 
-    `initial` is ρ_0: 0 for tokens that are all different. Where two are the same with chance r, Σ_0 is Σ(r) on average,
-    so ρ_0 = r is all the correction there is (`initial: repetition`, for what was measured on the text). `power` is p.
-    `mlp` is the activation of the MLP behind each attention, whose own kernel A then undoes; none: left out, as the
-    paper does. It reads inputs of mean square 1, and stands in no skip.
+    `initial` is ρ_0: 0 for tokens that are all different. If two are the same with probability r, Σ_0 is Σ(r) on
+    average, so ρ_0 = r is the whole correction (`initial: repetition`, for the value measured on the text). `power` is
+    p. `mlp` is the activation of the MLP after each attention, whose kernel A then inverts; none: ignored, as in the
+    paper. Its inputs must have mean square 1, and it must have no skip.
     """
 
     correlation: float = number(at_least=0.0, below=1.0)
@@ -41,9 +41,11 @@ class Config:
     mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> LayerStep:
-        """Correlations around this layer's attention; InputError outside the layers, or where there is no such A."""
+        """Return the correlations around this layer; InputError outside the layers, or if there is no such A."""
         if sizes.layer is None:
-            raise InputError("u_spa stands in no layer, and follows a schedule over them\n  = use it inside the block")
+            raise InputError(
+                "u_spa follows a schedule over layers, but is used outside the layers\n  = use it inside a block"
+            )
         step = uniform_step(sizes.layer, sizes.n_layers, self.correlation, self.initial, self.skip, self.power)
         if self.mlp is None:
             return step
@@ -51,28 +53,30 @@ class Config:
         from ablate.signal.skipless_mlp import uniform_through
 
         if self.skip:
-            raise InputError("u_spa is corrected for a skip or for an MLP, not for both\n  = say skip: 0 or mlp: none")
+            raise InputError(
+                "u_spa can be corrected for a skip or for an MLP, not for both\n  = set skip: 0 or mlp: none"
+            )
         activation = curved(self.mlp.config, self.mlp.config.spec.name)
         return uniform_through(step, sizes.layer, correlations_through(activation))
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
-        """From a number of tokens to this layer's A, a float64 array."""
+        """Return the map from a number of tokens to this layer's A, a float64 array."""
         from ablate.signal.skipless_uniform import uniform_matrix
 
         step = self.step(sizes)
         return partial(uniform_matrix, incoming=step.incoming, outgoing=step.outgoing, causal=sizes.causal)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products; InputError where there is no such matrix."""
+        """Return the zero cost; InputError if there is no such matrix."""
         self.step(sizes)
         return Cost()
 
     def equation(self, a: str) -> str:
-        """U-SPA(A), which `details` defines."""
+        """Return U-SPA(A), which `details` defines."""
         return f"USPA({a})"
 
     def details(self) -> tuple[str, ...]:
-        """D A, where A's scores have the bias B, and what the two are."""
+        """Return D A, with the bias B in the scores of A, and the definitions of both."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
         before = "ρ_{l-1}" if self.mlp is None else "C(ρ_{l-1})"
         grown = "l/L" if self.power == 1 else f"(l/L)^{self.power:g}"

@@ -19,18 +19,18 @@ from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, i
     version=1,
 )
 class Config:
-    """`skip` is α, `gain` is β: one number, or one a head. A gain fixed at 0 computes no attention at all."""
+    """`skip` is α, `gain` is β: one number, or one per head. A gain fixed at 0 computes no attention at all."""
 
     skip: GainMaker = scaling(per=("scalar", "head"))
     gain: GainMaker = scaling(per=("scalar", "head"))
 
     @property
     def attends(self) -> bool:
-        """Whether A v is computed."""
+        """True if A v is computed."""
         return self.gain.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """The gains, where they are trained."""
+        """Return the cost of the gains that are trained."""
         return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain)), Cost())
 
     def equation(self, a: str) -> str:
@@ -60,9 +60,9 @@ class ValueSkipInit(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """(α I + β A) v."""
+        """Return (α I + β A) v."""
         if self.gain is None:
-            # Not zeros: a gain fixed at 0 sends back a gradient, of 0, wherever it stands.
+            # Not zeros: a gain fixed at 0 also passes a gradient of 0 back to v.
             return 0 * v if self.skip is None else self.skip(v)
         mixed: Tensor = self.gain(attend(q, k, v))
         return mixed if self.skip is None else mixed + self.skip(v)

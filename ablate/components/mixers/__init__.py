@@ -1,4 +1,4 @@
-"""Mixers: the principal parts of a block: what mixes tokens and what mixes channels.
+"""Mixers: the principal parts of a block, which mix tokens or channels.
 
 The folder is the list: a file that declares one is found.
 """

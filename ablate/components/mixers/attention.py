@@ -56,7 +56,7 @@ class Config:
     dropout: float = number(at_least=0.0, below=1.0)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Four weights, the norms, and two products over all pairs of tokens; InputError for a broken head."""
+        """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
         width = whole_heads(sizes)
         norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
         carried = [self.value(width, width), self.projection(width, width), self.matrix(sizes.d_head)]
@@ -64,9 +64,9 @@ class Config:
         return sum(costs, self.cost_of_pairs(sizes))
 
     def costs_of_matching(self, sizes: Sizes, width: int) -> Iterator[Cost]:
-        """Queries, keys and what acts on both: always computed, but where nothing reads them no gradient comes back.
+        """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
 
-        A C v reads no query, and keys only for a bias of content.
+        C v reads no queries, and reads keys only for a bias of content.
         """
         query, key = self.query(width, width), self.key(width, width)
         both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
@@ -80,9 +80,9 @@ class Config:
             yield from (query.forward_only(), key.forward_only(), regulations.forward_only())
 
     def cost_of_pairs(self, sizes: Sizes) -> Cost:
-        """The bias, q kᵀ, and its softmax times v; once more the bias, and its own softmax times v, for a C v.
+        """Return the cost of the bias, q kᵀ, and its softmax times v; for C v, the bias again, and its softmax times v.
 
-        A C of numbers that are all fixed asks for no gradient.
+        C needs no gradient if all its numbers are fixed.
         """
         attends, centred = self.attends, self.centred and self.bias is not None
         bias = self.bias(sizes.d_head) if self.bias else Cost()
@@ -93,25 +93,25 @@ class Config:
 
     @property
     def attends(self) -> bool:
-        """Whether A v is computed."""
+        """True if A v is computed."""
         return getattr(self.matrix.config, "attends", True)
 
     @property
     def centred(self) -> bool:
-        """Whether C v is computed."""
+        """True if C v is computed."""
         return getattr(self.matrix.config, "centred", False)
 
     @property
     def of_content(self) -> bool:
-        """Whether the bias hangs on queries and keys."""
+        """True if the bias depends on queries and keys."""
         return self.bias is not None and getattr(self.bias.config, "of_content", False)
 
     def equation(self, x: str) -> str:
-        """Attn(x)."""
+        """Return Attn(x)."""
         return f"Attn({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Queries, keys and values, what regulates them, the scores, and the matrix made of their softmax."""
+        """Return the lines of queries, keys, values, their regulation, the scores, and the matrix of their softmax."""
         to_match = self.pre_qk("X") if self.pre_qk else "X"
         to_carry = self.pre_v("X") if self.pre_v else "X"
         regulations: list[Any] = [regulation for _, regulation in self.entropy]
@@ -135,13 +135,13 @@ class Config:
 
 
 ONE_LINE = 80
-"""More characters than this are two lines."""
+"""Longer texts are split into two lines."""
 ON_LOGITS = 1
 """The stage from which regulations act on the scores."""
 
 
 def scaled(scale: float) -> str:
-    """Q Kᵀ times the scale, as arithmetic or as a number: 'Q Kᵀ/√d_k'."""
+    """Return Q Kᵀ times the scale, as arithmetic or as a number: 'Q Kᵀ/√d_k'."""
     text = f"{scale}"
     if text.startswith("1/") and grouped(text) == text and "·" not in text:
         return f"Q Kᵀ{text[1:]}"
@@ -149,7 +149,7 @@ def scaled(scale: float) -> str:
 
 
 def whole_heads(sizes: Sizes) -> int:
-    """The width of the model; InputError unless it divides into the heads."""
+    """Return the width of the model; InputError unless it divides into the heads."""
     if sizes.d_model % sizes.n_heads:
         raise InputError(
             f"attention: a width of {sizes.d_model} does not divide into {sizes.n_heads} heads\n"
@@ -207,5 +207,5 @@ class Attention(nn.Module):
         return y
 
     def heads(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
-        """Cut the width into heads."""
+        """Split the width into heads."""
         return x.reshape(*x.shape[:2], self.n_heads, -1).transpose(1, 2)

@@ -1,10 +1,10 @@
-"""MLP: each token by itself through a wider layer and a nonlinearity, gated or not.
+"""MLP: each token separately through a wider layer and a nonlinearity, optionally gated.
 
     y = down(act(α * up(x)))                      α is `input_scale`
     y = down(act(α * up(x)) ⊙ gate(x))            gated
 
     Vaswani et al. 2017, arXiv:1706.03762, Eq. 2; gated: Shazeer 2020, arXiv:2002.05202, Eq. 5 and 6; α, which brings
-    the inputs of the nonlinearity to order 1 where no norm does: Brock et al. 2021, arXiv:2102.06171, as used by
+    the inputs of the nonlinearity to order 1 if no norm does: Brock et al. 2021, arXiv:2102.06171, as used by
     arXiv:2405.19279, App. C.
 
 Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
@@ -26,18 +26,18 @@ class Config:
     down: Maker = part("weight")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Two weights, or three where gated."""
+        """Return the cost of two weights, or three if gated."""
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
         total: Cost = up + gate + down + self.activation()
         return total
 
     def equation(self, x: str) -> str:
-        """MLP(x)."""
+        """Return MLP(x)."""
         return f"MLP({x})"
 
     def details(self) -> tuple[str, ...]:
-        """σ(α X W^U) W^D, gated or not."""
+        """Return σ(α X W^U) W^D, gated or not."""
         up = self.up("X", "W^U")
         hidden = self.activation(up if self.input_scale == 1 else f"{self.input_scale} {grouped(up)}")
         if self.gate:
@@ -51,7 +51,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class MLP(nn.Module):
-    """Two layers and a nonlinearity, for each token by itself."""
+    """Two layers and a nonlinearity, for each token separately."""
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()

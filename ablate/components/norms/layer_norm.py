@@ -27,7 +27,7 @@ class Config:
     bias: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """One trained gain and one shift a channel, where they exist."""
+        """Return the cost of a gain and a shift per channel, if they are trained."""
         return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
 
     def equation(self, x: str) -> str:
@@ -35,7 +35,7 @@ class Config:
         return f"LayerNorm({x})"
 
     def details(self) -> tuple[str, ...]:
-        """The formula, with g and b where they are trained."""
+        """Return the formula, with g and b if they are trained."""
         scale, bias = "g ⊙ " if self.scale else "", " + b" if self.bias else ""
         return (f"LayerNorm(x) = {scale}(x - mean(x)) / √(var(x) + {written(self.eps)}){bias}",)
 

@@ -6,7 +6,7 @@
     Zhang & Sennrich 2019, arXiv:1910.07467; eps 1e-8 inside the root as in arXiv:2311.01906, App. D.1
     (outside it, at 1e-5, in the code released with that paper).
 
-A token of zeros with eps 0 has no direction to keep: its output is NaN.
+With eps 0 the output for a token of zeros is NaN.
 
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
@@ -32,7 +32,7 @@ class Config:
     scale: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """One trained gain a channel, where it exists."""
+        """Return the cost of a gain per channel, if it is trained."""
         return Cost(parameters=(width or sizes.d_model) * self.scale)
 
     def equation(self, x: str) -> str:
@@ -40,7 +40,7 @@ class Config:
         return f"RMSNorm({x})"
 
     def details(self) -> tuple[str, ...]:
-        """The formula, with g where it is trained."""
+        """Return the formula, with g if it is trained."""
         eps = written(self.eps)
         root = f"(√mean(x²) + {eps})" if self.outside else f"√(mean(x²) + {eps})"
         return (f"RMSNorm(x) = {'g ⊙ ' if self.scale else ''}x / {root}",)
@@ -71,7 +71,7 @@ class RMSNorm(nn.Module):
         return nn.functional.rms_norm(x, (self.width,), self.scale, self.eps)
 
     def over_sum(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """eps outside the root; the mean square is taken in float32 at least."""
+        """Normalise with eps outside the root; the mean square is computed in float32 at least."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         root = torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / math.sqrt(self.width)
         y: Tensor = (wide / (root + self.eps)).to(x.dtype)

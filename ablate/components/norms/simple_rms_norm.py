@@ -4,7 +4,7 @@
 
     Qin et al. 2023, arXiv:2307.14995, Sec. 3.2 (x / (|x|₂ / sqrt(D))).
 
-A token of zeros with eps 0 has no direction to keep: its output is NaN.
+With eps 0 the output for a token of zeros is NaN.
 
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
@@ -27,7 +27,7 @@ class Config:
     eps: float = number(at_least=0.0)
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def equation(self, x: str) -> str:

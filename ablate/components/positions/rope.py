@@ -1,11 +1,11 @@
-"""RoPE: rotate queries and keys by angles that grow with position, so that their products know only distances.
+"""RoPE: rotate queries and keys by angles that grow with position, so that their products depend only on distances.
 
     q'_t = R_t q_t,  k'_t = R_t k_t        (R_t q)·(R_s k) = q·R_{s-t} k
     R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/K),        t = 0, 1, …,  i = 0, …, K/2 - 1
 
     Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs).
 
-The width of a head must be even. Angles are computed in float64: at float32 they lose digits with every position.
+The width of a head must be even. Angles are computed in float64: in float32 they lose digits as positions grow.
 
 Dimension key: B batch, H heads, T time, K width of a head, P = K/2 pairs.
 """
@@ -22,9 +22,11 @@ class Config:
     base: float = number(above=0.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Nothing to train, no products; InputError for an odd width."""
+        """Return the zero cost; InputError for an odd width."""
         if width % 2:
-            raise InputError(f"rope turns pairs of channels, but a head has {width}\n  = choose an even width per head")
+            raise InputError(
+                f"rope rotates pairs of channels, but a head has {width}\n  = choose an even width per head"
+            )
         return Cost()
 
     def equation(self, x: str) -> str:
@@ -32,7 +34,7 @@ class Config:
         return f"RoPE({x})"
 
     def details(self) -> tuple[str, ...]:
-        """The angle of each pair of channels."""
+        """Return the angle of each pair of channels."""
         return (f"RoPE(x_t) = R_t x_t, which turns the channels (2i, 2i+1) by t·{written(self.base)}^(-2i/d_k)",)
 
 
@@ -54,14 +56,14 @@ class RoPE(nn.Module):
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
         """([B, H, T, K], [B, H, T, K]) -> the same shapes."""
-        # Not a buffer: .to(bfloat16) would round it. A few small operations, shared by q and k.
+        # Not a buffer, which .to(bfloat16) would round: a few small operations, shared by q and k.
         wide = torch.promote_types(q.dtype, torch.float32)
         cosine, sine = (part.to(wide) for part in self.rotation(q.shape[-2], q.shape[-1], q.device))
         rotation = torch.complex(cosine, sine)
         return turn(q.to(wide), rotation).to(q.dtype), turn(k.to(wide), rotation).to(k.dtype)
 
     def rotation(self, n_positions: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of every angle, each [T, P], in float64."""
+        """Return cosine and sine of every angle, each [T, P], in float64."""
         pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
         times = torch.arange(n_positions, device=device, dtype=torch.float64)
         angles = times[:, None] * self.base ** (-pairs / width)
@@ -69,9 +71,9 @@ class RoPE(nn.Module):
 
 
 def turn(x: Float[Tensor, "B H T K"], rotation: Complex[Tensor, "T P"]) -> Float[Tensor, "B H T K"]:
-    """Each pair of neighbouring channels, turned.
+    """Rotate each pair of neighbouring channels.
 
-    A pair is a complex number and its rotation one product: a fifth of the time of four real ones on a CPU.
+    A pair is a complex number and its rotation one product, which takes a fifth of the time of four real ones on a CPU.
     """
     pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * rotation).flatten(-2)

@@ -1,4 +1,4 @@
-"""Regularisers: what disturbs a signal in training and is not there in evaluation.
+"""Regularisers: they disturb a signal in training only.
 
 The folder is the list: a file that declares one is found.
 """

@@ -1,11 +1,11 @@
-"""Dropout: in training each number is 0 with probability p, else divided by 1 - p; in evaluation nothing happens.
+"""Dropout: in training each number is set to 0 with probability p, else divided by 1 - p; none in evaluation.
 
     y = m x / (1 - p),  m ~ Bernoulli(1 - p) anew for every number        in training
     y = x                                                                 in evaluation
 
     Srivastava et al. 2014, JMLR 15 (1929); at the end of each branch as in arXiv:1706.03762, Sec. 5.4.
 
-The masks come from PyTorch's own generator, which a trial seeds apart from its weights and its data.
+The masks come from PyTorch's own generator, which a trial seeds separately from its weights and its data.
 """
 
 from ablate.components.declare import Cost, Sizes, Transparent, component, implements, number
@@ -21,16 +21,16 @@ from ablate.components.declare import Cost, Sizes, Transparent, component, imple
     version=1,
 )
 class Config:
-    """`p` is the share that is dropped."""
+    """`p` is the probability of being dropped."""
 
     p: float = number(at_least=0.0, below=1.0)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def equation(self, x: str) -> str:
-        """Dropout of what comes in, nothing where nothing is dropped."""
+        """Return dropout of x, or x itself if p is 0."""
         return f"Dropout_{self.p:g}({x})" if self.p else x
 
 
@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Dropout(nn.Module):
-    """Dropout of single numbers."""
+    """Dropout of individual numbers."""
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()

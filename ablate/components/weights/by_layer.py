@@ -7,8 +7,8 @@ others: `value: {by_layer: {first: {reparameterised: …}, others: identity}}`.
 
     He & Hofmann 2024, arXiv:2311.01906, Sec. 4.2 (footnote 6) and Fig. 24.
 
-What is built is the weight of the layer itself, under the weight's own address, so it shares the random numbers of a
-model that has the same weight there in every layer.
+The layer's own weight is built, at the address of this one, so it shares the random numbers of a model that has the
+same weight there in every layer.
 """
 
 from ablate.components.declare import Cost, Maker, Sizes, component, implements, part
@@ -23,18 +23,18 @@ class Config:
     others: Maker = part("weight")
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """That of the weight of this layer."""
+        """Return the cost of this layer's weight."""
         cost: Cost = self.chosen(sizes)(d_in, d_out)
         return cost
 
     def chosen(self, sizes: Sizes) -> Maker:
-        """The maker of this layer's weight; InputError outside the layers."""
+        """Return the maker of this layer's weight; InputError outside the layers."""
         if sizes.layer is None:
-            raise InputError("by_layer stands outside the layers\n  = give one weight there")
+            raise InputError("by_layer is used outside the layers\n  = give a single weight there")
         return self.first if sizes.layer == 1 else self.others
 
     def equation(self, x: str, w: str) -> str:
-        """Both, and where each stands."""
+        """Return both weights, and in which layers each is."""
         first, others = self.first(x, w), self.others(x, w)
         return first if first == others else f"({first} in layer 1, else {others})"
 
@@ -44,8 +44,8 @@ from typing import Any
 
 @implements(Config)
 class ByLayer:
-    """Called like a module class, it makes the module of the layer's own weight."""
+    """A callable like a module class that makes the module of the layer's own weight."""
 
     def __new__(cls, config: Config, sizes: Sizes, d_in: int, d_out: int) -> Any:
-        """The weight of this layer."""
+        """Make the weight of this layer."""
         return config.chosen(sizes)(d_in, d_out)

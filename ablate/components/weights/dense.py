@@ -1,4 +1,4 @@
-"""Dense: a trained matrix, with a bias or without.
+"""Dense: a trained matrix, with or without a bias.
 
     y = x Wᵀ + b        W is [d_out, d_in], as PyTorch stores it; b starts at 0
 
@@ -12,7 +12,7 @@ from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, comp
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
-    """`bias` trains the shift b; `init` fills the matrix (none: by the model's own init); `rate` multiplies its rate.
+    """`bias` trains the shift b; `init` fills the matrix (none: the model's own init); `rate` multiplies its rate.
 
     The bias keeps the recipe's rate: in µP a hidden matrix learns at 1/width of it, a bias does not (Yang et al. 2022,
     arXiv:2203.03466, Table 8).
@@ -23,12 +23,12 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """A matrix and a bias; one product for each token."""
+        """Return the cost of a matrix and a bias, with one product per token."""
         inside: Cost = self.init() if self.init else Cost()
         return inside + Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
 
     def equation(self, x: str, w: str) -> str:
-        """x W, and the bias where there is one."""
+        """Return x W, plus the bias if there is one."""
         return f"{x} {w} + b" if self.bias else f"{x} {w}"
 
 
@@ -50,7 +50,7 @@ class Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the matrix; the bias stays at its zeros."""
+        """Fill the matrix; the bias stays zero."""
         draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:

@@ -2,8 +2,8 @@
 
     y = x W_0ᵀ        W_0 is [d_out, d_in]
 
-It is a buffer: part of the state, moved and rounded with the model, in no group of the optimiser. A frozen weight and a
-`dense` one of the same init and address start from the same numbers.
+It is a buffer: part of the state, moved and rounded with the model, but not optimised. A frozen weight and a `dense`
+one of the same init and address start from the same numbers.
 
     He & Hofmann 2024, arXiv:2311.01906, Eq. 6 at β = 0.
 
@@ -20,7 +20,7 @@ class Config:
     init: Maker = part("init")
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """No parameters; one product for each token, with no gradient of the matrix in training."""
+        """Return the cost of one product per token, without parameters and without a gradient of the matrix."""
         product = 2 * sizes.seq_len * d_in * d_out
         cost: Cost = self.init() + Cost(flops=product, spared=product)
         return cost
@@ -37,7 +37,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Frozen(nn.Module):
-    """The linear map, constant."""
+    """The constant linear map."""
 
     weight: Tensor
 

@@ -1,8 +1,8 @@
-"""Identity: no weight at all; what comes in goes out.
+"""Identity: no weight at all; the output is the input.
 
     y = x
 
-Values and projections at the identity for all of training are what is left of them in the simplified attention block.
+In the simplified attention block values and projections stay at the identity throughout training, so they are removed.
 
     He & Hofmann 2024, arXiv:2311.01906, Sec. 4.2.
 
@@ -15,14 +15,14 @@ from ablate.errors import InputError
 
 @component("identity", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
-    """Nothing to choose; the two widths must be the same."""
+    """Nothing to choose; both widths must be the same."""
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Nothing; InputError where the widths differ."""
+        """Return the zero cost; InputError if the widths differ."""
         if d_in != d_out:
             raise InputError(
-                f"identity: it stands where a width of {d_in} becomes one of {d_out}\n"
-                "  = the identity keeps a width; choose another weight there"
+                f"identity is used where a width of {d_in} becomes {d_out}\n"
+                "  = it keeps the width: choose another weight there"
             )
         return Cost()
 
@@ -37,7 +37,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Identity(nn.Module):
-    """The input, as it is."""
+    """The input, unchanged."""
 
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
         super().__init__()

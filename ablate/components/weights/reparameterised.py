@@ -1,9 +1,9 @@
-"""Reparameterised: a fixed matrix plus a trained one, each with a gain, so that training stays near the start.
+"""Reparameterised: a fixed matrix plus a trained one, each with a gain, so that training stays near initialisation.
 
     y = x Wᵀ + b        W = α W_0 + β ΔW        α is `skip`, β is `gain`; all matrices are [d_out, d_in]
 
 W_0 is drawn once and never trained; ΔW is trained and starts at 0, so the function at initialisation does not depend
-on β. W is formed once for each forward pass: one product with x, whatever α and β are.
+on β. W is computed once per forward pass: one product with x, whatever α and β are.
 
 β is a learning rate in disguise: with fixed β, gradient descent on ΔW moves W as if W were trained itself at β² times
 the rate, and Adam (whose step does not see the scale of a gradient, but for eps) at β times the rate (arXiv:2311.01906,
@@ -51,9 +51,9 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """ΔW unless its gain is a fixed 0, the gains where they are trained, the bias; one product for each token.
+        """Return the cost of ΔW unless its gain is fixed at 0, trained gains, bias, and one product per token.
 
-        Where neither ΔW nor a gain is trained, no gradient of W is asked for.
+        If neither ΔW nor a gain is trained, no gradient of W is needed.
         """
         inits = sum((init() for init in (self.init, self.delta) if init), Cost())
         trained = d_in * d_out * (self.gain.value != 0) + d_out * self.bias
@@ -63,7 +63,7 @@ class Config:
         return sum((inits, self.skip(1), self.gain(1), own), Cost())
 
     def equation(self, x: str, w: str) -> str:
-        """x (α W₀ + β ΔW), without terms whose gain is a fixed 0, and the bias where there is one."""
+        """Return x (α W₀ + β ΔW), without terms whose gain is fixed at 0, plus the bias if there is one."""
         matrix = total(weighted(self.skip, w.replace("W", "W₀", 1)), weighted(self.gain, f"Δ{w}"))
         return f"{x} ({matrix}){' + b' if self.bias else ''}"
 
@@ -93,14 +93,15 @@ class Reparameterised(nn.Module):
         self.rates = {"delta": config.rate} if learns else {}
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the fixed matrix, and the trained one where it does not start at 0."""
-        draw.weight("weight", self.start, self.init, d_in=self.d_in, d_out=self.d_out)  # the stream of a dense weight
+        """Fill the fixed matrix, and the trained one if it does not start at 0."""
+        # Under the name "weight", so that it has the random stream of a dense weight.
+        draw.weight("weight", self.start, self.init, d_in=self.d_in, d_out=self.d_out)
         if self.delta is not None and self.delta_init is not None:
             draw.weight("delta", self.delta, self.delta_init, d_in=self.d_in, d_out=self.d_out)
 
     @property
     def matrix(self) -> Float[Tensor, "O I"]:
-        """W as it stands."""
+        """The current W."""
         fixed: Tensor = self.skip(self.start)
         return fixed if self.delta is None else fixed + self.gain(self.delta)
 

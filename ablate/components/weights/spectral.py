@@ -2,8 +2,8 @@
 
     y = (γ / σ(W)) x Wᵀ + b        σ(W) the largest singular value of W; γ starts at 1, b at 0
 
-The scale of W itself no longer acts: only γ decides how large the map is. σ is followed by one power iteration for each
-forward pass in training (none in evaluation), from the singular vectors of W as it starts.
+The scale of W itself has no effect: only γ determines the norm of the map. σ is tracked by one power iteration per
+forward pass in training (none in evaluation), from the singular vectors of the initial W.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2, which does this to every linear layer; power iteration: Miyato et al.
     2018, arXiv:1802.05957.
@@ -24,9 +24,9 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """A matrix, γ and a bias; one product for each token, and the two of the power iteration.
+        """Return the cost of a matrix, γ and a bias, of one product per token, and of the power iteration.
 
-        Wᵀ u gives no gradient, W v that of W alone: of the iteration's 12·O·I FLOPs in training 6·O·I are spared.
+        Wᵀ u needs no gradient, W v that of W only: of the iteration's 12·O·I FLOPs in training 6·O·I are spared.
         """
         inside: Cost = self.init() if self.init else Cost()
         area = d_in * d_out
@@ -34,7 +34,7 @@ class Config:
         return inside + Cost(parameters=area + 1 + d_out * self.bias, flops=products, spared=6 * area)
 
     def equation(self, x: str, w: str) -> str:
-        """(γ / σ(W)) x W, and the bias where there is one."""
+        """Return (γ / σ(W)) x W, plus the bias if there is one."""
         return f"(γ / σ({w})) {x} {w}{' + b' if self.bias else ''}"
 
 

@@ -1,0 +1,28 @@
+"""The declaration that activations without parameters share: y = f(x), entry by entry, on any shape."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from ablate.block.cost import Cost
+from ablate.block.sizes import Sizes
+
+
+class Elementwise(ABC):
+    """The Config of such an activation; each gives its symbol and its derivatives."""
+
+    symbol: ClassVar[str]
+    """The name of f in equations."""
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the zero cost: no parameters, no matrix products."""
+        return Cost()
+
+    def equation(self, x: str) -> str:
+        """Return f(x) as text."""
+        return f"{self.symbol}({x})"
+
+    @abstractmethod
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """Return (f, f', f'') at the float64 array x; at a kink f' is the left derivative, and f'' omits the jump."""
